@@ -20,7 +20,7 @@ DEADLINE = 300
 
 @dataclass(frozen=True)
 class Got:
-    """One request: ``headers`` by lower-case name."""
+    """A received request; ``headers`` has lower-case names."""
 
     method: str
     path: str
@@ -30,8 +30,8 @@ class Got:
     @cached_property
     def events(self) -> list[JSONObject]:
         """The CloudEvents in it."""
-        found = json.loads(self.body)
-        return found if isinstance(found, list) else [found]
+        parsed = json.loads(self.body)
+        return parsed if isinstance(parsed, list) else [parsed]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Hook:
 
     @property
     def subjects(self) -> list[str]:
-        """What they were about."""
+        """Return the subjects of the received events."""
         return [event["subject"] for got in self.posts for event in got.events]
 
     def until(self, enough: Callable[[], bool], deadline: float = DEADLINE) -> None:
@@ -81,7 +81,7 @@ class Hook:
             assert self._more.wait_for(enough, deadline), [got.path for got in self.got]
 
     def answer(self, got: Got) -> Says:
-        """What to say to a request."""
+        """Return the scripted response to a request."""
         with self._more:
             self.got.append(got)
             self._more.notify_all()
@@ -111,8 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_PUT = do_OPTIONS = do_GET = handle_any  # noqa: N815
 
-    def log_message(self, *_: Any) -> None:
-        """Be quiet."""
+    def log_message(self, *_: Any) -> None: ...
 
 
 class _Server(ThreadingHTTPServer):

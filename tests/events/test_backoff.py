@@ -19,7 +19,7 @@ def test_waits_grow_up_to_a_limit() -> None:
     assert RETRIES.wait(10**6, 1.0) == 30
 
 
-def test_chance_spreads_them() -> None:
+def test_random_factor_spreads_retries() -> None:
     assert {0.5 <= RETRIES.wait(1, random.random()) <= 1.0 for _ in range(100)} == {True}
     assert len({RETRIES.wait(1, random.random()) for _ in range(100)}) > 50
 
@@ -37,7 +37,7 @@ def test_a_failure_is_reported_with_the_next_attempt() -> None:
     assert "2030-01-01T00:00:00.5" <= state.next <= "2030-01-01T00:00:01Z"
 
 
-def test_who_asks_for_time_gets_it() -> None:
+def test_retry_after_is_respected() -> None:
     """D-33: Retry-After"""
     actual = failed(DeliveryState(position=7), DeliveryError("no", retry_after=600), NOW, RETRIES, random.random())[1]
     assert actual == 600
@@ -53,7 +53,7 @@ def test_a_pause_is_no_failure() -> None:
     ("error", "state", "rejected"),
     [(DeliveryError("x", gone=True), GONE, 0), (DeliveryError("x", rejected=True), ACTIVE, 1)],
 )
-def test_what_the_sink_says_for_good(error: DeliveryError, state: str, rejected: int) -> None:
+def test_permanent_errors_of_the_sink(error: DeliveryError, state: str, rejected: int) -> None:
     """D-33: 410 and 415"""
     after, wait = failed(DeliveryState(position=7), error, NOW, RETRIES, random.random())
     assert (after.state, after.rejected, after.lasterror, wait) == (state, rejected, "x", 0)

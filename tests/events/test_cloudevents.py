@@ -35,7 +35,7 @@ def test_an_update_names_what_changed() -> None:
         ("resource", "deprecation", True),
     ],
 )
-def test_changed_is_only_where_the_specification_allows_it(entity: str, action: str, expected: bool) -> None:
-    """R298."""
+def test_only_specified_events_list_changes(entity: str, action: str, expected: bool) -> None:
+    """Only the events of the specification list changes (R298)."""
     assert lists_changes(entity, action) is expected
     assert ("data" in cloudevent(record(entity, action, ["a"]), source="https://x.example")) is expected

@@ -29,7 +29,7 @@ XIDS = {
 
 
 def contract() -> Contract:
-    """All definitions there are, and their schemas."""
+    """Return the contract of all event definitions and their schemas."""
     book = change_event_definitions()
     definitions = {
         f"/messagegroups/{group}/messages/{name}": message
@@ -51,21 +51,21 @@ def events(entity: str, action: str, path: str) -> tuple[JSONObject, ...]:
 
 
 @pytest.mark.parametrize("path", ["", *API_PATHS])
-def test_every_event_fits_the_definition_of_its_type(path: str) -> None:
+def test_every_event_conforms_to_its_definition(path: str) -> None:
     """D-23, R293"""
     held = contract()
     assert not held.verify()
-    found = [
+    all_events = [
         event for entity, actions in ACTIONS.items() for action in actions for event in events(entity, action, path)
     ]
-    assert found
-    for event in found:
+    assert all_events
+    for event in all_events:
         (outcome,) = held.process(Message(content_type="application/cloudevents+json", body=dump_json(event)))
         assert isinstance(outcome, Accepted), (event, outcome)
         assert outcome.definition.message_id == event["type"]
 
 
-def test_it_can_be_imported(store: Store) -> None:
+def test_definitions_can_be_imported_strictly(store: Store) -> None:
     """D-23: by rules that refuse whatever is doubtful"""
     engine = Engine(store, settings=Settings(model="default", domain_rules="reject"))
     with engine.writing() as session:
@@ -74,7 +74,7 @@ def test_it_can_be_imported(store: Store) -> None:
 
 
 @pytest.mark.others("the events that Message Catalog 0.1 defines in print", ours="test_the_events_of_the_drafts_apis")
-def test_nothing_less_than_what_the_draft_prints(shared_data: Path) -> None:
+def test_definitions_cover_those_of_the_draft(shared_data: Path) -> None:
     """D-23, L-17, L-18: types and attributes of the definitions printed in Message Catalog 0.1"""
     draft = (shared_data.parent / "seeds" / "message-catalog-0.1-2022-01-28.md").read_text(encoding="utf-8")
     printed = re.findall(r'"id": "(io\.cloudevents\.messagecatalog\.(?:updated|deleted)\.v1)"', draft)

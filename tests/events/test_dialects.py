@@ -21,20 +21,20 @@ def record(xid: str, action: str, *changed: str, cascaded: bool = False) -> Reco
 
 
 def dialect(source: str) -> EventDialect:
-    found = of_source(source, ROOT)
-    assert found is not None
-    return found
+    matching = of_source(source, ROOT)
+    assert matching is not None
+    return matching
 
 
 @pytest.mark.parametrize("source", ["", ROOT, f"{ROOT}/"])
-def test_the_root_tells_all_in_the_words_of_xregistry(source: str) -> None:
+def test_root_source_has_all_events_of_xregistry(source: str) -> None:
     """E-3, J-21"""
-    told = record("/dirs/d1", "updated", *STAMPS)
-    assert dialect(source).events(told) == (cloudevent(told, source=f"{ROOT}/"),)
+    update = record("/dirs/d1", "updated", *STAMPS)
+    assert dialect(source).events(update) == (cloudevent(update, source=f"{ROOT}/"),)
 
 
 @pytest.mark.parametrize("source", ["https://other.example/registry", f"{ROOT}/compat", "urn:x", f"{ROOT}x"])
-def test_a_source_that_is_no_api(source: str) -> None:
+def test_unknown_source_is_rejected(source: str) -> None:
     """D-25: the source is the root of a registry"""
     assert of_source(source, ROOT) is None
 
@@ -51,7 +51,9 @@ def test_a_source_that_is_no_api(source: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str, type: str, subject: str) -> None:
+def test_draft_reports_creations_updates_and_deletions(
+    source: str, xid: str, action: str, type: str, subject: str
+) -> None:
     """D-18, D-20, D-21, E-32: draft paths, the API's base as source, no data"""
     assert dialect(f"{source}/").events(record(xid, action)) == (
         {
@@ -66,7 +68,7 @@ def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str,
 
 
 @pytest.mark.parametrize(
-    ("told", "count"),
+    ("change_record", "count"),
     [
         (record(G, "updated", *STAMPS), 1),
         (record(G, "updated", *STAMPS, "name"), 1),
@@ -90,14 +92,14 @@ def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str,
         (record("/messagegroups/g", "created"), 0),
     ],
 )
-def test_one_event_for_each_object(told: Record, count: int) -> None:
+def test_one_event_for_each_object(change_record: Record, count: int) -> None:
     """D-18, D-19, J-10: members tell of themselves, what went with its owner does not"""
-    assert len(dialect(SCHEMAS).events(told)) == count
+    assert len(dialect(SCHEMAS).events(change_record)) == count
 
 
 def test_the_time_is_that_of_the_object() -> None:
     """D-18: where it is not that of the write, in the words of the drafts alone"""
-    told = record(G, "updated", *STAMPS)
-    told.change["time"] = "2020-01-01T00:00:00Z"
-    assert [event["time"] for event in dialect(SCHEMAS).events(told)] == ["2020-01-01T00:00:00Z"]
-    assert [event["time"] for event in dialect("").events(told)] == ["2030-12-19T06:00:00Z"]
+    update = record(G, "updated", *STAMPS)
+    update.change["time"] = "2020-01-01T00:00:00Z"
+    assert [event["time"] for event in dialect(SCHEMAS).events(update)] == ["2020-01-01T00:00:00Z"]
+    assert [event["time"] for event in dialect("").events(update)] == ["2030-12-19T06:00:00Z"]

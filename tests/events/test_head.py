@@ -28,33 +28,33 @@ class Outbox:
             raise StorageError("away")
         return self.position
 
-    def until(self, done: Callable[[], bool]) -> None:
+    def until(self, is_done: Callable[[], bool]) -> None:
         with self.looked:
-            assert self.looked.wait_for(done, DEADLINE)
+            assert self.looked.wait_for(is_done, DEADLINE)
 
     def later(self) -> None:
         """Wait for a look that begins from now on."""
-        wanted = self.looks + 2
-        self.until(lambda: self.looks >= wanted)
+        expected = self.looks + 2
+        self.until(lambda: self.looks >= expected)
 
 
 def test_all_are_notified_of_each_move() -> None:
-    outbox, told = Outbox(), [threading.Event(), threading.Event()]
+    outbox, notified = Outbox(), [threading.Event(), threading.Event()]
     head = Head(outbox.ask)
-    stops = [head.listen(lambda position, event=event: event.set()) for event in told]  # type: ignore[misc]
+    stops = [head.listen(lambda position, event=event: event.set()) for event in notified]  # type: ignore[misc]
     outbox.position = 7
-    assert all(event.wait(DEADLINE) for event in told)
+    assert all(event.wait(DEADLINE) for event in notified)
     assert head.position == 7
     for stop in stops:
         stop()
 
 
-def test_nobody_looks_for_nobody() -> None:
-    outbox, others = Outbox(), set(threading.enumerate())
+def test_head_stops_polling_without_listeners() -> None:
+    outbox, earlier_threads = Outbox(), set(threading.enumerate())
     head = Head(outbox.ask)
     stop = head.listen(lambda _: None)
     outbox.later()
-    (thread,) = (thread for thread in set(threading.enumerate()) - others if thread.name == "head")
+    (thread,) = (thread for thread in set(threading.enumerate()) - earlier_threads if thread.name == "head")
     stop()
     thread.join(DEADLINE)
     assert not thread.is_alive()
@@ -65,11 +65,11 @@ def test_nobody_looks_for_nobody() -> None:
 
 @pytest.mark.parametrize("broken", [True, False])
 def test_a_store_that_is_away_is_asked_again(broken: bool) -> None:
-    outbox, told = Outbox(), threading.Event()
+    outbox, notified = Outbox(), threading.Event()
     outbox.broken, outbox.position = broken, 3
-    stop = Head(outbox.ask).listen(lambda _: told.set())
+    stop = Head(outbox.ask).listen(lambda _: notified.set())
     outbox.later()
-    assert told.is_set() is not broken
+    assert notified.is_set() is not broken
     outbox.broken = False
-    assert told.wait(DEADLINE)
+    assert notified.wait(DEADLINE)
     stop()

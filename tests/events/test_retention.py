@@ -24,7 +24,7 @@ def engine(store: Store) -> Engine:
 
 
 def days(engine: Engine) -> list[int]:
-    """Those whose changes are still there."""
+    """Return the days whose changes still exist."""
     try:
         records = engine.outbox(0, 100)
     except HistoryPruned as gone:
@@ -33,12 +33,12 @@ def days(engine: Engine) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("kept", "today", "left"), [(30, 10, range(10)), (5, 10, range(5, 10)), (0.5, 10, [9]), (1, 500, [9])]
+    ("retained_days", "today", "expected"), [(30, 10, range(10)), (5, 10, range(5, 10)), (0.5, 10, [9]), (1, 500, [9])]
 )
-def test_old_changes_go(engine: Engine, kept: float, today: int, left: list[int]) -> None:
-    retention = Retention(engine, days=kept, now=lambda: START + timedelta(days=today))
-    assert retention.prune() == 10 - len(left)
-    assert days(engine) == list(left)
+def test_old_changes_are_pruned(engine: Engine, retained_days: float, today: int, expected: list[int]) -> None:
+    retention = Retention(engine, days=retained_days, now=lambda: START + timedelta(days=today))
+    assert retention.prune() == 10 - len(expected)
+    assert days(engine) == list(expected)
     assert retention.prune() == 0
 
 
@@ -57,7 +57,7 @@ def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
     assert days(engine) == [6, 7, 8, 9]
 
 
-def test_it_happens_by_itself(engine: Engine) -> None:
+def test_pruning_runs_in_the_background(engine: Engine) -> None:
     retention = Retention(engine, days=5, now=lambda: START + timedelta(days=10))
     retention.start()
     try:

@@ -32,19 +32,21 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=0.4, help="mean seconds between two writes of a writer")
     parser.add_argument("--upgrade", action="store_true", help="instead: servers of the version before are replaced")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     # What was started is ended, however this is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    plan = Plan(kills=given.kills, seed=given.seed, writers=given.writers, seconds=given.seconds, pause=given.pause)
+    plan = Plan(
+        kills=options.kills, seed=options.seed, writers=options.writers, seconds=options.seconds, pause=options.pause
+    )
     folder = Path(tempfile.mkdtemp(prefix="sb-faults-"))
     folder.chmod(0o755)
     say(f"logs are in {folder}")
-    if given.upgrade:
+    if options.upgrade:
         with source() as program:
             result = run(replace(plan, kinds=UPGRADES), folder, serve(program))
     else:
         result = run(plan, folder)
-    out: Path = given.out or RESULTS / ("upgrade.json" if given.upgrade else "faults.json")
+    out: Path = options.out or RESULTS / ("upgrade.json" if options.upgrade else "faults.json")
     out.write_text(json.dumps({"cores": os.cpu_count(), **result}, indent=2) + "\n")
     say(json.dumps(result, indent=2))
     return 1 if result["violations"] else 0

@@ -70,8 +70,8 @@ def fill(client: httpx.Client) -> None:
     """Something of everything that version could store."""
 
     def put(path: str, body: Any, method: str = "PUT", **headers: str) -> None:
-        done = client.request(method, path, json=body, headers=headers)
-        assert done.is_success, (path, done.text)
+        response = client.request(method, path, json=body, headers=headers)
+        assert response.is_success, (path, response.text)
 
     for sample in ("workshop", "workshop-xsd"):
         text = (ROOT / "tests" / "data" / "samples" / f"{sample}.xreg.json").read_text(encoding="utf-8")
@@ -90,8 +90,8 @@ def fill(client: httpx.Client) -> None:
     put(f"{_GROUP}/schemas/order/versions/2$details", {"format": "Avro/1.11", "schema": later, "description": "more"})
     put(f"{_GROUP}/schemas/copy/meta", {"xref": f"{_GROUP}/schemas/order"})
     put(f"{_GROUP}/schemas/gone$details", {"format": "Avro/1.11", "schema": avro})
-    done = client.delete(f"{_GROUP}/schemas/gone")
-    assert done.is_success, done.text
+    response = client.delete(f"{_GROUP}/schemas/gone")
+    assert response.is_success, response.text
     put("/dirs/d/files/f$details", {"file": {"any": ["thing", 1.5, None]}, "size": 3, "deprecated_": True})
     put("/dirs/d/files/f/versions/9$details", {"filebase64": "AAEC/w==", "contenttype": "application/octet-stream"})
     put("/dirs/d/files/f/meta", {"defaultversionid": "1", "defaultversionsticky": True}, "PATCH")
@@ -132,13 +132,13 @@ REPORT: Final[dict[str, Any]] = {
 
 
 def shown(client: httpx.Client) -> dict[str, Any]:
-    """What it answers: statuses and bodies by path."""
-    found = {}
+    """Return the statuses and bodies that the server returns, by path."""
+    answers = {}
     for path in SHOWN:
         answer = client.get(path, follow_redirects=True)
         body = answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
-        found[path] = [answer.status_code, body]
-    return found
+        answers[path] = [answer.status_code, body]
+    return answers
 
 
 def make(folder: Path, name: str, url: str, program: Path) -> None:
@@ -154,7 +154,7 @@ def make(folder: Path, name: str, url: str, program: Path) -> None:
                 fill(client)
                 time.sleep(3)  # until events are delivered, and it is written how far
                 DATA.mkdir(exist_ok=True)
-                lines = (f"{json.dumps(path)}: {json.dumps(found)}" for path, found in shown(client).items())
+                lines = (f"{json.dumps(path)}: {json.dumps(answer)}" for path, answer in shown(client).items())
                 text = "{\n" + ",\n".join(lines) + "\n}\n"
                 (DATA / f"{name}.json").write_text(text, encoding="utf-8")
         finally:

@@ -19,7 +19,7 @@ from signalbook.storage import open_store
 
 
 def outbox(cluster: Cluster) -> list[tuple[int, str, str]]:
-    """All that was committed: position, correlation id and subject."""
+    """Return all committed changes: position, correlation id and subject."""
     with closing(open_store(cluster.postgres.registry)) as store, store.read() as reader:
         records = reader.outbox.records(limit=100_000_000)
         return [(record.position, record.correlationid, record.change["xid"]) for record in records]
@@ -30,24 +30,26 @@ def check_state(cluster: Cluster, writers: Sequence[Writer], ledger: Ledger) -> 
     for server in cluster.servers:
         client = Client(server.url, ledger)
         for writer in writers:
-            shown = client.insist("GET", f"{writer.group}/schemas?inline=versions.schema")
+            schemas_answer = client.insist("GET", f"{writer.group}/schemas?inline=versions.schema")
             counted = client.insist("GET", writer.group)
-            if (shown.status, counted.status) != (HTTPStatus.OK, HTTPStatus.OK):
-                ledger.violation(f"server {server.number}, {writer.group} at the end: {shown.status} {shown.body}")
+            if (schemas_answer.status, counted.status) != (HTTPStatus.OK, HTTPStatus.OK):
+                ledger.violation(
+                    f"server {server.number}, {writer.group} at the end: {schemas_answer.status} {schemas_answer.body}"
+                )
                 continue
-            found = {
+            actual = {
                 name: {key: (v["schema"]["title"], v["epoch"], v.get("name")) for key, v in schema["versions"].items()}
-                for name, schema in shown.body.items()
+                for name, schema in schemas_answer.body.items()
             }
             expected = {
                 name: {key: (v.title, v.epoch, v.name) for key, v in versions.items()}
                 for name, versions in writer.schemas.items()
             }
-            for name in sorted({*found, *expected}):
-                if found.get(name) != expected.get(name):
+            for name in sorted({*actual, *expected}):
+                if actual.get(name) != expected.get(name):
                     ledger.violation(
                         f"server {server.number}, {writer.group}/schemas/{name} at the end: "
-                        f"{found.get(name)}, not {expected.get(name)}"
+                        f"{actual.get(name)}, not {expected.get(name)}"
                     )
             if counted.body["schemascount"] != len(expected):
                 ledger.violation(f"{writer.group} at the end: {counted.body}, not {len(expected)} schemas")
@@ -74,14 +76,14 @@ def check_counts(cluster: Cluster, ledger: Ledger) -> int:
         counted = connection.execute(
             "SELECT parent, type, count(*) FROM entities WHERE parent IS NOT NULL GROUP BY parent, type"
         ).fetchall()
-        kept = connection.execute("SELECT parent, type, count FROM members WHERE count <> 0").fetchall()
+        stored = connection.execute("SELECT parent, type, count FROM members WHERE count <> 0").fetchall()
         used = connection.execute(_USED.encode()).fetchall()
         kept_used = connection.execute("SELECT parent, versions, bytes FROM group_usage WHERE versions > 0").fetchall()
         orphans = connection.execute(
             "SELECT count(*) FROM entities e WHERE document IS NOT NULL"
             " AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.digest = e.document)"
         ).fetchall()[0][0]
-    wrong = {tuple(row) for row in kept} ^ {tuple(row) for row in counted}
+    wrong = {tuple(row) for row in stored} ^ {tuple(row) for row in counted}
     if wrong:
         ledger.violation(f"kept counts are not those of the rows: {sorted(map(str, wrong))[:10]}")
     if {tuple(row) for row in used} != {tuple(row) for row in kept_used}:
@@ -92,9 +94,10 @@ def check_counts(cluster: Cluster, ledger: Ledger) -> int:
 
 
 def check_history(history: list[tuple[int, str, str]], ledger: Ledger, before: int) -> None:
-    """Each acknowledged write is one run of events; nothing is there that nobody may have written.
+    """Check that the events of each acknowledged write are contiguous, and that there are no events of unknown
+    writes.
 
-    ``before`` is how many writes were made by others than the writers.
+    ``before`` is the number of writes by others than the writers.
     """
     runs = [correlation for correlation, _ in groupby(history, key=lambda line: line[1])]
     for correlation, times in Counter(runs).items():
@@ -108,23 +111,23 @@ def check_history(history: list[tuple[int, str, str]], ledger: Ledger, before: i
         ledger.violation(f"{extra} writes are in the history that nobody made")
 
 
-def check_told(name: str, told: Iterable[Told], history: list[tuple[int, str, str]], ledger: Ledger) -> None:
-    """Who asks by position gets everything, once, in order."""
-    found = [(event.id, event.correlation, event.subject) for event in told]
-    if found != history:
-        missing, extra = set(history) - set(found), set(found) - set(history)
+def check_told(name: str, events: Iterable[Told], history: list[tuple[int, str, str]], ledger: Ledger) -> None:
+    """Check that a reader by position receives every event once and in order."""
+    received = [(event.id, event.correlation, event.subject) for event in events]
+    if received != history:
+        missing, extra = set(history) - set(received), set(received) - set(history)
         ledger.violation(
-            f"{name}: {len(found)} events of {len(history)}, {len(missing)} missing {sorted(missing)[:3]}, "
-            f"{len(extra)} never committed {sorted(extra)[:3]}, in order: {found == sorted(found)}"
+            f"{name}: {len(received)} events of {len(history)}, {len(missing)} missing {sorted(missing)[:3]}, "
+            f"{len(extra)} never committed {sorted(extra)[:3]}, in order: {received == sorted(received)}"
         )
 
 
-def check_delivered(name: str, told: Sequence[Told], history: list[tuple[int, str, str]], ledger: Ledger) -> int:
+def check_delivered(name: str, events: Sequence[Told], history: list[tuple[int, str, str]], ledger: Ledger) -> int:
     """A sink gets everything at least once, of each subject in order; the number of repetitions.
 
     Who repeats goes on in order from there: no event comes before one of its subject that is older and new to the sink.
     """
-    known = {(position, correlation, subject) for position, correlation, subject in history}
+    committed = {(position, correlation, subject) for position, correlation, subject in history}
     seen: set[int] = set()
     newest: dict[str, int] = defaultdict(int)
     last: dict[str, int] = defaultdict(int)
@@ -132,8 +135,8 @@ def check_delivered(name: str, told: Sequence[Told], history: list[tuple[int, st
     for position, _, subject in history:
         order[subject].append(position)
     following = {subject: dict(pairwise(places)) for subject, places in order.items()}
-    for event in told:
-        if (event.id, event.correlation, event.subject) not in known:
+    for event in events:
+        if (event.id, event.correlation, event.subject) not in committed:
             ledger.violation(f"{name}: event {event} was never committed")
         subject = event.subject
         if event.id not in seen and event.id < newest[subject]:
@@ -147,10 +150,10 @@ def check_delivered(name: str, told: Sequence[Told], history: list[tuple[int, st
     missing = {position for position, _, _ in history} - seen
     if missing:
         ledger.violation(f"{name}: {len(missing)} events were not delivered: {sorted(missing)[:10]}")
-    return len(told) - len(seen)
+    return len(events) - len(seen)
 
 
 def last_position(cluster: Cluster) -> int:
-    """Of the newest event."""
+    """Return the position of the newest event."""
     with psycopg.connect(cluster.postgres.registry) as connection:
         return int(connection.execute("SELECT max(position) FROM outbox").fetchall()[0][0])

@@ -127,7 +127,7 @@ class Server:
             time.sleep(0.1)
 
     def look(self) -> bool:
-        """Whether it is ready."""
+        """Return True if the server is ready."""
         try:
             ready = httpx.get(f"{self.url}/health/ready", timeout=2).is_success
         except httpx.TransportError:
@@ -136,20 +136,20 @@ class Server:
             self.ready_since = time.monotonic()
         return ready
 
-    def kill(self, what: str) -> None:
+    def kill(self, target: str) -> None:
         """End the ``server``, all of it, or its ``supervisor`` or ``worker`` alone."""
         process = self._process
         assert process is not None
         self.ready_since = 0.0
         with suppress(ProcessLookupError):
-            if what == "server":
+            if target == "server":
                 os.killpg(process.pid, signal.SIGKILL)
-            elif what == "supervisor":
+            elif target == "supervisor":
                 os.kill(process.pid, signal.SIGKILL)
             else:
                 # Forked, so that it looks like the supervisor; versions before spawned it.
-                own = _command_line(process.pid)
-                workers = [pid for pid in _children(process.pid) if _command_line(pid) == own or _spawned(pid)]
+                command_line = _command_line(process.pid)
+                workers = [pid for pid in _children(process.pid) if _command_line(pid) == command_line or _spawned(pid)]
                 if not workers:
                     raise SystemExit(f"server {self.number} has no process beside its supervisor")
                 for pid in workers:
@@ -196,7 +196,9 @@ class Proxy:
 
 
 class Cluster:
-    """All of it. ``url`` is that of the balancer; servers that are started again run this version if ``upgraded``."""
+    """The servers, the database and the load balancer, whose address is ``url``. Restarted servers run this version if
+    ``upgraded``.
+    """
 
     def __init__(self, url: str, postgres: Database, proxy: Proxy, servers: list[Server], upgraded: set[int]) -> None:
         self.url = url
@@ -217,9 +219,10 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Cluster]:
-    """Everything started and ready, until the end of the block. Events may go to ``sink`` (HOST:PORT).
+    """Start everything and wait until it is ready; stop it at the end of the block. Events may be sent to ``sink``
+    (HOST:PORT).
 
-    Servers run the program ``old``, if there is one, until they are ``upgraded``.
+    Servers run the program ``old``, if given, until they are ``upgraded``.
     """
     balancer = shutil.which("haproxy") or "/usr/sbin/haproxy"
     if not Path(balancer).exists():
@@ -251,10 +254,10 @@ def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Clu
             before = subprocess.Popen([balancer, "-db", "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)
         opened.callback(before.wait, 30)
         opened.callback(before.terminate)
-        made = Cluster(f"http://127.0.0.1:{front}", postgres, proxy, servers, upgraded)
-        if not made.ready():
+        started = Cluster(f"http://127.0.0.1:{front}", postgres, proxy, servers, upgraded)
+        if not started.ready():
             raise SystemExit(f"the servers do not get ready: see {folder}")
-        yield made
+        yield started
 
 
 def _children(pid: int) -> list[int]:

@@ -17,7 +17,7 @@ from tests.faults.load import PATIENCE, Client, Ledger
 
 
 class Told(NamedTuple):
-    """One event, as far as it matters here."""
+    """A received event with its relevant attributes."""
 
     id: int
     type: str
@@ -26,7 +26,7 @@ class Told(NamedTuple):
 
     @classmethod
     def of(cls, event: dict[str, Any]) -> Told:
-        """From its JSON form."""
+        """Return the event from its JSON form."""
         return cls(int(event["id"]), event["type"], event["subject"], event["xregcorrelationid"])
 
 
@@ -41,7 +41,7 @@ class FeedReader(threading.Thread):
         self._ledger = ledger
 
     def run(self) -> None:
-        """Until the event ``ends_at`` was read."""
+        """Read until the event ``ends_at``."""
         at = 0
         while self.ends_at is None or at < self.ends_at:
             answer = self._client.send("GET", f"/events?after={at}&limit=500")
@@ -67,7 +67,7 @@ class StreamReader(threading.Thread):
         self._place = (parts.hostname or "", parts.port or 0)
 
     def run(self) -> None:
-        """Until the event ``ends_at`` came."""
+        """Listen until the event ``ends_at`` arrives."""
         while not self._done():
             with suppress(OSError, http.client.HTTPException, ValueError):
                 self._listen()
@@ -103,7 +103,7 @@ class Hook:
 @contextmanager
 def hook() -> Iterator[Hook]:
     """A web hook at its ``place`` (HOST:PORT), until the end of the block."""
-    made = Hook()
+    new_hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -114,7 +114,7 @@ def hook() -> Iterator[Hook]:
 
         def do_POST(self) -> None:
             event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made.told.append(Told.of(event))
+            new_hook.told.append(Told.of(event))
             self._say(204, [])
 
         def _say(self, status: int, headers: list[tuple[str, str]]) -> None:
@@ -123,8 +123,7 @@ def hook() -> Iterator[Hook]:
                 self.send_header(name, value)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            """Be quiet."""
+        def log_message(self, *_: Any) -> None: ...
 
     class Quiet(ThreadingHTTPServer):
         daemon_threads = True
@@ -134,16 +133,16 @@ def hook() -> Iterator[Hook]:
             """A server that is killed hangs up."""
 
     with Quiet(("127.0.0.1", 0), Handler) as server:
-        made.place = f"127.0.0.1:{server.server_address[1]}"
+        new_hook.place = f"127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield made
+            yield new_hook
         finally:
             server.shutdown()
 
 
 def in_file(path: Path) -> list[Told]:
-    """What a file sink has; a last line without an end is one whose writer was killed."""
+    """Return the events in a file; an incomplete last line is from a killed writer."""
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     return [Told.of(json.loads(line)) for line in lines[:-1]]

@@ -27,15 +27,16 @@ SHARED: Final = "/schemagroups/shared"
 
 
 def say(text: str) -> None:
-    """To whoever looks on."""
+    """Print a line with the time."""
     sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One attempt. ``status`` is 0 where no answer of a server came: then, as with 502 and 504 of the balancer and a
-    503 that says so, ``unknown`` tells that a write may have been done."""
+    """The result of one attempt. ``status`` is 0 if no server answered. In this case, with 502 and 504 of the load
+    balancer, and with some 503, ``unknown`` means that a write may have been executed.
+    """
 
     began: float
     ended: float
@@ -46,18 +47,18 @@ class Answer:
 
     @property
     def done(self) -> bool:
-        """Acknowledged."""
+        """Return True if the request is acknowledged."""
         return 200 <= self.status < 300 or self.status == HTTPStatus.NOT_MODIFIED
 
     @property
     def refused(self) -> bool:
-        """Not answered as asked: for want of servers or database, or with an unknown outcome."""
+        """Return True if servers or the database were unavailable, or the outcome is unknown."""
         return self.unknown or self.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 @dataclass
 class Ledger:
-    """What all clients saw."""
+    """The observations of all clients."""
 
     violations: list[str] = field(default_factory=list)
     acknowledged: list[tuple[int, float, float]] = field(default_factory=list)
@@ -84,13 +85,13 @@ class Ledger:
             self.violations.append(f"{time.strftime('%H:%M:%S')} {text}")
         say(f"VIOLATION {text}")
 
-    def note(self, answer: Answer, what: str, *, writer: int | None) -> None:
+    def note(self, answer: Answer, description: str, *, writer: int | None) -> None:
         """Count an attempt; ``writer`` is whose, if it was one to write."""
         with self.lock:
             took = answer.ended - answer.began
             self.slowest = max(self.slowest, took)
             if took > 5:
-                self.slow.append((answer.began, took, f"{what}: {answer.status}"))
+                self.slow.append((answer.began, took, f"{description}: {answer.status}"))
             if writer is None:
                 self.reads += 1
                 self.unmodified += answer.status == HTTPStatus.NOT_MODIFIED
@@ -103,7 +104,7 @@ class Ledger:
 
 
 class Client:
-    """One connection to the balancer, made anew when it breaks."""
+    """A connection to the load balancer, which is renewed when it breaks."""
 
     def __init__(self, url: str, ledger: Ledger) -> None:
         parts = urlsplit(url)
@@ -120,20 +121,20 @@ class Client:
         *,
         writer: int | None = None,
     ) -> Answer:
-        """One attempt."""
+        """Make one attempt."""
         began = time.monotonic()
         data = None if body is None else json.dumps(body)
-        given = {"Content-Type": "application/json"} if data is not None else {}
+        content_type = {"Content-Type": "application/json"} if data is not None else {}
         try:
             if self._connection is None:
                 self._connection = http.client.HTTPConnection(*self._place, timeout=PATIENCE)
-            self._connection.request(method, path, data, given | (headers or {}))
+            self._connection.request(method, path, data, content_type | (headers or {}))
             with self._connection.getresponse() as response:
                 content = response.read()
-                found = {name.lower(): value for name, value in response.getheaders()}
+                headers_received = {name.lower(): value for name, value in response.getheaders()}
                 if response.will_close:
                     self.close()
-            answer = self._answer(began, response.status, found, content)
+            answer = self._answer(began, response.status, headers_received, content)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if isinstance(error, TimeoutError):
@@ -178,7 +179,7 @@ class Client:
 
 @dataclass
 class Version:
-    """What a writer wrote."""
+    """A version that a writer has written."""
 
     title: str
     epoch: int = 1
@@ -201,7 +202,7 @@ class Writer(threading.Thread):
         self._etags: dict[str, tuple[str, str]] = {}
 
     def run(self) -> None:
-        """Until told to stop; what was begun is brought to an end."""
+        """Write until stopped; finish what was begun."""
         try:
             while not self._ledger.stop.is_set():
                 self._turn()
@@ -326,29 +327,29 @@ class Writer(threading.Thread):
                 self._ledger.violations.append(f"PATCH {SHARED}: {answer.status} {answer.body}")
 
     def look(self, schema: str) -> None:
-        """What was acknowledged is shown, whichever server answers."""
+        """Check that every server shows what was acknowledged."""
         path = f"{self.group}/schemas/{schema}$details"
         expected = self.expected(schema)
-        shown = self._read(f"{path}?inline=schema", json.dumps(expected))
-        if shown is None:
+        answer = self._read(f"{path}?inline=schema", json.dumps(expected))
+        if answer is None:
             return
-        found = None
-        if shown.status == HTTPStatus.OK:
-            body = shown.body
-            found = {
+        actual = None
+        if answer.status == HTTPStatus.OK:
+            body = answer.body
+            actual = {
                 "versionid": body["versionid"],
                 "epoch": body["epoch"],
                 "name": body.get("name"),
                 "title": body["schema"]["title"],
                 "versionscount": body["versionscount"],
             }
-        elif shown.status != HTTPStatus.NOT_FOUND:
-            self._ledger.violation(f"GET {path}: {shown.status} {shown.body}")
-        if found != expected:
-            self._ledger.violation(f"GET {path} after its write: {found}, not {expected}")
+        elif answer.status != HTTPStatus.NOT_FOUND:
+            self._ledger.violation(f"GET {path}: {answer.status} {answer.body}")
+        if actual != expected:
+            self._ledger.violation(f"GET {path} after its write: {actual}, not {expected}")
 
     def expected(self, schema: str) -> dict[str, Any] | None:
-        """What is to be shown of a schema; None is nothing."""
+        """Return the expected representation of a schema; None means that it must not exist."""
         versions = self.schemas.get(schema)
         if versions is None:
             return None
@@ -362,10 +363,10 @@ class Writer(threading.Thread):
         }
 
     def _look_at_group(self) -> None:
-        shown = self._read(self.group, str(len(self.schemas)))
-        if shown is not None and shown.body.get("schemascount") != len(self.schemas):
+        answer = self._read(self.group, str(len(self.schemas)))
+        if answer is not None and answer.body.get("schemascount") != len(self.schemas):
             self._ledger.violation(
-                f"GET {self.group}: {shown.status}, {len(self.schemas)} schemas expected: {shown.body}"
+                f"GET {self.group}: {answer.status}, {len(self.schemas)} schemas expected: {answer.body}"
             )
         if self._rng.random() < 0.1:
             listed = self._client.insist("GET", f"{self.group}/schemas")
@@ -373,7 +374,9 @@ class Writer(threading.Thread):
                 self._ledger.violation(f"GET {self.group}/schemas: {listed.status}, {set(self.schemas)} expected")
 
     def _read(self, path: str, state: str) -> Answer | None:
-        """With the tag of the last read; None if that still holds, as it may only if ``state`` is what it was."""
+        """Read with the ETag of the last read. Return None if it is still valid, which is allowed only if ``state``
+        has not changed.
+        """
         tag, was = self._etags.get(path, ("", ""))
         answer = self._client.insist("GET", path, {"If-None-Match": tag} if tag else None)
         if answer.status == HTTPStatus.NOT_MODIFIED:
@@ -399,7 +402,7 @@ class Reader(threading.Thread):
         self._tag = ""
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Read until stopped."""
         while not self._ledger.stop.is_set():
             with self._ledger.lock:
                 floor = max(self._seen, self._ledger.floors.get(SHARED, 0))

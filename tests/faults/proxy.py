@@ -22,7 +22,7 @@ _PIECE = 65536
 
 
 class Link:
-    """One port."""
+    """A port of the proxy."""
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
@@ -43,7 +43,7 @@ class Link:
                 connection.lost = True
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection from a server."""
+        """Serve one connection from a server."""
         connection = Connection(writer)
         self._connections.add(connection)
         try:
@@ -93,7 +93,7 @@ class Link:
 
 
 class Connection:
-    """Both sides of one connection."""
+    """The two sides of a connection."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writers = [writer]
@@ -113,7 +113,7 @@ class Connection:
 
 
 async def main(upstream: str, ports: list[int]) -> None:
-    """Until standard input ends."""
+    """Run until standard input ends."""
     links = [Link(upstream) for _ in ports]
     for link, port in zip(links, ports, strict=True):
         await asyncio.start_server(link.serve, "127.0.0.1", port)

@@ -40,9 +40,10 @@ _KILLED = {"two servers": 2, "all servers": 3}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to do. ``seconds`` bounds it, 0 does not; ``pause`` is the mean time between two writes of a writer.
+    """The plan of a run. ``seconds`` limits its duration unless it is 0; ``pause`` is the mean time between two writes
+    of a writer.
 
-    ``kinds`` are the faults, instead of ``kills`` of all kinds.
+    ``kinds`` lists the faults, instead of ``kills`` faults of all kinds.
     """
 
     kills: int = 0
@@ -58,11 +59,11 @@ class Plan:
             return list(self.kinds)
         rng = random.Random(self.seed)
         kinds: list[str] = []
-        left = self.kills
-        while left > 0:
+        remaining = self.kills
+        while remaining > 0:
             kind = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
             kinds.append(kind)
-            left -= _KILLED.get(kind, 1)
+            remaining -= _KILLED.get(kind, 1)
         kinds += [_NETWORK[number % len(_NETWORK)] for number in range(max(4, self.kills // 5))]
         rng.shuffle(kinds)
         return kinds
@@ -70,7 +71,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One that happened: from when to when on the monotonic clock, how many kills it was."""
+    """A fault that happened: its begin and end on the monotonic clock, and the number of kills."""
 
     kind: str
     began: float
@@ -81,66 +82,66 @@ class Fault:
 class Prober(threading.Thread):
     """Asks each server, past the balancer, whether it lives."""
 
-    def __init__(self, made: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
         super().__init__(daemon=True)
         self.seconds: list[float] = []
-        self._cluster = made
+        self._cluster = cluster
         self._ledger = ledger
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Probe the servers until stopped."""
         with httpx.Client(timeout=20) as client:
             while not self._ledger.stop.wait(0.25):
                 for server in self._cluster.servers:
                     since, began = server.ready_since, time.monotonic()
                     try:
-                        answered = client.get(f"{server.url}/health/live").is_success
+                        is_alive = client.get(f"{server.url}/health/live").is_success
                     except httpx.TransportError:
-                        answered = False
+                        is_alive = False
                     took = time.monotonic() - began
                     # Only of a server that was ready before and was not killed meanwhile.
                     if since and since == server.ready_since:
                         self.seconds.append(took)
-                        if took > _LIVE_SECONDS or not answered:
-                            self._ledger.violation(f"/health/live of server {server.number}: {answered}, {took:.1f} s")
+                        if took > _LIVE_SECONDS or not is_alive:
+                            self._ledger.violation(f"/health/live of server {server.number}: {is_alive}, {took:.1f} s")
 
 
 def run(plan: Plan, folder: Path, old: Program | None = None) -> dict[str, Any]:
     """Do it all; the figures, with what was violated. Servers run the ``old`` program until they are upgraded."""
     ledger = Ledger()
-    with hook() as sink, cluster(folder, sink.place, old) as made:
-        before = _prepare(made.url, ledger, plan, sink.place)
-        feed, stream = FeedReader(made.url, ledger), StreamReader(made.url, ledger)
-        writers = [Writer(number, made.url, ledger, plan.seed, plan.pause) for number in range(plan.writers)]
-        readers = [Reader(number, made.url, ledger, plan.seed) for number in range(_READERS)]
-        prober = Prober(made, ledger)
+    with hook() as sink, cluster(folder, sink.place, old) as running:
+        before = _prepare(running.url, ledger, plan, sink.place)
+        feed, stream = FeedReader(running.url, ledger), StreamReader(running.url, ledger)
+        writers = [Writer(number, running.url, ledger, plan.seed, plan.pause) for number in range(plan.writers)]
+        readers = [Reader(number, running.url, ledger, plan.seed) for number in range(_READERS)]
+        prober = Prober(running, ledger)
         for thread in (feed, stream, prober, *writers, *readers):
             thread.start()
         began = time.monotonic()
-        faults = _break(plan, made, ledger, began)
+        faults = _break(plan, running, ledger, began)
         lasted = time.monotonic() - began
         say(f"{len(faults)} faults in {lasted:.0f} s; now what is left is done and checked")
         for link in range(SERVERS):
-            made.proxy.set(link, "pass")
-        if not made.ready():
+            running.proxy.set(link, "pass")
+        if not running.ready():
             ledger.violation("the servers do not get ready at the end")
         ledger.stop.set()
         for thread in (*writers, *readers, prober):
             thread.join(3 * PATIENCE)
             if thread.is_alive():
                 ledger.violation(f"{thread} hangs")
-        position = checks.last_position(made)
+        position = checks.last_position(running)
         feed.ends_at = stream.ends_at = position
-        history = checks.outbox(made)
+        history = checks.outbox(running)
         filed = [line for line in history if line[2].startswith(_FILE_PREFIX)]
         file = folder / "sinks" / "told.jsonl"
         waited = time.monotonic()
         _wait(lambda: not feed.is_alive() and not stream.is_alive(), 30)
-        _wait(lambda: len({told.id for told in list(sink.told)}) >= len(history), PATIENCE)
-        _wait(lambda: len({told.id for told in in_file(file)}) >= len(filed), PATIENCE)
+        _wait(lambda: len({event.id for event in list(sink.told)}) >= len(history), PATIENCE)
+        _wait(lambda: len({event.id for event in in_file(file)}) >= len(filed), PATIENCE)
         waited = time.monotonic() - waited
-        checks.check_state(made, writers, ledger)
-        rows = checks.check_counts(made, ledger)
+        checks.check_state(running, writers, ledger)
+        rows = checks.check_counts(running, ledger)
         checks.check_history(history, ledger, before)
         checks.check_told("feed", list(feed.told), history, ledger)
         checks.check_told("stream", list(stream.told), history, ledger)
@@ -192,15 +193,15 @@ def _prepare(url: str, ledger: Ledger, plan: Plan, sink: str) -> int:
     return len(paths) + 10  # the registry's own beginnings
 
 
-def _break(plan: Plan, made: Cluster, ledger: Ledger, began: float) -> list[Fault]:
+def _break(plan: Plan, cluster: Cluster, ledger: Ledger, began: float) -> list[Fault]:
     rng = random.Random(f"{plan.seed} faults")
-    done: list[Fault] = []
+    faults: list[Fault] = []
     time.sleep(1)
     for number, kind in enumerate(kinds := plan.faults()):
         if plan.seconds and time.monotonic() - began > plan.seconds:
             break
-        fault = _fault(kind, made, rng)
-        done.append(fault)
+        fault = _fault(kind, cluster, rng)
+        faults.append(fault)
         recovered = _wait(lambda at=fault.ended: _acknowledged_since(ledger, at), PATIENCE)  # type: ignore[misc]
         if not recovered:
             ledger.violation(f"no write succeeds in {PATIENCE:g} s after {kind}")
@@ -210,7 +211,7 @@ def _break(plan: Plan, made: Cluster, ledger: Ledger, began: float) -> list[Faul
             f" {ledger.reads} read, {len(ledger.violations)} violations"
         )
         time.sleep(rng.uniform(0.05, 0.5))
-    return done
+    return faults
 
 
 def _acknowledged_since(ledger: Ledger, when: float) -> bool:
@@ -226,40 +227,40 @@ def _wait(enough: Callable[[], bool], patience: float) -> bool:
     return True
 
 
-def _fault(kind: str, made: Cluster, rng: random.Random) -> Fault:
+def _fault(kind: str, cluster: Cluster, rng: random.Random) -> Fault:
     if kind in _NETWORK:
-        return _disturb(kind, made, rng)
+        return _disturb(kind, cluster, rng)
     if kind in UPGRADES:
         began = time.monotonic()
         number = UPGRADES.index(kind)
-        made.upgraded.add(number)
-        made.servers[number].replace()
+        cluster.upgraded.add(number)
+        cluster.servers[number].replace()
         time.sleep(_MIXED_SECONDS)
-        if not made.ready():
+        if not cluster.ready():
             raise SystemExit("the upgraded server does not get ready")
         return Fault(kind=kind, began=began, ended=began, kills=0)
     if kind in ("postgres", "backend"):
         began = time.monotonic()
         if kind == "backend":
-            while not made.postgres.kill_backend(rng):
+            while not cluster.postgres.kill_backend(rng):
                 time.sleep(0.1)
         else:
-            made.postgres.kill()
+            cluster.postgres.kill()
             time.sleep(rng.choice([0.0, 0.0, 1.0, 3.0]))
-            made.postgres.start()
+            cluster.postgres.start()
         return Fault(kind=kind, began=began, ended=began, kills=1)
     count = _KILLED.get(kind, 1)
     # A server that is not up yet cannot be killed in the midst of anything.
-    made.ready(lambda ready: sum(ready) >= count)
-    chosen = rng.sample([server for server in made.servers if server.ready_since], count)
+    cluster.ready(lambda ready: sum(ready) >= count)
+    chosen = rng.sample([server for server in cluster.servers if server.ready_since], count)
     began = time.monotonic()
     for server in chosen:
         server.kill(kind if kind in ("worker", "supervisor") else "server")
-    others = sum(server.ready_since > 0 for server in made.servers)
-    return Fault(kind=f"{kind}, {others} left", began=began, ended=began, kills=count)
+    other_servers = sum(server.ready_since > 0 for server in cluster.servers)
+    return Fault(kind=f"{kind}, {other_servers} left", began=began, ended=began, kills=count)
 
 
-def _disturb(kind: str, made: Cluster, rng: random.Random) -> Fault:
+def _disturb(kind: str, cluster: Cluster, rng: random.Random) -> Fault:
     """A fault of the network: of the links of one, two or all servers."""
     links = rng.sample(range(SERVERS), rng.choice([1, 1, 2, 3]))
     seconds = {
@@ -270,10 +271,10 @@ def _disturb(kind: str, made: Cluster, rng: random.Random) -> Fault:
     }[kind]
     began = time.monotonic()
     for link in links:
-        made.proxy.set(link, kind, rng.uniform(0.02, 0.2))
+        cluster.proxy.set(link, kind, rng.uniform(0.02, 0.2))
     time.sleep(seconds)
     for link in links:
-        made.proxy.set(link, "pass")
+        cluster.proxy.set(link, "pass")
     return Fault(kind=f"{kind}, {len(links)} of {SERVERS}", began=began, ended=time.monotonic(), kills=0)
 
 
@@ -282,15 +283,15 @@ def _recovery(faults: Sequence[Fault], ledger: Ledger) -> dict[str, Any]:
     by_writer: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for writer, began, ended in ledger.acknowledged:
         by_writer[writer].append((began, ended))
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    durations: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for fault in faults:
         firsts = [
             min((ended for began, ended in writes if began > fault.ended), default=None)
             for writes in by_writer.values()
         ]
-        known = [first - fault.ended for first in firsts if first is not None]
-        if known:
-            found[fault.kind].append((min(known), max(known)))
+        recoveries = [first - fault.ended for first in firsts if first is not None]
+        if recoveries:
+            durations[fault.kind].append((min(recoveries), max(recoveries)))
     return {
         kind: {
             "times": len(pairs),
@@ -299,7 +300,7 @@ def _recovery(faults: Sequence[Fault], ledger: Ledger) -> dict[str, Any]:
             "every writer p50": _quantile([last for _, last in pairs], 0.5),
             "every writer p99": _quantile([last for _, last in pairs], 0.99),
         }
-        for kind, pairs in sorted(found.items())
+        for kind, pairs in sorted(durations.items())
     }
 
 

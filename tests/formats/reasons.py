@@ -45,8 +45,10 @@ class Tally:
         Unless ``strict``, reasons that no value was found for are counted, but not wrong: the search is not exhaustive.
         """
         self.counts["pairs"] += 1
-        open_reasons = [one for one in differences if one.rule not in ("undecided", *self.skipped)]
-        self.uncertain.update(one.rule for one in differences if one.rule in ("undecided", *self.skipped))
+        open_reasons = [difference for difference in differences if difference.rule not in ("undecided", *self.skipped)]
+        self.uncertain.update(
+            difference.rule for difference in differences if difference.rule in ("undecided", *self.skipped)
+        )
         self.counts["compatible" if not differences else "different" if open_reasons else "undecided"] += 1
         if differences and not open_reasons:
             return
@@ -56,13 +58,13 @@ class Tally:
                 self.wrong.append(f"unsound: {pair}: {rejection}")
                 self.counts["unsound"] += 1
                 return
-            open_reasons = [one for one in open_reasons if not describes(one, rejection)]
+            open_reasons = [difference for difference in open_reasons if not describes(difference, rejection)]
             if not open_reasons:
                 return
-        for one in open_reasons:
+        for difference in open_reasons:
             self.counts["untrue" if strict else "unproven"] += 1
             if strict:
-                self.wrong.append(f"untrue: {pair}: {one}")
+                self.wrong.append(f"untrue: {pair}: {difference}")
 
 
 def judge_pairs(judge: Callable[[Random, Tally], None], pairs: int, skipped: Collection[str] = ()) -> None:

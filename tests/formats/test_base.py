@@ -17,7 +17,7 @@ def test_json_by_any_name(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "application/xml", "application/jsonl", "json", "avro/binary"])
-def test_not_json(text: str) -> None:
+def test_other_content_types_are_not_json(text: str) -> None:
     assert not is_json(text)
 
 
@@ -31,13 +31,13 @@ def test_pointers_escape() -> None:
 
 
 def test_documents_have_limits() -> None:
-    """G-23."""
+    """Empty and too large documents have findings (G-23)."""
     assert [finding.rule for finding in too_large(b" \n")] == ["empty"]
     assert [finding.rule for finding in too_large(b"x" * (MAX_DOCUMENT_BYTES + 1))] == ["size"]
     assert too_large(b"{}") == []
 
 
-def test_messages_are_cut() -> None:
+def test_long_messages_are_truncated() -> None:
     assert len(shorten("x" * 10_000)) == 300
 
 

@@ -25,14 +25,14 @@ A, B = {"name": "a", "type": "int"}, {"name": "b", "type": "int"}
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rules_say_what_they_ask(rule: str) -> None:
+def test_directions_of_each_rule(rule: str) -> None:
     """G-26, G-27: in any case."""
     expected = {"b": ("backward",), "f": ("forward",)}.get(rule[0]) if not rule.startswith("full") else None
     assert directions(rule.upper()) == (expected or ("backward", "forward"))
     assert is_transitive(rule.upper()) is rule.endswith("_transitive")
 
 
-def test_which_formats_have_rules() -> None:
+def test_formats_with_compatibility_rules() -> None:
     """G-25, G-29."""
     assert rules("avro/1.11") == RULES
     assert rules("Nope/1") == ()
@@ -49,19 +49,19 @@ def test_which_formats_have_rules() -> None:
         ("full", avro(A, format="avro/1.12.0"), avro(A), []),
     ],
 )
-def test_directions_that_break(rule: str, new: SchemaText, old: SchemaText, broken: list[str]) -> None:
+def test_violated_directions_are_reported(rule: str, new: SchemaText, old: SchemaText, broken: list[str]) -> None:
     """G-27, G-30."""
     assert [direction for direction, _ in violations(rule, new, old)] == broken
 
 
 def test_formats_of_different_families() -> None:
-    """G-4"""
+    """Schemas of different formats are incompatible (G-4)."""
     other = SchemaText(document=b"{}", format="JsonSchema/draft-07")
     ((direction, difference),) = violations("forward", other, avro(A))
     assert (direction, difference.rule, difference.new) == ("forward", "format", "Avro/1.11")
 
 
-def test_no_comparison() -> None:
+def test_unknown_format_cannot_be_compared() -> None:
     nothing = SchemaText(document=b"", format="Nope/1")
     with pytest.raises(LookupError, match="Nope/1"):
         violations("full", nothing, nothing)

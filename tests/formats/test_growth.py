@@ -57,15 +57,15 @@ def structure_values(number: int) -> Any:
 
 
 def check(format: str, document: bytes) -> None:
-    found = find(format)
-    assert found is not None
-    assert found.check(document, format) == []
+    schema_format = find(format)
+    assert schema_format is not None
+    assert schema_format.check(document, format) == []
 
 
 def columns(format: str, document: bytes) -> None:
-    found = find(format)
-    assert found is not None
-    found.parse(document, format).shape()
+    schema_format = find(format)
+    assert schema_format is not None
+    schema_format.parse(document, format).shape()
 
 
 def compare(format: str, document: bytes) -> None:
@@ -75,7 +75,7 @@ def compare(format: str, document: bytes) -> None:
 
 
 def lines(run: Callable[[], None]) -> int:
-    """How many lines of Python ``run`` takes."""
+    """Return the number of Python lines that ``run`` executes."""
     counted = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -123,14 +123,14 @@ def test_twice_the_schema_takes_twice_the_work(
 )
 @pytest.mark.parametrize("missing", [0, 1])
 def test_lists_of_values_are_compared_as_sets(format: str, schema: Callable[[int], Any], missing: int) -> None:
-    """Not one by one: in Python, no more than three lines run for each of them."""
+    """Python executes at most three lines for each value."""
 
     def work(number: int) -> int:
-        texts = [json.dumps(schema(each)).encode() + b" " for each in (number, number - missing)]
+        texts = [json.dumps(schema(count)).encode() + b" " for count in (number, number - missing)]
         new, old = (SchemaText(document=text, format=format) for text in texts)
-        found: list[object] = []
-        ran = lines(lambda: found.extend(violations("full", new, old)))
-        assert len(found) == missing
+        result: list[object] = []
+        ran = lines(lambda: result.extend(violations("full", new, old)))
+        assert len(result) == missing
         return ran
 
     work(30)
@@ -139,7 +139,7 @@ def test_lists_of_values_are_compared_as_sets(format: str, schema: Callable[[int
 
 
 def test_the_columns_of_many_parts_are_read_in_pairs() -> None:
-    """One after the other, each of them would copy the members of all before it."""
+    """Read one after the other, each part would copy the members of all earlier parts."""
     small, large = (json.dumps(all_of(number)).encode() for number in (200, 400))
     columns(JSON_SCHEMA, json.dumps(all_of(3)).encode())
     assert lines(lambda: columns(JSON_SCHEMA, large)) < 2.7 * lines(lambda: columns(JSON_SCHEMA, small))
@@ -150,4 +150,4 @@ def test_a_comparison_ends_although_all_parts_are_compared_with_all() -> None:
     parts = [{"properties": {f"k{i}": {"type": "integer"}}} for i in range(1500)]
     new, old = (json.dumps({"allOf": parts[:number]}).encode() for number in (1500, 1499))
     texts = [SchemaText(document=document, format=JSON_SCHEMA) for document in (new, old)]
-    assert any(found.rule == "undecided" for _, found in violations("backward", *texts))
+    assert any(difference.rule == "undecided" for _, difference in violations("backward", *texts))

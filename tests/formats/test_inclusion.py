@@ -24,14 +24,14 @@ WHY = fault("either", "undecided", None, None, "none of them")
         ({"a": [Clause(("b",))], "b": [Clause(("b", "c"))], "c": [Clause((), BAD)]}, []),
     ],
 )
-def test_what_is_refuted(clauses: dict[str, list[Clause[str]]], expected: list[str]) -> None:
-    assert [found.path for found in refutations("a", clauses.__getitem__, most=100)] == expected
+def test_refutations_of_clauses(clauses: dict[str, list[Clause[str]]], expected: list[str]) -> None:
+    assert [refutation.path for refutation in refutations("a", clauses.__getitem__, most=100)] == expected
 
 
-def test_a_chain_of_any_length_is_no_recursion() -> None:
+def test_long_chain_is_not_recursive() -> None:
     def examine(number: int) -> list[Clause[int]]:
         return [Clause((number + 1,))] if number < 20_000 else [Clause((), BAD)]
 
     assert refutations([0], examine, most=100_000) == [BAD]
-    (found,) = refutations([0], examine, most=1_000)
-    assert (found.rule, "1000 steps" in found.message) == ("undecided", True)
+    (refutation,) = refutations([0], examine, most=1_000)
+    assert (refutation.rule, "1000 steps" in refutation.message) == ("undecided", True)

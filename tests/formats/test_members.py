@@ -65,8 +65,8 @@ OF_ORDER = {"customer_id": "Who pays.", "lines": "what", "by_post": "", "more": 
     ],
 )
 def test_members_have_paths_and_descriptions(format: str, document: str, expected: dict[str, str]) -> None:
-    found = members(document.encode(), format)
-    assert {member.path: member.description for member in found} == expected
+    found_members = members(document.encode(), format)
+    assert {member.path: member.description for member in found_members} == expected
 
 
 def test_a_member_has_a_name() -> None:
@@ -81,24 +81,24 @@ DEEP = b'{"properties":{"a":' * 5000 + b"{}" + b"}}" * 5000
     "document",
     [b"", b"\x00", b"{", b"[]", b"null", b"1", b"<a", b'"x"', b"{" * 100_000, DEEP, b"\xff\xfe", b'{"fields":[1,{}]}'],
 )
-def test_what_cannot_be_read_has_none(format: str, document: bytes) -> None:
+def test_unreadable_document_has_no_members(format: str, document: bytes) -> None:
     assert members(document, format) == ()
 
 
-def test_there_are_no_more_than_anybody_reads() -> None:
+def test_number_of_members_is_bounded() -> None:
     document: JSONObject = {"properties": {f"f{number}": {} for number in range(MAX_MEMBERS + 1)}}
     assert len(members(json.dumps(document).encode(), "JsonSchema/draft-07")) == MAX_MEMBERS
 
 
 @pytest.mark.parametrize("format", ["Nothing/1", "", "/", "Thrift"])
-def test_other_formats_have_none(format: str) -> None:
+def test_unknown_formats_have_no_members(format: str) -> None:
     assert members(b'{"properties":{"a":{}}}', format) == ()
 
 
-def test_what_is_said_of_all_members_is_bounded() -> None:
+def test_total_size_of_descriptions_is_bounded() -> None:
     schema = {"properties": {f"a{number}": {"description": "x" * 1_000} for number in range(500)}}
-    found = members(json.dumps(schema).encode(), "JsonSchema/draft-07")
-    assert 98 < len(found) < 100
+    found_members = members(json.dumps(schema).encode(), "JsonSchema/draft-07")
+    assert 98 < len(found_members) < 100
 
 
 def test_a_part_has_no_members_of_what_an_earlier_one_refers_to() -> None:

@@ -59,7 +59,7 @@ def test_lengths_count(pattern: str, least: int, most: int) -> None:
         "^(?:" + "(?:a|" * 40 + "b" + ")" * 40 + "x{600})$",
     ],
 )
-def test_hostile_and_unknown_patterns_have_none(pattern: str) -> None:
+def test_hostile_and_unknown_patterns_have_no_example(pattern: str) -> None:
     assert make_example(pattern) is None
 
 

@@ -27,7 +27,7 @@ def proto(xid: str, name: str = "", root: str = "") -> ReferableSchema:
 
 
 def test_the_paths_of_a_schema() -> None:
-    """Those by id and name, alone and below its group's root, which is the group's id if it states none."""
+    """The paths consist of the id and the name, alone and below the root of the group, which is its id by default."""
     assert proto(f"{G}/schemas/status").names() == {"status.proto", "g/status.proto"}
     stated = proto(f"{G}/schemas/status.proto", root="google/rpc/")
     assert stated.names() == {"status.proto", "google/rpc/status.proto"}
@@ -37,7 +37,7 @@ def test_the_paths_of_a_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("money.proto", f"{G}/schemas/money"),  # its own group before others
         ("units.proto", f"{H}/schemas/units"),  # one of another group
@@ -47,14 +47,14 @@ def test_the_paths_of_a_schema() -> None:
         ("google/rpc/code.proto", f"{G}/schemas/google.rpc.code"),  # its own group has another
     ],
 )
-def test_which_schema_is_found(path: str, found: str | None) -> None:
+def test_nearest_schema_is_found(path: str, expected: str | None) -> None:
     schemas = [f"{G}/schemas/money", f"{H}/schemas/money", f"{H}/schemas/units", f"{H}/schemas/order"]
     schemas += ["/schemagroups/i/schemas/order", f"{H}/schemas/google.rpc.status", f"{G}/schemas/google.rpc.code"]
-    assert SchemaNames(map(proto, schemas)).find(path, G) == found
+    assert SchemaNames(map(proto, schemas)).find(path, G) == expected
 
 
 def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
-    """Each name that a document can use has a key of the schema."""
+    """Every name that a document can use has a key of the schema."""
     names = product(("c", "b.c", "a.b.c"), ("", "y/c"), ("", "r/s"))
     schemas = [proto(f"{G}/schemas/{schema_id}", name, root) for schema_id, name, root in names]
     for schema in schemas:
@@ -63,7 +63,7 @@ def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
     assert lookup_keys("../a/./b/c.proto") == {"id:../a/./b/c.proto", "file:b/c", "file:c"}
 
 
-def test_what_is_built_in() -> None:
+def test_built_in_files_are_recognised() -> None:
     assert is_well_known("google/protobuf/any.proto")
     assert not is_well_known("google/protobuf/nothing.proto")
     assert not is_built_in(f"google/protobuf/{'a' * 300}.proto")
@@ -84,10 +84,10 @@ def test_common_protos_need_no_resolver() -> None:
     assert FORMAT.parse(document, "Protobuf/3").decode(b"\x0a\x02\x08\x05")["s"]["code"] == 5
 
 
-def test_every_missing_import_is_named_with_the_file_that_has_it() -> None:
-    others = {"a.proto": b'syntax = "proto3"; import "b/c.proto";'}
+def test_missing_imports_are_reported_with_their_files() -> None:
+    imports = {"a.proto": b'syntax = "proto3"; import "b/c.proto";'}
     with pytest.raises(SchemaError) as caught:
-        FORMAT.parse(b'import "a.proto"; import "d.proto"; message A {}', "Protobuf", resolve=others.get)
+        FORMAT.parse(b'import "a.proto"; import "d.proto"; message A {}', "Protobuf", resolve=imports.get)
     messages = sorted(finding.message for finding in caught.value.findings)
     expected = ["a.proto imports 'b/c.proto'", "it imports 'd.proto'"]
     assert [message.partition(", which")[0] for message in messages] == expected
@@ -95,9 +95,9 @@ def test_every_missing_import_is_named_with_the_file_that_has_it() -> None:
 
 
 def test_one_file_by_two_paths() -> None:
-    """Its types are defined once."""
+    """The types of the file are defined once."""
     money = b'syntax = "proto3"; package m; message Money { int32 units = 1; }'
-    others = {
+    imports = {
         "money.proto": money,
         "common/money.proto": money,
         "price.proto": b'syntax = "proto3"; import "common/money.proto"; message Price { m.Money of = 1; }',
@@ -105,7 +105,7 @@ def test_one_file_by_two_paths() -> None:
     document = (
         b'syntax = "proto3"; import "money.proto"; import "price.proto"; message A { m.Money m = 1; Price p = 2; }'
     )
-    actual = FORMAT.parse(document, "Protobuf/3", link="A", resolve=others.get).decode(b"\x12\x04\x0a\x02\x08\x07")
+    actual = FORMAT.parse(document, "Protobuf/3", link="A", resolve=imports.get).decode(b"\x12\x04\x0a\x02\x08\x07")
     assert actual == {"p": {"of": {"units": 7}}}
 
 

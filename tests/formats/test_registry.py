@@ -25,20 +25,20 @@ from signalbook.formats import find, supported
     ],
 )
 def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
-    found = find(format)
-    assert found is not None
-    assert found.canonical(format) == canonical
+    schema_format = find(format)
+    assert schema_format is not None
+    assert schema_format.canonical(format) == canonical
 
 
 @pytest.mark.parametrize(
     "format", ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/rfc-1", "Avro/new", "Protobuf/4", "", "x/1"]
 )
-def test_knows_what_it_does_not_read(format: str) -> None:
+def test_unknown_format_is_not_found(format: str) -> None:
     """G-20: what comes of an unsupported format is the engine's decision."""
     assert find(format) is None
 
 
 def test_lists_what_can_be_validated() -> None:
-    """G-25."""
+    """The supported formats can be found (G-25)."""
     assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3", "XSD/1.1"} <= set(supported())
     assert all(find(name.removesuffix("/*")) for name in supported())

@@ -31,19 +31,19 @@ def versions(path: Path) -> Iterator[tuple[str, str, bytes]]:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario_schemas_are_valid(sample_file: Callable[[str], Path], scenario: str) -> None:
     """G-13, G-19."""
-    for name, named, document in versions(sample_file(f"{scenario}.xreg.json")):
-        reader = find(named)
+    for name, format_name, document in versions(sample_file(f"{scenario}.xreg.json")):
+        reader = find(format_name)
         assert reader is not None
-        assert reader.check(document, named) == [], name
+        assert reader.check(document, format_name) == [], name
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario_schemas_read_themselves(sample_file: Callable[[str], Path], scenario: str) -> None:
     """G-30: a schema that changes in nothing differs in nothing."""
-    for name, named, document in versions(sample_file(f"{scenario}.xreg.json")):
-        found, text = comparing(named), SchemaText(document=document, format=named)
-        assert found is not None
-        assert found.differences(text, SchemaText(document=document + b"\n", format=named)) == [], name
+    for name, format_name, document in versions(sample_file(f"{scenario}.xreg.json")):
+        comparer, text = comparing(format_name), SchemaText(document=document, format=format_name)
+        assert comparer is not None
+        assert comparer.differences(text, SchemaText(document=document + b"\n", format=format_name)) == [], name
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_scenario_schemas_read_themselves(sample_file: Callable[[str], Path], sc
     ["lightbulb-avro", "inkjet-proto3", "waterboiler-mqtt5-jsons07", "smartoven-xsd", "workshop", "workshop-xsd"],
 )
 def test_scenario_schemas_have_columns(sample_file: Callable[[str], Path], scenario: str) -> None:
-    for _, named, document in versions(sample_file(f"{scenario}.xreg.json")):
-        reader = find(named)
+    for _, format_name, document in versions(sample_file(f"{scenario}.xreg.json")):
+        reader = find(format_name)
         assert reader is not None
-        assert not isinstance(reader.parse(document, named).shape(), Anything)
+        assert not isinstance(reader.parse(document, format_name).shape(), Anything)
 
 
 @pytest.mark.others("links into Sparkplug's schemas", ours="test_deep_links_tell_states_apart")
 def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
     """G-15, K-30: the sample links without a leading slash."""
-    _, named, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))
-    reader = find(named)
+    _, format_name, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))
+    reader = find(format_name)
     assert reader is not None
-    birth = reader.parse(document, named, link="messages/STATEBirth")
-    death = reader.parse(document, named, link=":messages/STATEDeath")
+    birth = reader.parse(document, format_name, link="messages/STATEBirth")
+    death = reader.parse(document, format_name, link=":messages/STATEDeath")
     assert birth.constants()["online"] == frozenset({True})
     assert death.constants()["online"] == frozenset({False})
 

@@ -34,15 +34,15 @@ def test_too_many_columns_are_kept_as_text() -> None:
 
 
 def test_the_widest_members_become_text() -> None:
-    """Among equals the last, so that a member more leaves the others as they are."""
+    """The last ones among equally wide members become text, so that an additional member does not change the others."""
     shapes: list[Shape] = [TEXT, struct(4000), ListOf(item=struct(5000)), MapOf(value=struct(4000)), TEXT]
     names = ["a", "b", "c", "d", "e"]
     fields = [Field(name=name, attribute=name, shape=shape) for name, shape in zip(names, shapes, strict=True)]
-    found = bounded(Struct(fields=tuple(fields)))
+    result = bounded(Struct(fields=tuple(fields)))
     expected = [*(TEXT, struct(4000), ListOf(item=Anything(nullable=True)), MapOf(value=struct(4000)), TEXT)]
-    assert [field.shape for field in found.fields] == expected
-    assert found.fields[2].description.startswith("(JSON text")
-    assert list(narrowed_members(MapOf(value=found))) == ["c"]
+    assert [field.shape for field in result.fields] == expected
+    assert result.fields[2].description.startswith("(JSON text")
+    assert list(narrowed_members(MapOf(value=result))) == ["c"]
     alike = tuple(Field(name=f"m{number}", attribute=f"m{number}", shape=struct(100)) for number in range(101))
     narrowed = [field.name for field in bounded(Struct(fields=alike)).fields if isinstance(field.shape, Anything)]
     assert narrowed == ["m99", "m100"]

@@ -104,9 +104,9 @@ DOCUMENTS = {
 
 
 def parsed(format: str, document: str | None = None) -> Schema:
-    found = find(format)
-    assert found is not None, format
-    return found.parse((document or DOCUMENTS[format]).encode(), format)
+    schema_format = find(format)
+    assert schema_format is not None, format
+    return schema_format.parse((document or DOCUMENTS[format]).encode(), format)
 
 
 def tree(format: str, document: str | None = None) -> SchemaNode:
@@ -116,11 +116,11 @@ def tree(format: str, document: str | None = None) -> SchemaNode:
 
 
 def member(node: SchemaNode, name: str) -> SchemaNode:
-    return next(each for each in node.members if each.name == name)
+    return next(child for child in node.members if child.name == name)
 
 
 @pytest.mark.parametrize("format", DOCUMENTS)
-def test_every_format_tells_members_and_what_they_are_for(format: str) -> None:
+def test_tree_has_members_and_descriptions(format: str) -> None:
     root = tree(format)
     assert root.kind == "object"
     assert format.startswith("Protobuf") or root.description == "An order"
@@ -130,16 +130,18 @@ def test_every_format_tells_members_and_what_they_are_for(format: str) -> None:
 
 @pytest.mark.parametrize("format", DOCUMENTS)
 def test_samples_conform(format: str) -> None:
-    """Where a tree tells all that its schema asks for; what a schema asks beyond, only its validator knows."""
+    """The samples conform where the tree contains all constraints of the schema; other constraints are known only
+    to its validator.
+    """
     schema = parsed(format)
     value = sample(tree(format))
     assert schema.validate(value) == []
     assert schema.decode(schema.encode(value))
 
 
-def test_what_is_required_and_bounded_is_told() -> None:
+def test_tree_shows_required_members_and_constraints() -> None:
     root = tree("JsonSchema/draft-07")
-    assert [each.name for each in root.members if each.required] == ["id", "lines"]
+    assert [child.name for child in root.members if child.required] == ["id", "lines"]
     assert dict(member(root, "id").constraints) == {"minLength": "5", "maxLength": "9"}
     assert ("no other members", "true") in root.constraints
     assert member(root, "note").nullable
@@ -214,7 +216,7 @@ def test_a_tree_is_bounded(format: str, document: Any) -> None:
 )
 def test_a_large_member_hides_no_other_member(format: str, document: Any) -> None:
     root = tree(format, json.dumps(document))
-    assert [each.name for each in root.members] == ["large", "last"]
+    assert [child.name for child in root.members] == ["large", "last"]
     assert member(root, "large").cut
     assert not root.cut
     assert member(member(root, "last"), "a").type == "string"

@@ -24,7 +24,7 @@ def main() -> None:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end, too
     options.folder.mkdir(parents=True, exist_ok=True)
-    found: list[Summary] = []
+    summaries: list[Summary] = []
     with ExitStack() as stack:
         cases: list[str] = options.case or list(_CASES)
         urls = stack.enter_context(databases(None)) if any(case.startswith("p") for case in cases) else iter(())
@@ -32,9 +32,9 @@ def main() -> None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="signalbook-fuzz-")))
             db = next(urls) if case.startswith("p") else f"sqlite:///{folder}/registry.db"
             share = options.requests // len(cases)
-            found.append(_one(case, db, folder, options, range(number * share, (number + 1) * share)))
-    sys.stdout.writelines(f"{summary}\n" for summary in found)
-    sys.exit(any(summary.faults for summary in found))
+            summaries.append(_one(case, db, folder, options, range(number * share, (number + 1) * share)))
+    sys.stdout.writelines(f"{summary}\n" for summary in summaries)
+    sys.exit(any(summary.faults for summary in summaries))
 
 
 def _one(case: str, db: str, folder: Path, options: argparse.Namespace, numbers: range) -> Summary:

@@ -20,7 +20,7 @@ _READ_SHARE: Final = 0.45
 
 @dataclass(kw_only=True)
 class Draft:
-    """One in the making. ``opening`` is the page with the form that the request sends, empty without a form."""
+    """A request in preparation. ``opening`` is the page with the form that the request sends, or empty."""
 
     method: str
     path: str

@@ -62,18 +62,18 @@ def _common(random: Random) -> dict[str, Any]:
 def _schema_version(random: Random) -> dict[str, Any]:
     dialect = random.choice(list(FORMATS))
     value, data = hostile.document(random, dialect)
-    found = {**_common(random), "format": dialect, "contenttype": FORMATS[dialect]}
+    attributes = {**_common(random), "format": dialect, "contenttype": FORMATS[dialect]}
     if random.random() < 0.4:
-        found["ancestorid"] = random.choice(("1", "2", "request", "v1.0"))
+        attributes["ancestorid"] = random.choice(("1", "2", "request", "v1.0"))
     if random.random() < 0.9:
-        found |= {"schema": value} if random.random() < 0.6 else {"schemabase64": encoded(data)}
+        attributes |= {"schema": value} if random.random() < 0.6 else {"schemabase64": encoded(data)}
     else:
-        found["schemaurl"] = "http://127.0.0.1:9/x"
-    return found
+        attributes["schemaurl"] = "http://127.0.0.1:9/x"
+    return attributes
 
 
 def _message(random: Random) -> dict[str, Any]:
-    found = {
+    attributes = {
         **_common(random),
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {
@@ -96,11 +96,11 @@ def _message(random: Random) -> dict[str, Any]:
         "dataschema": {"type": "object"},
         "datacontenttype": "application/json",
     }
-    return {name: found[name] for name in random.sample(list(found), random.randrange(1, len(found)))}
+    return {name: attributes[name] for name in random.sample(list(attributes), random.randrange(1, len(attributes)))}
 
 
 def _endpoint(random: Random) -> dict[str, Any]:
-    found = {
+    attributes = {
         **_common(random),
         "usage": ["producer"],
         "channel": "c",
@@ -115,7 +115,7 @@ def _endpoint(random: Random) -> dict[str, Any]:
         "messagegroups": ["/messagegroups/g1"],
         "messages": {"s1": {}},
     }
-    return {name: found[name] for name in random.sample(list(found), random.randrange(1, len(found)))}
+    return {name: attributes[name] for name in random.sample(list(attributes), random.randrange(1, len(attributes)))}
 
 
 def _entity(random: Random, kind: str) -> Callable[[], dict[str, Any]]:
@@ -135,7 +135,7 @@ def registry(random: Random) -> Draft:
     level = random.choices(range(9), (2, 2, 5, 3, 8, 3, 2, 4, 1))[0]
     details = random.choice(("", "$details")) if kind == "schemagroups" else ""
     base = f"/{kind}/{group_id(random)}"
-    one = f"{base}/{types}/{resource_id(random)}"
+    resource_path = f"{base}/{types}/{resource_id(random)}"
     writes: tuple[str, ...] = ("PUT", "PATCH", "POST", "POST", "DELETE")
     match level:
         case 0:
@@ -149,9 +149,9 @@ def registry(random: Random) -> Draft:
         case 3:
             path, value = f"{base}/{types}", many(random, make, *ids)
         case 4:
-            path, value = one + details, make()
+            path, value = resource_path + details, make()
         case 5:
-            path = f"{one}/meta"
+            path = f"{resource_path}/meta"
             value = {
                 "epoch": 1,
                 "readonly": True,
@@ -164,11 +164,11 @@ def registry(random: Random) -> Draft:
             }
             value = {name: value[name] for name in random.sample(list(value), random.randrange(1, 4))}
         case 6:
-            path, value = f"{one}/versions", many(random, make, *versions)
+            path, value = f"{resource_path}/versions", many(random, make, *versions)
         case 7:
-            path, value = f"{one}/versions/{version_id(random)}{details}", make()
+            path, value = f"{resource_path}/versions/{version_id(random)}{details}", make()
         case _:
-            path, value = f"{one}/{segment(random)}/{segment(random)}", make()
+            path, value = f"{resource_path}/{segment(random)}/{segment(random)}", make()
     draft = Draft(method=method(random, *writes), path=path, query=_flags(random))
     if draft.method == "DELETE" and random.random() < 0.5:
         draft.body = json_body(random, many(random, lambda: {"epoch": random.choice((1, 2, 3))}, "g1", "s1", "1", "2"))
@@ -261,8 +261,8 @@ def draft_schemas(random: Random) -> Draft:
     dialect = random.choice(list(FORMATS))
     if draft.method == "POST":
         draft.body = hostile.document(random, dialect)[1]
-        named = random.choice(("Avro", "JsonSchema/draft-07", "x", dialect))
-        draft.headers.append(("Content-Type", f"{FORMATS[dialect]}; format={named}"))
+        format_name = random.choice(("Avro", "JsonSchema/draft-07", "x", dialect))
+        draft.headers.append(("Content-Type", f"{FORMATS[dialect]}; format={format_name}"))
         draft.query.append(("format", dialect))
     elif draft.method == "PUT":
         draft.body = json_body(

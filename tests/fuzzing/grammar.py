@@ -27,10 +27,11 @@ _SLOW_SHARE: Final = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is sent: ``parts`` one after another, with a pause between them. ``method`` is empty if it is no HTTP.
+    """The ``parts`` are sent one after another, with a pause between them. ``method`` is empty if the request is not
+    HTTP.
 
-    ``whole`` says that all that was declared is sent: there has to be a response. ``opening`` asks for the page with
-    the form that this request sends; it is empty if the request sends no form.
+    ``whole`` means that everything that was declared is sent, so that there must be a response. ``opening`` is the path
+    of the page with the form that this request sends, or empty.
     """
 
     number: int
@@ -201,7 +202,7 @@ def _decorate(random: Random, draft: Draft) -> None:
 
 
 def _broken(random: Random, number: int, host: str) -> Request:
-    """What is no HTTP, or not of the kind that is taken."""
+    """Return a request that is not HTTP, or not of a supported kind."""
     parts = random.choice(_broken_ones(host))
     if random.random() < 0.1:
         parts = random.randbytes(random.randrange(1, 300))

@@ -70,7 +70,7 @@ def dumped(random: Random, value: Any, *, faults: int) -> bytes:
     for _ in range(faults):
         value = _changed(random, value, tokens)
     data = json.dumps(value, ensure_ascii=random.random() < 0.5).encode("utf-8", "surrogatepass")
-    return _PLACE.sub(lambda found: tokens[int(found[1])], data)
+    return _PLACE.sub(lambda match: tokens[int(match[1])], data)
 
 
 def _changed(random: Random, value: Any, tokens: list[bytes]) -> Any:
@@ -84,9 +84,9 @@ def _changed(random: Random, value: Any, tokens: list[bytes]) -> Any:
             case 0:
                 return {**value, text(random): raw()}
             case 1:
-                return {key: each for key, each in value.items() if key != name}
+                return {key: member for key, member in value.items() if key != name}
             case 2:
-                return {(text(random) if key == name else key): each for key, each in value.items()}
+                return {(text(random) if key == name else key): member for key, member in value.items()}
             case _:
                 return {**value, name: _changed(random, value[name], tokens)}
     if isinstance(value, list) and value and random.random() < 0.8:

@@ -18,7 +18,7 @@ _TROUBLE: Final = ("Traceback (most recent call last)", "(instance ", "Exception
 
 
 def faults(request: Request, response: Response, secrets: Iterable[bytes]) -> Iterator[str]:
-    """What is wrong with a response."""
+    """Yield the faults of a response."""
     status = response.status
     if status >= 500:
         if status != 503:

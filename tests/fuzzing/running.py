@@ -32,7 +32,7 @@ _STATE: Final = ("/export", "/modelsource", "/capabilities", "/access", "/pipeli
 
 @dataclass(kw_only=True)
 class Summary:
-    """What came of one case."""
+    """The result of one case."""
 
     case: str
     requests: int = 0
@@ -102,8 +102,8 @@ class Run:
     def round(self, numbers: range) -> None:
         """Send them over all connections at once; then look whether what was refused changed anything."""
         self._refused = []
-        left = iter(numbers)
-        threads = [threading.Thread(target=self._send, args=(left,)) for _ in range(self._connections)]
+        remaining = iter(numbers)
+        threads = [threading.Thread(target=self._send, args=(remaining,)) for _ in range(self._connections)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -111,11 +111,11 @@ class Run:
         self._hold()
         self._tidy()
 
-    def _send(self, left: Iterator[int]) -> None:
+    def _send(self, remaining: Iterator[int]) -> None:
         with Connection(self._server.port) as connection:
             while True:
                 with self._lock:
-                    number = next(left, None)
+                    number = next(remaining, None)
                 if number is None:
                     return
                 request = self._grammar.request(number)
@@ -169,12 +169,12 @@ class Run:
                 self._keep(f"a refused write changed {name}", pending[-1], None)
 
     def _state(self, client: httpx.Client) -> dict[str, Any]:
-        """What a write could have changed, and how far the events go."""
-        found: dict[str, Any] = {path: client.get(path).text for path in _STATE}
-        found["/events"] = client.get("/events", params={"limit": 1}).headers.get("Link")
-        found["/subscriptions"] = sorted(each["id"] for each in _members(client.get("/subscriptions")))
-        found["/access/tokens"] = sorted(each["id"] for each in _members(client.get("/access/tokens")))
-        return found
+        """Return everything that a write could have changed, and the position of the events."""
+        state: dict[str, Any] = {path: client.get(path).text for path in _STATE}
+        state["/events"] = client.get("/events", params={"limit": 1}).headers.get("Link")
+        state["/subscriptions"] = sorted(member["id"] for member in _members(client.get("/subscriptions")))
+        state["/access/tokens"] = sorted(member["id"] for member in _members(client.get("/access/tokens")))
+        return state
 
     def _tidy(self) -> None:
         """Let the next round find what it takes to get far: a small registry that takes writes."""
@@ -182,8 +182,8 @@ class Run:
             if self._server.root is not None and client.get("/access").status_code != httpx.codes.OK:
                 self._server.repair_access()
             if len(client.get("/export").content) > _MOST_BYTES:
-                for each in ("schemagroups", "messagegroups", "endpoints"):
-                    client.delete(f"/{each}")
+                for collection in ("schemagroups", "messagegroups", "endpoints"):
+                    client.delete(f"/{collection}")
             for token in _members(client.get("/access/tokens")):
                 if token.get("subject") == "kim":
                     client.delete(f"/access/tokens/{token['id']}")
@@ -191,8 +191,8 @@ class Run:
 
 def _members(response: httpx.Response) -> list[dict[str, Any]]:
     try:
-        found = response.json()
+        body = response.json()
     except json.JSONDecodeError:
         return []
-    members = found.values() if isinstance(found, dict) else found
-    return [each for each in members if isinstance(each, dict) and "id" in each]
+    members = body.values() if isinstance(body, dict) else body
+    return [member for member in members if isinstance(member, dict) and "id" in member]

@@ -39,7 +39,9 @@ _TICK: Final = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One under test. ``root`` is the value of Authorization with which everything may be done, None if anybody may."""
+    """A server under test. ``root`` is the Authorization header of an administrator, or None if everything is allowed
+    to everybody.
+    """
 
     name: str
     port: int
@@ -52,21 +54,21 @@ class Server:
 
     @property
     def host(self) -> str:
-        """As requests name it."""
+        """Return the host and port for requests."""
         return f"127.0.0.1:{self.port}"
 
     def client(self) -> httpx.Client:
-        """Everything may be done with it."""
+        """Return a client that may do everything."""
         headers = {} if self.root is None else {"Authorization": self.root}
         return httpx.Client(base_url=f"http://{self.host}", headers=headers, timeout=120)
 
     def family(self) -> list[int]:
         """The processes it is, the supervisor first."""
-        found = [self.process.pid]
-        for pid in found:
+        pids = [self.process.pid]
+        for pid in pids:
             children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-            found += map(int, children)
-        return found
+            pids += map(int, children)
+        return pids
 
     def resident(self) -> int:
         """Bytes of memory of all of them."""
@@ -78,12 +80,12 @@ class Server:
                 continue
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def settled(self, wanted: float = 0.0, seconds: float = 30.0) -> int:
+    def settled(self, target: float = 0.0, seconds: float = 30.0) -> int:
         """The same once it is at most ``wanted``, or after some ``seconds``."""
         deadline = time.monotonic() + seconds
-        while (found := self.resident()) > wanted and time.monotonic() < deadline:
+        while (memory := self.resident()) > target and time.monotonic() < deadline:
             time.sleep(0.5)
-        return found
+        return memory
 
     def repair_access(self) -> None:
         """Put the policy in force again, whatever is in force now."""
@@ -132,7 +134,7 @@ def serving(name: str, db: str, folder: Path, *, open_: bool) -> Iterator[Server
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """What ``/health/live`` took, in milliseconds: the longest, and the shares of those beyond 10 and 100."""
+    """The duration of ``/health/live`` in milliseconds: the longest, and the shares above 10 and 100."""
 
     asked: int
     failed: int
@@ -154,17 +156,17 @@ def watched(port: int) -> Iterator[list[Health]]:
     stop, (receiver, sender) = context.Event(), context.Pipe(duplex=False)
     process = context.Process(target=_watch, args=(port, stop, sender), daemon=True)
     process.start()
-    found: list[Health] = []
+    results: list[Health] = []
     try:
-        yield found
+        yield results
     finally:
         stop.set()
-        found.append(receiver.recv())
+        results.append(receiver.recv())
         process.join()
 
 
 def _watch(port: int, stop: Event, sender: Any) -> None:
-    taken, failed = [], 0
+    durations, failed = [], 0
     while not stop.wait(_TICK):
         began = time.perf_counter()
         try:
@@ -174,14 +176,14 @@ def _watch(port: int, stop: Event, sender: Any) -> None:
                     failed += 1
         except OSError:
             failed += 1
-        taken.append(1000 * (time.perf_counter() - began))
-    count = max(len(taken), 1)
+        durations.append(1000 * (time.perf_counter() - began))
+    count = max(len(durations), 1)
     sender.send(
         Health(
-            asked=len(taken),
+            asked=len(durations),
             failed=failed,
-            longest=max(taken, default=0.0),
-            above_10=sum(each > 10 for each in taken) / count,
-            above_100=sum(each > 100 for each in taken) / count,
+            longest=max(durations, default=0.0),
+            above_10=sum(duration > 10 for duration in durations) / count,
+            above_100=sum(duration > 100 for duration in durations) / count,
         )
     )

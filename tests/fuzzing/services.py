@@ -116,17 +116,17 @@ def access(random: Random) -> Draft:
         )
     )
     draft = Draft(method=method(random, "PUT", "POST", "DELETE"), path=path)
-    asked = yaml.safe_load("""
+    parameters = yaml.safe_load("""
     {who: "subject:root,group:x", what: read, xid: /schemagroups/g1, "on": /, limit: "3", cursor: x, subject: root,
       since: "2026-01-01T00:00:00Z", until: x, outcome: refused, action: create, api: xregistry, before: "9",
       after: "1"}
     """)
     draft.query = [
-        (name, asked[name] if random.random() < 0.8 else text(random))
-        for name in random.sample(list(asked), random.randrange(4))
+        (name, parameters[name] if random.random() < 0.8 else text(random))
+        for name in random.sample(list(parameters), random.randrange(4))
     ]
     if path == "/access/explain" and random.random() < 0.7:
-        draft.query = [(name, asked[name]) for name in ("who", "what", "xid")]
+        draft.query = [(name, parameters[name]) for name in ("who", "what", "xid")]
     if draft.method in ("PUT", "POST"):
         if "tokens" in path:
             value = {

@@ -31,13 +31,13 @@ def test_no_request_does_harm(tmp_path: Path) -> None:
 
 
 def test_a_request_follows_from_seed_and_number() -> None:
-    one, other = Grammar(1, "h", [None, "Bearer x"]), Grammar(1, "h", [None, "Bearer x"])
-    asked = [one.request(number) for number in range(300)]
-    assert asked == [other.request(number) for number in range(300)]
-    assert asked != [Grammar(2, "h", [None]).request(number) for number in range(300)]
+    first, other = Grammar(1, "h", [None, "Bearer x"]), Grammar(1, "h", [None, "Bearer x"])
+    requests = [first.request(number) for number in range(300)]
+    assert requests == [other.request(number) for number in range(300)]
+    assert requests != [Grammar(2, "h", [None]).request(number) for number in range(300)]
 
 
-def test_a_body_is_sent_to_its_end_unless_it_is_refused() -> None:
+def test_body_is_sent_completely_unless_it_is_rejected() -> None:
     head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n"
     whole = Request(number=1, method="POST", target="/", parts=(head + bytes(20_000_000),))
     for early, status in (
@@ -65,11 +65,13 @@ def _answer(listener: socket.socket, early: bytes, size: int) -> None:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
-def test_what_is_found() -> None:
-    request = next(each for each in map(Grammar(1, "h", [None]).request, range(100)) if each.method == "GET")
+def test_faults_of_responses_are_found() -> None:
+    request = next(
+        candidate for candidate in map(Grammar(1, "h", [None]).request, range(100)) if candidate.method == "GET"
+    )
     fine = b'{"type":"about:blank","title":"t","subject":"/"}'
     kind = {"content-type": "application/json"}
-    for status, headers, body, found in (
+    for status, headers, body, expected in (
         (200, {}, b"", []),
         (200, {}, b"a secret", ["repeats a secret"]),
         (400, kind, fine, []),
@@ -81,4 +83,4 @@ def test_what_is_found() -> None:
         (503, {**kind, "retry-after": "1"}, fine, []),
     ):
         response = Response(status=status, headers=headers, body=body)
-        assert list(faults(request, response, [b"secret"])) == found
+        assert list(faults(request, response, [b"secret"])) == expected

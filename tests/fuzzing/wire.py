@@ -19,12 +19,14 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 class WireError(Exception):
-    """What came is no response, or none came in time."""
+    """There was no valid response in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """One response; names of headers in lower case, the last of each. ``endless`` is a stream that was left."""
+    """A response. Header names are in lower case, and the last value of each counts. ``endless`` is a stream that the
+    client left.
+    """
 
     status: int
     headers: dict[str, str]
@@ -34,7 +36,7 @@ class Response:
 
 
 class Connection:
-    """One connection to a server of this machine, opened anew as often as it takes."""
+    """A connection to a server on this machine, which is reopened as needed."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -103,14 +105,19 @@ class Connection:
     def _response(self, method: str, began: float) -> Response:
         head = self._until(b"\r\n\r\n")
         lines = head[:-4].decode("latin-1").split("\r\n")
-        version, _, rest = lines[0].partition(" ")
-        if version != "HTTP/1.1" or not rest[:3].isdigit():
+        version, _, status_text = lines[0].partition(" ")
+        if version != "HTTP/1.1" or not status_text[:3].isdigit():
             raise WireError(f"no status line: {lines[0][:100]!r}")
-        status = int(rest[:3])
+        status = int(status_text[:3])
         headers: dict[str, str] = {}
         for line in lines[1:]:
             name, colon, value = line.partition(":")
-            if not colon or not name or name != name.strip() or any(ord(each) < 32 and each != "\t" for each in line):
+            if (
+                not colon
+                or not name
+                or name != name.strip()
+                or any(ord(character) < 32 and character != "\t" for character in line)
+            ):
                 raise WireError(f"no header: {line[:100]!r}")
             headers[name.lower()] = value.strip()
         endless = headers.get("content-type", "").startswith("text/event-stream")
@@ -135,8 +142,8 @@ class Connection:
             self._receive()
             at = self._buffer.find(end)
         at += len(end)
-        found, self._buffer = self._buffer[:at], self._buffer[at:]
-        return found
+        data, self._buffer = self._buffer[:at], self._buffer[at:]
+        return data
 
     def _exactly(self, size: int) -> bytes:
         parts = [self._buffer]

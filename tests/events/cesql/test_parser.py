@@ -12,7 +12,7 @@ TERMS = st.sampled_from([*WORDS, "7", "id", "missing", "LEFT(", "CONCAT(", "nope
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "the end at character 1"),
         ("id =", "the end at character 5"),
@@ -33,9 +33,9 @@ TERMS = st.sampled_from([*WORDS, "7", "id", "missing", "LEFT(", "CONCAT(", "nope
         ("(" * (MAX_DEPTH + 2) + "1" + ")" * (MAX_DEPTH + 2), "inside each other"),
     ],
 )
-def test_refused(text: str, told: str) -> None:
+def test_refused(text: str, message: str) -> None:
     """D-29: and the message says where"""
-    with pytest.raises(ParseError, match=told):
+    with pytest.raises(ParseError, match=message):
         parse(text)
 
 
@@ -45,7 +45,7 @@ def test_accepted(text: str) -> None:
 
 
 @given(st.lists(TERMS, max_size=40).map(" ".join))
-def test_nothing_but_parse_errors(text: str) -> None:
+def test_parser_raises_only_parse_errors(text: str) -> None:
     """The language is total (1): what parses has a value for every event."""
     try:
         expression = parse(text)

@@ -145,7 +145,7 @@ def test_every_error(expression: str, value: Any, error: str) -> None:
 
 
 @pytest.mark.parametrize("expression", ["id LIKE 4", "LENGTH(", "id LIKE subject", "EXISTS 'id'", "(4"])
-def test_no_expression(expression: str) -> None:
-    """D-29."""
+def test_invalid_expressions_are_rejected(expression: str) -> None:
+    """Expressions with a syntax error are rejected (D-29)."""
     with pytest.raises(ParseError):
         parse(expression)

@@ -61,7 +61,7 @@ class Place:
         head = Head(self.engine.position)
         store = self.engine.store
         rights = DeliveryRights(store, AccessControl(store, Settings()))
-        made = Dispatcher(
+        new_dispatcher = Dispatcher(
             self.engine,
             self.book,
             head,
@@ -71,9 +71,9 @@ class Place:
             rights=rights,
             lease=DEADLINE,
         )
-        made.start()
-        self.stack.callback(made.stop)
-        return made
+        new_dispatcher.start()
+        self.stack.callback(new_dispatcher.stop)
+        return new_dispatcher
 
     def deliveries(self, settings: Settings) -> Deliveries:
         control = AccessControl(self.engine.store, settings)
@@ -81,17 +81,17 @@ class Place:
 
     def subscribe(self, hook: Hook, after: int | None = None, **more: Any) -> str:
         """The id of a subscription of all group events to ``hook``, unless ``more`` says otherwise."""
-        told = {"filters": ({"prefix": {"subject": "/dirs/"}},), **more}
+        attributes = {"filters": ({"prefix": {"subject": "/dirs/"}},), **more}
         config = {} if after is None else {"after": str(after)}
-        asked = Subscription(id="", protocol="HTTP", sink=hook.url, config=config, **told)
+        subscription = Subscription(id="", protocol="HTTP", sink=hook.url, config=config, **attributes)
         with self.engine.writing() as session:
-            made = self.book.create(session, asked)
-        return made.subscription.id
+            shown_subscription = self.book.create(session, subscription)
+        return shown_subscription.subscription.id
 
     def update(self, id: str, **more: Any) -> None:
         """Change members of a subscription."""
         with self.engine.writing() as session:
-            self.book.update(session, id, lambda known: replace(known, **more) if known else _none(), lambda _: None)
+            self.book.update(session, id, lambda stored: replace(stored, **more) if stored else _none(), lambda _: None)
 
     def remove(self, id: str) -> None:
         """Delete a subscription."""
@@ -105,19 +105,19 @@ class Place:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{name}"), body={}))
 
     def state(self, id: str) -> DeliveryState:
-        """As it was kept last."""
+        """Return the state stored last."""
         return self.states()[id]
 
     def states(self) -> dict[str, DeliveryState]:
-        """Those of all subscriptions."""
+        """Return the states of all subscriptions."""
         with self.engine.store.read() as reader:
             return reader.subscriptions.deliveries("", "g")
 
-    def until(self, done: Callable[[], bool]) -> None:
+    def until(self, is_done: Callable[[], bool]) -> None:
         """Wait for something that nobody tells of."""
         end = time.monotonic() + DEADLINE
         pause = threading.Event()
-        while not done():
+        while not is_done():
             assert time.monotonic() < end
             pause.wait(0.02)
 
@@ -130,6 +130,6 @@ def _none() -> Subscription:
 def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A registry on each database, everything ended at the end; what is under way then has the time that it takes."""
     monkeypatch.setattr(dispatcher, "_FINISH_SECONDS", float(DEADLINE))
-    made = Place(store)
-    with made.stack:
-        yield made
+    new_place = Place(store)
+    with new_place.stack:
+        yield new_place

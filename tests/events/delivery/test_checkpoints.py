@@ -21,7 +21,7 @@ def stored_states(store: Store) -> dict[str, DeliveryState]:
 
 
 def test_an_update_is_not_written_over(store: Store) -> None:
-    """Who updates a subscription says where it goes on; what was known before it counts no more."""
+    """An update determines where the subscription continues; earlier checkpoints no longer count."""
     engine = Engine(store, settings=Settings(model="empty"))
     book = SubscriptionStore(engine, Keyring(None), most=9)
     with engine.writing() as session:

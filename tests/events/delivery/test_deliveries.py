@@ -25,15 +25,15 @@ def deliveries(store: Store, **settings: Any) -> Deliveries:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"deliveries": "yes"}, "deliveries is one of on, off, not 'yes'"),
         ({"sink_consent": "no"}, "sink_consent is one of required, assumed, not 'no'"),
         ({"allow_sinks": ("http://x",)}, "allow_sinks"),
     ],
 )
-def test_settings_that_make_no_sense(store: Store, settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingError, match=told):
+def test_invalid_settings_are_rejected(store: Store, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
         deliveries(store, **settings)
 
 
@@ -56,31 +56,35 @@ def test_a_server_that_leaves_them_to_others(store: Store) -> None:
 def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
     """The whole way with another kind of sink"""
     settings = Settings(model="empty", sink_folder=str(tmp_path))
-    made = place.deliveries(settings)
-    asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
+    deliveries = place.deliveries(settings)
+    subscription = Subscription(
+        id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},)
+    )
     with place.engine.writing() as session:
-        wanted = place.book.create(session, asked).subscription.id
-    made.start()
-    place.stack.callback(made.stop)
+        subscription_id = place.book.create(session, subscription).subscription.id
+    deliveries.start()
+    place.stack.callback(deliveries.stop)
     place.write("d1", "d2")
-    place.until(lambda: place.state(wanted).delivered == 2)
+    place.until(lambda: place.state(subscription_id).delivered == 2)
     lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
     assert [b'"subject":"/dirs/d%d"' % number in line for number, line in enumerate(lines, 1)] == [True, True]
 
 
 def test_a_file_goes_on_after_an_update(place: Place, tmp_path: Path) -> None:
-    """It belongs to one sink at a time: the one before is closed first"""
-    made = place.deliveries(Settings(model="empty", sink_folder=str(tmp_path)))
-    asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
+    """A file belongs to one sink at a time: the previous one is closed first."""
+    deliveries = place.deliveries(Settings(model="empty", sink_folder=str(tmp_path)))
+    subscription = Subscription(
+        id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},)
+    )
     with place.engine.writing() as session:
-        wanted = place.book.create(session, asked).subscription.id
-    made.start()
-    place.stack.callback(made.stop)
+        subscription_id = place.book.create(session, subscription).subscription.id
+    deliveries.start()
+    place.stack.callback(deliveries.stop)
     for number in range(3):
         place.write(f"d{number}")
-        place.until(lambda number=number: place.state(wanted).delivered == number + 1)  # type: ignore[misc]
-        place.update(wanted, types=("io.xregistry.group.created",)[: number % 2])
-        made.changed(wanted)
+        place.until(lambda number=number: place.state(subscription_id).delivered == number + 1)  # type: ignore[misc]
+        place.update(subscription_id, types=("io.xregistry.group.created",)[: number % 2])
+        deliveries.changed(subscription_id)
     place.write("e")
-    place.until(lambda: place.state(wanted).delivered == 4)
-    assert place.state(wanted).lasterror == ""
+    place.until(lambda: place.state(subscription_id).delivered == 4)
+    assert place.state(subscription_id).lasterror == ""

@@ -43,7 +43,7 @@ def test_changes_come_in_order(place: Place) -> None:
     assert first.events[0]["source"] == "https://registry.example.com/"
 
 
-def test_what_is_not_wanted_is_not_sent(place: Place) -> None:
+def test_filtered_events_are_not_sent(place: Place) -> None:
     """D-28, D-29: types and filters"""
     hook = place.hook()
     place.subscribe(hook, types=("io.xregistry.group.created",), filters=({"suffix": {"subject": "2"}},))
@@ -74,7 +74,7 @@ def test_history_from_a_position_on(place: Place) -> None:
     assert hook.subjects == subjects(3)
 
 
-def test_a_dead_sink_beside_a_live_one(place: Place) -> None:
+def test_dead_sink_does_not_delay_others(place: Place) -> None:
     """D-33: nobody waits for another; what the dead one missed comes when it is back, in order"""
     live, dead = place.hook(), Hook()
     address = place.stack.enter_context(reserved(dead))
@@ -94,7 +94,7 @@ def test_a_dead_sink_beside_a_live_one(place: Place) -> None:
 
 
 def test_slow_sinks_beside_a_quick_one(place: Place) -> None:
-    """As many as there are threads for those that are new, and they never answer."""
+    """The threads for new sinks are all occupied by sinks that never answer."""
     over = threading.Event()
 
     def hang(_: BaseHTTPRequestHandler) -> None:
@@ -115,104 +115,108 @@ def test_slow_sinks_beside_a_quick_one(place: Place) -> None:
     over.set()
 
 
-def test_a_sink_that_asks_for_time_gets_it(place: Place) -> None:
+def test_retry_after_of_a_sink_is_respected(place: Place) -> None:
     """D-33: 429 and 503 with Retry-After; nothing is skipped"""
     hook = place.hook(Hook(Says(429, (("Retry-After", "1"),)), Says(503, (("Retry-After", "1"),))))
-    wanted = place.subscribe(hook)
+    subscription_id = place.subscribe(hook)
     place.dispatcher()
     place.write(*dirs(3))
     hook.until(lambda: len(hook.subjects) >= 5)
     assert hook.subjects == ["/dirs/d0", "/dirs/d0", *subjects(3)]
-    place.until(lambda: place.state(wanted).delivered == 3)
+    place.until(lambda: place.state(subscription_id).delivered == 3)
 
 
-def test_a_sink_that_is_gone(place: Place) -> None:
+def test_gone_sink_ends_its_subscription(place: Place) -> None:
     """D-33: 410 ends it, visibly, until the subscription is updated; then it goes on where it stopped"""
     hook = place.hook(Hook(Says(), Says(410)))
-    wanted = place.subscribe(hook)
+    subscription_id = place.subscribe(hook)
     place.dispatcher()
     place.write("d0")
     hook.until(lambda: len(hook.posts) == 1)
     place.write("d1", "d2")
-    place.until(lambda: place.state(wanted).state == GONE)
-    assert "410" in place.state(wanted).lasterror
+    place.until(lambda: place.state(subscription_id).state == GONE)
+    assert "410" in place.state(subscription_id).lasterror
     place.write("d3")
-    place.update(wanted)
+    place.update(subscription_id)
     hook.until(lambda: len(hook.subjects) >= 5)
     assert hook.subjects == ["/dirs/d0", "/dirs/d1", "/dirs/d1", "/dirs/d2", "/dirs/d3"]
 
 
-def test_an_event_that_is_not_understood(place: Place) -> None:
+def test_rejected_event_is_skipped(place: Place) -> None:
     """D-33: 415 is about one event; it is counted, and the next one is sent"""
     hook = place.hook(Hook(Says(), Says(415)))
-    wanted = place.subscribe(hook)
+    subscription_id = place.subscribe(hook)
     place.dispatcher()
     place.write(*dirs(4))
     hook.until(lambda: len(hook.subjects) >= 4)
     assert hook.subjects == subjects(4)
-    place.until(lambda: place.state(wanted).delivered == 3)
-    assert (place.state(wanted).rejected, place.state(wanted).state) == (1, ACTIVE)
+    place.until(lambda: place.state(subscription_id).delivered == 3)
+    assert (place.state(subscription_id).rejected, place.state(subscription_id).state) == (1, ACTIVE)
 
 
-def test_a_sink_that_never_works_is_given_up(place: Place) -> None:
+def test_permanently_failing_sink_is_suspended(place: Place) -> None:
     """Visibly; nothing is lost, and an update begins anew"""
     hook = place.hook(Hook(always=Says(500)))
-    wanted = place.subscribe(hook)
+    subscription_id = place.subscribe(hook)
     place.dispatcher(retries=Backoff(first=0.01, longest=0.02, give_up=0.0, attempts=4))
     place.write(*dirs(3))
-    place.until(lambda: place.state(wanted).state == SUSPENDED)
+    place.until(lambda: place.state(subscription_id).state == SUSPENDED)
     expected = (4, "the sink answered 500", "")
-    assert (place.state(wanted).failures, place.state(wanted).lasterror, place.state(wanted).next) == expected
+    assert (
+        place.state(subscription_id).failures,
+        place.state(subscription_id).lasterror,
+        place.state(subscription_id).next,
+    ) == expected
     assert len(hook.posts) == 4
     hook.always = Says()
-    place.update(wanted)
+    place.update(subscription_id)
     hook.until(lambda: len(hook.subjects) >= 7)
     assert hook.subjects[4:] == subjects(3)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_subscriptions_come_and_go(place: Place, told: bool) -> None:
+@pytest.mark.parametrize("is_notified", [False, True])
+def test_subscriptions_can_be_added_and_removed(place: Place, is_notified: bool) -> None:
     """D-32: while the relay runs, written by another process, or by this one that tells of it"""
-    one, other = place.hook(), place.hook()
+    first_hook, other = place.hook(), place.hook()
     running = place.dispatcher()
-    wanted = place.subscribe(one)
-    if told:
-        running.changed(wanted)
+    subscription_id = place.subscribe(first_hook)
+    if is_notified:
+        running.changed(subscription_id)
     place.write("d0")
-    one.until(lambda: one.subjects == subjects(1))
-    place.update(wanted, sink=other.url)
-    if told:
-        running.changed(wanted)
+    first_hook.until(lambda: first_hook.subjects == subjects(1))
+    place.update(subscription_id, sink=other.url)
+    if is_notified:
+        running.changed(subscription_id)
 
     def arrives() -> bool:
         place.write("e")
         return bool(other.subjects)
 
     place.until(arrives)
-    assert not set(one.ids) & set(other.ids)
-    place.remove(wanted)
+    assert not set(first_hook.ids) & set(other.ids)
+    place.remove(subscription_id)
     place.until(lambda: running.status() == {"delivers": False, "subscriptions": {}})
     place.until(lambda: not place.states())
 
 
 def test_no_attempt_begins_while_a_subscription_is_exchanged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the old sink takes at that moment would come to the new one, too"""
-    one, other = place.hook(Hook(Says(500))), place.hook()
-    wanted = place.subscribe(one)
+    """An event that the old sink receives during the update would be sent to the new sink too."""
+    old_hook, other = place.hook(Hook(Says(500))), place.hook()
+    subscription_id = place.subscribe(old_hook)
     running = place.dispatcher(retries=Backoff(first=3600))
     place.write("d0")
-    place.until(lambda: place.state(wanted).state == RETRYING)
+    place.until(lambda: place.state(subscription_id).state == RETRYING)
 
     def begins(subscription: Subscription) -> int | None:
-        running.hurry(wanted)
+        running.hurry(subscription_id)
         with suppress(AssertionError):
-            one.until(lambda: len(one.posts) > 1, 0.2)
+            old_hook.until(lambda: len(old_hook.posts) > 1, 0.2)
         return start(subscription)
 
     monkeypatch.setattr(dispatcher, "start", begins)
-    place.update(wanted, sink=other.url)
+    place.update(subscription_id, sink=other.url)
     other.until(lambda: other.subjects == subjects(1))
-    assert one.subjects == subjects(1)
+    assert old_hook.subjects == subjects(1)
 
 
 def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,23 +238,23 @@ def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monke
 
 @pytest.mark.merge
 def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
-    """More changes than a queue holds, and a sink that stumbles: nothing is missed, and nothing out of order"""
+    """The queue overflows and a sink fails, but no event is lost or out of order."""
     script = [Says()] * 5 + [Says(500)] + [Says()] * 200 + [Says(500)]
     hook, other = place.hook(Hook(*script)), place.hook()
     with place.engine.batch() as batch:
         for name in dirs(1100):
             with batch.writing() as session:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{name}"), body={}))
-    for each in (hook, other):
-        place.subscribe(each, after=0)
+    for target in (hook, other):
+        place.subscribe(target, after=0)
     place.dispatcher()
-    for each, count in ((hook, 1102), (other, 1100)):
-        each.until(lambda each=each, count=count: len(each.subjects) >= count)  # type: ignore[misc]
-        assert list(dict.fromkeys(each.subjects)) == subjects(1100)
-        assert each.ids == sorted(each.ids)
+    for target, count in ((hook, 1102), (other, 1100)):
+        target.until(lambda target=target, count=count: len(target.subjects) >= count)  # type: ignore[misc]
+        assert list(dict.fromkeys(target.subjects)) == subjects(1100)
+        assert target.ids == sorted(target.ids)
 
 
-def test_what_was_kept_is_where_the_next_relay_goes_on(place: Place) -> None:
+def test_next_dispatcher_continues_at_the_checkpoint(place: Place) -> None:
     hook = place.hook()
     place.subscribe(hook)
     running = place.dispatcher()
@@ -264,39 +268,39 @@ def test_what_was_kept_is_where_the_next_relay_goes_on(place: Place) -> None:
 
 
 class TestConsent:
-    """D-34."""
+    """Tests of the consent of webhooks (D-34)."""
 
-    def test_nothing_is_sent_before(self, place: Place) -> None:
+    def test_nothing_is_sent_before_consent(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(200)))
-        wanted = place.subscribe(hook)
+        subscription_id = place.subscribe(hook)
         place.dispatcher()
         place.write("d0")
-        place.until(lambda: "has not agreed" in place.state(wanted).lasterror)
+        place.until(lambda: "has not agreed" in place.state(subscription_id).lasterror)
         assert hook.posts == []
         hook.agrees = Says(200, (("WebHook-Allowed-Origin", "*"),))
         hook.until(lambda: hook.subjects == subjects(1))
 
     def test_a_rate_is_kept_without_failures(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(200, (("WebHook-Allowed-Origin", "*"), ("WebHook-Allowed-Rate", "600")))))
-        wanted = place.subscribe(hook)
+        subscription_id = place.subscribe(hook)
         place.dispatcher()
         place.write(*dirs(20))
         hook.until(lambda: len(hook.subjects) >= 20)
         assert hook.subjects == subjects(20)
-        place.until(lambda: place.state(wanted).delivered == 20)
-        assert (place.state(wanted).failures, place.state(wanted).state) == (0, ACTIVE)
+        place.until(lambda: place.state(subscription_id).delivered == 20)
+        assert (place.state(subscription_id).failures, place.state(subscription_id).state) == (0, ACTIVE)
 
-    def test_by_calling_back(self, place: Place) -> None:
+    def test_consent_by_callback(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(405)))
-        wanted = place.subscribe(hook)
+        subscription_id = place.subscribe(hook)
         running = place.dispatcher(retries=Backoff(first=3600))
         place.write("d0")
-        place.until(lambda: "has not agreed" in place.state(wanted).lasterror)
+        place.until(lambda: "has not agreed" in place.state(subscription_id).lasterror)
         key = hook.got[0].headers["webhook-request-callback"].partition("?key=")[2]
-        entry = place.book.get(wanted)
+        entry = place.book.get(subscription_id)
         assert entry is not None
         with place.engine.writing() as session:
             assert not place.opener.agree(session, entry.subscription, "0" * 64, Consent())
             assert place.opener.agree(session, entry.subscription, key, Consent())
-        running.hurry(wanted)
+        running.hurry(subscription_id)
         hook.until(lambda: hook.subjects == subjects(1))

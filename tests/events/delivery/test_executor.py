@@ -19,10 +19,10 @@ from signalbook.values import JSONObject
 DEADLINE = 300
 
 
-def test_at_most_so_many_at_once() -> None:
+def test_number_of_running_attempts_is_limited() -> None:
     pool, gate, changed = WorkerPool("test", 3), threading.Event(), threading.Condition()
     running: list[int] = []
-    done: list[int] = []
+    finished: list[int] = []
 
     def work(number: int) -> None:
         with changed:
@@ -30,7 +30,7 @@ def test_at_most_so_many_at_once() -> None:
             changed.notify_all()
         assert gate.wait(DEADLINE)
         with changed:
-            done.append(number)
+            finished.append(number)
             changed.notify_all()
 
     for number in range(10):
@@ -38,28 +38,28 @@ def test_at_most_so_many_at_once() -> None:
     with changed:
         assert changed.wait_for(lambda: len(running) == 3, DEADLINE)
         gate.set()
-        assert changed.wait_for(lambda: len(done) == 10, DEADLINE)
+        assert changed.wait_for(lambda: len(finished) == 10, DEADLINE)
     assert sorted(running[:3]) == [0, 1, 2]
     pool.close()
 
 
 def test_work_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    pool, done = WorkerPool("test", 1), threading.Event()
+    pool, finished = WorkerPool("test", 1), threading.Event()
 
     def fail() -> None:
         raise ValueError
 
     with caplog.at_level(logging.CRITICAL, "signalbook.delivery"):
         pool.put(fail)
-        pool.put(done.set)
-        assert done.wait(DEADLINE)
+        pool.put(finished.set)
+        assert finished.wait(DEADLINE)
     pool.close()
 
 
 def test_a_closed_lane_lets_its_threads_go() -> None:
-    pool, done = WorkerPool("closed", 4), threading.Event()
-    pool.put(done.set)
-    assert done.wait(DEADLINE)
+    pool, finished = WorkerPool("closed", 4), threading.Event()
+    pool.put(finished.set)
+    assert finished.wait(DEADLINE)
     threads = [thread for thread in threading.enumerate() if thread.name == "deliver-closed"]
     pool.close()
     for thread in threads:
@@ -91,7 +91,7 @@ class RecordingSink:
 
 
 class TestAttempts:
-    """One attempt after the other, as the dispatcher has them made."""
+    """Tests of successive attempts as the dispatcher starts them."""
 
     @pytest.fixture(autouse=True)
     def executor(self) -> Iterator[None]:
@@ -140,7 +140,7 @@ class TestAttempts:
         assert "Traceback" not in caplog.text
 
     @pytest.mark.parametrize("error", [DeliveryError("415", rejected=True), NotYet("slow", retry_after=1.0)])
-    def test_one_that_is_well_is_not(self, error: DeliveryError) -> None:
+    def test_working_sink_is_reused(self, error: DeliveryError) -> None:
         self.error = error
         self.attempt()
         self.attempt()
@@ -171,7 +171,7 @@ class TestAttempts:
         assert self.results.get(timeout=DEADLINE).id == "t"
         assert slow.closed.is_set()
 
-    def test_only_so_many_stay_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_open_sinks_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(executor, "_MAX_OPEN", 2)
         for key in ("a", "b", "a", "c"):
             self.attempt(key)

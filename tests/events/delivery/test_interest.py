@@ -68,23 +68,25 @@ EVENTS = st.fixed_dictionaries({"subject": PARTS, "type": PARTS, "source": PARTS
 
 
 @given(st.lists(INTERESTS, max_size=8), st.lists(EVENTS, min_size=1, max_size=5), st.data())
-def test_nobody_is_overlooked(interests: list[Interest], events: list[dict[str, str]], data: st.DataObject) -> None:
-    """Who wants an event is among those found for it, before and after others have gone."""
+def test_candidates_include_all_interested(
+    interests: list[Interest], events: list[dict[str, str]], data: st.DataObject
+) -> None:
+    """The candidates for an event include everybody who wants it, before and after removals."""
     index: InterestIndex[int] = InterestIndex()
-    for number, each in enumerate(interests):
-        index.add(number, each.keys)
+    for number, wish in enumerate(interests):
+        index.add(number, wish.keys)
     gone = data.draw(st.sets(st.sampled_from(range(len(interests)))) if interests else st.just(set()))
     for number in gone:
         index.remove(number, interests[number].keys)
     for event in events:
-        found = list(index.candidates(event))
-        wants = {number for number, each in enumerate(interests) if number not in gone and each.wants(event)}
-        assert wants <= set(found)
-        assert len(found) == len(set(found))
-        assert not gone & set(found)
+        candidates = list(index.candidates(event))
+        wants = {number for number, wish in enumerate(interests) if number not in gone and wish.wants(event)}
+        assert wants <= set(candidates)
+        assert len(candidates) == len(set(candidates))
+        assert not gone & set(candidates)
 
 
-def test_others_are_not_even_asked() -> None:
+def test_uninterested_subscribers_are_not_candidates() -> None:
     index: InterestIndex[int] = InterestIndex()
     for number in range(1000):
         index.add(number, wanted({"prefix": {"subject": f"/dirs/d{number:04}/"}}).keys)

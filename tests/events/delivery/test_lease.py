@@ -29,37 +29,37 @@ def take(engine: Engine, lease: Lease) -> bool:
     return mine
 
 
-def test_it_is_one_servers(engine: Engine) -> None:
+def test_only_one_server_has_the_lease(engine: Engine) -> None:
     """Whatever their clocks say."""
-    one, other = Lease(seconds=10, clock=Clock(5.0)), Lease(seconds=10, clock=Clock(9e9))
-    assert (take(engine, one), take(engine, other)) == (True, False)
-    assert (one.held, other.held) == (True, False)
-    assert (take(engine, one), one.held) == (True, True)
+    first, other = Lease(seconds=10, clock=Clock(5.0)), Lease(seconds=10, clock=Clock(9e9))
+    assert (take(engine, first), take(engine, other)) == (True, False)
+    assert (first.held, other.held) == (True, False)
+    assert (take(engine, first), first.held) == (True, True)
 
 
 def test_a_dead_holder_is_found_out_by_looking(engine: Engine) -> None:
     clock = Clock(100.0)
-    one, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=clock)
-    take(engine, one)
+    holder, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=clock)
+    take(engine, holder)
     assert not take(engine, other)
     clock.now += 9
     assert not take(engine, other)
-    take(engine, one)
+    take(engine, holder)
     clock.now += 9
     assert not take(engine, other)
     clock.now += 11
     assert take(engine, other)
-    assert not take(engine, one)
-    assert not one.held
+    assert not take(engine, holder)
+    assert not holder.held
 
 
-def test_it_ends_by_itself() -> None:
+def test_lease_expires() -> None:
     clock = Clock(0.0)
     lease = Lease(seconds=9, clock=clock)
     assert not lease.held
 
 
-def test_it_is_renewed_in_time(engine: Engine) -> None:
+def test_lease_is_due_for_renewal_in_time(engine: Engine) -> None:
     clock = Clock(0.0)
     lease = Lease(seconds=9, clock=clock)
     take(engine, lease)
@@ -70,25 +70,25 @@ def test_it_is_renewed_in_time(engine: Engine) -> None:
     assert not lease.held
 
 
-def test_what_is_not_committed_does_not_count(engine: Engine) -> None:
+def test_uncommitted_lease_does_not_count(engine: Engine) -> None:
     lease = Lease(seconds=10, clock=Clock(0.0))
     with engine.writing() as session:
         assert lease.take(session)
         assert not lease.held
 
 
-def test_it_is_given_back(engine: Engine) -> None:
-    one, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=Clock(0.0))
-    take(engine, one)
+def test_released_lease_can_be_taken(engine: Engine) -> None:
+    first, other = Lease(seconds=10, clock=Clock(0.0)), Lease(seconds=10, clock=Clock(0.0))
+    take(engine, first)
     with engine.writing() as session:
         other.release(session)
     assert not take(engine, other)
     with engine.writing() as session:
-        one.release(session)
-    assert (one.held, take(engine, other)) == (False, True)
+        first.release(session)
+    assert (first.held, take(engine, other)) == (False, True)
 
 
-def test_each_time_it_is_gained_is_a_term(engine: Engine) -> None:
+def test_each_acquisition_of_the_lease_is_a_term(engine: Engine) -> None:
     """Renewing it goes on with one; after it had ended another server may have had it."""
     clock = Clock(0.0)
     lease = Lease(seconds=9, clock=clock)

@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Server:
-    """What one process knows. It is gone with the process."""
+    """The state of one process, which is lost when the process ends."""
 
     delivery: Delivery | None = None
     serving: bool = False
@@ -94,8 +94,8 @@ class Deliveries(RuleBasedStateMachine):
         known=st.sampled_from([0, 1, 2, 7, 64, 64]),
         took=st.sampled_from([0.01, 0.01, 0.01, 5.0]),
     )
-    def an_attempt_ends(self, which: int, outcome: str, retry_after: float | None, known: int, took: float) -> None:
-        self.attempt_is_over(which, outcome, retry_after, known, took)
+    def an_attempt_ends(self, which: int, outcome: str, retry_after: float | None, reported: int, took: float) -> None:
+        self.attempt_is_over(which, outcome, retry_after, reported, took)
 
     @rule(
         seconds=st.sampled_from([0.1, 1.0, 5.0, 61.0, 901.0, 4000.0]),
@@ -122,8 +122,8 @@ class Deliveries(RuleBasedStateMachine):
         noticed=st.booleans(),
         elsewhere=st.none() | st.integers(0, 30),
     )
-    def something_happens(self, what: str, server: int, other: int, noticed: bool, elsewhere: int | None) -> None:
-        match what:
+    def something_happens(self, event_name: str, server: int, other: int, noticed: bool, elsewhere: int | None) -> None:
+        match event_name:
             case "kill":
                 self.killed(server, other)
             case "stop":
@@ -144,7 +144,7 @@ class Deliveries(RuleBasedStateMachine):
             self.events += [(self.last, number) for number in range(size)]
 
     def update(self, elsewhere: int | None) -> None:
-        """As the store does it; the servers see it later."""
+        """Update the subscription in the store; the servers notice it later."""
         self.subscription = replace(self.subscription, revision=self.subscription.revision + 1)
         self.stored = resumed(self.stored)
         if elsewhere is not None and elsewhere <= self.last and str(elsewhere) != self._start(self.subscription):
@@ -157,7 +157,7 @@ class Deliveries(RuleBasedStateMachine):
         self.clock += seconds
         self.now += timedelta(seconds=seconds)
         for server in self.servers:
-            for due in [each for each in server.timers if each <= self.clock]:
+            for due in [timer for timer in server.timers if timer <= self.clock]:
                 server.timers.remove(due)
                 self.give(server, machine.TimePassed(self.clock))
 
@@ -197,7 +197,7 @@ class Deliveries(RuleBasedStateMachine):
     # The processes.
 
     def killed(self, server: int, heir: int) -> None:
-        """And started again. What the sink took, it took."""
+        """Kill the server and start it again. Events that the sink received stay received."""
         self.servers[server] = Server()
         if self.holder == server:
             self.holder = None
@@ -242,26 +242,26 @@ class Deliveries(RuleBasedStateMachine):
             server.attempt, server.refused = None, False
             self.give(server, machine.AttemptRefused())
 
-    def attempt_is_over(self, which: int, outcome: str, retry_after: float | None, known: int, took: float) -> None:
+    def attempt_is_over(self, which: int, outcome: str, retry_after: float | None, reported: int, took: float) -> None:
         """The sink may have taken more than the server gets to know; never less."""
-        made = self.sending()[which % len(self.sending())]
-        assert made.attempt is not None
+        server = self.sending()[which % len(self.sending())]
+        assert server.attempt is not None
         if not outcome:
-            self.take(made, len(made.attempt.sent))
-            self.attempt_ends(made, None, took)
+            self.take(server, len(server.attempt.sent))
+            self.attempt_ends(server, None, took)
             return
-        error = _error(outcome, min(known, made.attempt.taken), retry_after)
+        error = _error(outcome, min(reported, server.attempt.taken), retry_after)
         if error.rejected:
-            error.delivered = made.attempt.taken  # it answers to each event
-        self.attempt_ends(made, error, took)
+            error.delivered = server.attempt.taken  # it answers to each event
+        self.attempt_ends(server, error, took)
 
     # What must hold.
 
     @invariant()
     def nothing_is_skipped(self) -> None:
         """Whatever the store says is done with was taken or refused."""
-        done = {each for each in self.events if self.start < each[0] <= self.stored.position}
-        assert done <= set(self.received) | self.rejected
+        settled = {event_id for event_id in self.events if self.start < event_id[0] <= self.stored.position}
+        assert settled <= set(self.received) | self.rejected
 
     @invariant()
     def at_most_one_attempt(self) -> None:
@@ -289,7 +289,7 @@ class Deliveries(RuleBasedStateMachine):
                 assert delivery.state.state in (GONE, SUSPENDED)
 
     def teardown(self) -> None:
-        """With a sink that works and a server that runs all of it comes."""
+        """Check that all events arrive with a working sink and a running server."""
         if self.holder is None:
             self.lease_moves(0, True)
         server = self.serving()
@@ -307,18 +307,18 @@ class Deliveries(RuleBasedStateMachine):
         self.write(server)
         assert self.stored.position == self.last
         assert self.stored.state == ACTIVE
-        assert {each for each in self.events if each[0] > self.start} <= set(self.received) | self.rejected
+        assert {event_id for event_id in self.events if event_id[0] > self.start} <= set(self.received) | self.rejected
 
     # How it works.
 
     def read(self, server: Server, window: int) -> None:
-        """As the reader does."""
+        """Read the next events as the reader does."""
         if server.delivery is None or server.read_from is None or not server.delivery.has_room(LIMIT):
             return
         until = min(server.read_from + window, self.last)
-        events = [each for each in self.events if server.read_from < each[0] <= until]
+        events = [event_id for event_id in self.events if server.read_from < event_id[0] <= until]
         server.read_from = until
-        self.give(server, machine.EventsRead(until, tuple((each[0], _event(each)) for each in events)))
+        self.give(server, machine.EventsRead(until, tuple((event_id[0], _event(event_id)) for event_id in events)))
 
     def all_attempts_end(self) -> None:
         self.attempt_is_refused()
@@ -329,11 +329,11 @@ class Deliveries(RuleBasedStateMachine):
         return [server for server in self.servers if server.attempt is not None and server.refused is refused]
 
     def stale(self) -> list[Server]:
-        """Who has lost the lease and did not notice."""
+        """Return the servers that have lost the lease without noticing it."""
         return [server for server in self.servers if server.serving and server is not self.serving()]
 
     def give(self, server: Server, event: machine.Event) -> None:
-        """As the dispatcher does."""
+        """Give an event to the state machine and execute its actions as the dispatcher does."""
         server.delivery, actions = machine.step(server.delivery, event, BACKOFF)
         for action in actions:
             match action:
@@ -349,7 +349,7 @@ class Deliveries(RuleBasedStateMachine):
                     server.read_from = action.position
                 case machine.Read():
                     server.read_from = server.began_at = action.position
-                    again = {each for each in server.acknowledged if each[0] > action.position}
+                    again = {event_id for event_id in server.acknowledged if event_id[0] > action.position}
                     if isinstance(event, machine.Served) and event.state is None:
                         # All events of a change are done with or none; nothing else comes again.
                         assert len({position for position, _ in again}) <= 1
@@ -360,7 +360,9 @@ class Deliveries(RuleBasedStateMachine):
                     server.unwritten.append(action)
 
     def check_sent(self, server: Server, sent: list[EventID]) -> None:
-        """In their order, with none left out, and none again that the server knows to be done with."""
+        """Check that the events are sent in order, that none is omitted, and that none is repeated that the server
+        knows to be done.
+        """
         assert sent
         assert server.began_at < sent[0][0]
         assert not server.acknowledged & set(sent)
@@ -374,11 +376,11 @@ class Deliveries(RuleBasedStateMachine):
         server.attempt.taken += len(fresh)
         delivery = server.delivery
         assert delivery is not None
-        for each in fresh:
+        for event_id in fresh:
             if server is self.serving() and delivery.deferred is None and delivery.subscription == self.subscription:
-                before = {other for other in self.events if self.start < other[0] and other < each}
+                before = {other for other in self.events if self.start < other[0] and other < event_id}
                 assert before <= set(self.received) | self.rejected
-            self.received.append(each)
+            self.received.append(event_id)
 
     def attempt_ends(self, server: Server, error: DeliveryError | None, took: float = 0.01) -> None:
         attempt, server.attempt = server.attempt, None
@@ -394,18 +396,20 @@ class Deliveries(RuleBasedStateMachine):
             self.check_settled(server, attempt, error)
 
     def check_settled(self, server: Server, attempt: Attempt, error: DeliveryError | None) -> None:
-        """Each sink is given the time that it asks for, and nothing that it is known to have taken comes again."""
+        """Check that each sink gets the time that it requests, and that nothing is repeated that it is known to
+        have received.
+        """
         delivery = server.delivery
         assert delivery is not None
-        known = len(attempt.sent) if error is None else min(error.delivered, len(attempt.sent))
-        server.acknowledged |= set(attempt.sent[:known])
+        settled = len(attempt.sent) if error is None else min(error.delivered, len(attempt.sent))
+        server.acknowledged |= set(attempt.sent[:settled])
         wait = error.retry_after if error is not None else None
         if wait and not delivery.state.over and error is not None and not error.rejected:
             assert delivery.phase is Phase.WAITING
             assert delivery.due >= self.clock + wait
 
     def write(self, server: Server) -> None:
-        """One transaction. An update fences off what was known before it."""
+        """Write the checkpoints in one transaction, in which older revisions are discarded."""
         for written in server.unwritten:
             if written.revision == self.subscription.revision:
                 assert written.state.position >= self.stored.position

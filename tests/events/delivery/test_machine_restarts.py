@@ -51,11 +51,13 @@ class World:
     now: datetime = datetime(2030, 1, 1, tzinfo=UTC)
 
     def start(self) -> Delivery:
-        """From the checkpoint on, as after a restart or on another server that has got the lease."""
+        """Begin at the checkpoint, as after a restart or on another server that has taken the lease."""
         position = self.stored.position
         phase = Phase.OVER if self.stored.over else Phase.IDLE
         begun = Delivery(subscription=SUBSCRIPTION, state=self.stored, read=position, phase=phase)
-        read = tuple((each, {"position": each}) for each in range(position + 1, EVENTS + 1))
+        read = tuple(
+            (event_position, {"position": event_position}) for event_position in range(position + 1, EVENTS + 1)
+        )
         return self.after(begun, EventsRead(EVENTS, read))
 
     def after(self, delivery: Delivery, event: Event) -> Delivery:
@@ -68,21 +70,21 @@ class World:
         return after
 
     def attempt(self, delivery: Delivery, outcome: Step) -> Delivery:
-        """One attempt, and its checkpoint."""
+        """Make one attempt and write its checkpoint."""
         begun, (send,) = step(delivery, AttemptPossible(delivery.pool), BACKOFF)
         assert begun is not None
         assert isinstance(send, Send)
         sent = [event["position"] for event in send.events]
         assert sent == sorted(set(sent))
         assert sent[0] == delivery.position + 1
-        taken = sent[: outcome.taken] if outcome.error else sent
-        self.received += taken
-        error = _error(outcome, len(taken))
+        delivered = sent[: outcome.taken] if outcome.error else sent
+        self.received += delivered
+        error = _error(outcome, len(delivered))
         ended = AttemptEnded(sent=len(sent), error=error, took=0.1, clock=100.0, now=self.now, chance=1.0)
         settled = self.after(begun, ended)
         wait = settled.due - 100.0
-        if outcome.error == "rejected" and len(taken) < len(sent):
-            self.rejected.add(sent[len(taken)])
+        if outcome.error == "rejected" and len(delivered) < len(sent):
+            self.rejected.add(sent[len(delivered)])
         if outcome.error == "failed" and not settled.state.over:
             assert settled.phase is Phase.WAITING
             assert wait >= max(outcome.retry_after or 0.0, BACKOFF.first / 2) - 1e-9
@@ -91,21 +93,23 @@ class World:
         return settled
 
     def read_on(self, delivery: Delivery) -> Delivery:
-        """What a failure dropped is read again."""
-        read = tuple((each, {"position": each}) for each in range(delivery.read + 1, EVENTS + 1))
+        """Read again the events that a failure dropped."""
+        read = tuple(
+            (event_position, {"position": event_position}) for event_position in range(delivery.read + 1, EVENTS + 1)
+        )
         return self.after(delivery, EventsRead(EVENTS, read)) if read else delivery
 
 
-def _error(outcome: Step, taken: int) -> DeliveryError | None:
+def _error(outcome: Step, delivered_count: int) -> DeliveryError | None:
     match outcome.error:
         case "failed":
-            return DeliveryError("503", delivered=taken, retry_after=outcome.retry_after)
+            return DeliveryError("503", delivered=delivered_count, retry_after=outcome.retry_after)
         case "rejected":
-            return DeliveryError("415", delivered=taken, rejected=True)
+            return DeliveryError("415", delivered=delivered_count, rejected=True)
         case "gone":
-            return DeliveryError("410", delivered=taken, gone=True)
+            return DeliveryError("410", delivered=delivered_count, gone=True)
         case "not yet":
-            return NotYet("slower", delivered=taken, retry_after=outcome.retry_after)
+            return NotYet("slower", delivered=delivered_count, retry_after=outcome.retry_after)
     return None
 
 
@@ -120,12 +124,12 @@ STEPS = st.builds(
 
 
 @given(st.lists(STEPS, max_size=30))
-def test_nothing_is_lost_and_the_order_is_kept(steps: list[Step]) -> None:
+def test_all_events_are_delivered_in_order(steps: list[Step]) -> None:
     world = World()
     delivery = world.start()
-    for each in steps:
-        world.now += timedelta(seconds=each.jump)
-        if each.killed:
+    for planned in steps:
+        world.now += timedelta(seconds=planned.jump)
+        if planned.killed:
             delivery = world.start()
         if delivery.phase is Phase.OVER:
             assert delivery.state.state in (SUSPENDED, GONE)
@@ -133,28 +137,28 @@ def test_nothing_is_lost_and_the_order_is_kept(steps: list[Step]) -> None:
         delivery = world.read_on(world.after(delivery, Hurried()))  # the backoff is over
         if not delivery.pending:
             break
-        delivery = world.attempt(delivery, each)
+        delivery = world.attempt(delivery, planned)
     # Checkpoints follow each attempt here, so nothing comes twice either.
     assert world.received == sorted(set(world.received))
-    done = world.stored.position
-    assert set(world.received) | world.rejected == set(range(1, done + 1))
+    last_position = world.stored.position
+    assert set(world.received) | world.rejected == set(range(1, last_position + 1))
     assert world.stored.delivered == len(world.received)
     assert world.stored.rejected == len(world.rejected)
 
 
 @given(st.lists(STEPS, max_size=20), st.integers(0, 20))
 def test_a_kill_before_the_checkpoint_repeats_and_loses_nothing(steps: list[Step], lost_from: int) -> None:
-    """What was taken after the last checkpoint comes again, in its order."""
+    """Events received after the last checkpoint are sent again in order."""
     world = World()
     delivery = world.start()
-    kept = world.stored
-    for number, each in enumerate(steps):
+    checkpoint = world.stored
+    for number, planned in enumerate(steps):
         if delivery.phase is Phase.OVER or not delivery.pending:
             break
-        delivery = world.attempt(world.read_on(world.after(delivery, Hurried())), each)
-        kept = world.stored if number < lost_from else kept
-    world.stored = resumed(kept)  # one that was given up goes on with an update
+        delivery = world.attempt(world.read_on(world.after(delivery, Hurried())), planned)
+        checkpoint = world.stored if number < lost_from else checkpoint
+    world.stored = resumed(checkpoint)  # one that was given up goes on with an update
     delivery = world.start()
     again = [position for position, _ in delivery.pending]
-    assert again == list(range(kept.position + 1, EVENTS + 1))
+    assert again == list(range(checkpoint.position + 1, EVENTS + 1))
     assert set(world.received) | world.rejected | set(again) == set(range(1, EVENTS + 1))

@@ -59,35 +59,35 @@ class World:
         return key
 
     def read(self) -> bool:
-        """Whether there was something to read."""
+        """Return True if there was something to read."""
         more = False
         for read in (self.reader.read_current, self.reader.read_behind):
-            found = read()
-            more = more or found is not None
-            for key, events in (found or {}).items():
+            events_read = read()
+            more = more or events_read is not None
+            for key, events in (events_read or {}).items():
                 self.give(key, events)
         return more
 
     def give(self, key: str, events: EventsRead) -> None:
-        known = self.deliveries[key]
+        delivery = self.deliveries[key]
         assert events.position == self.reader.position(key)
         assert events.events[-1][0] <= events.position
-        self.deliveries[key] = replace(known, pending=known.pending + events.events, read=events.position)
+        self.deliveries[key] = replace(delivery, pending=delivery.pending + events.events, read=events.position)
         self.reader.check_room(key)
 
     def take(self, key: str, count: int) -> None:
-        """Its sink takes some events."""
-        known = self.deliveries[key]
-        self.got[key] += [position for position, _ in known.pending[:count]]
-        self.deliveries[key] = replace(known, pending=known.pending[count:])
+        """Let the sink receive some events."""
+        delivery = self.deliveries[key]
+        self.got[key] += [position for position, _ in delivery.pending[:count]]
+        self.deliveries[key] = replace(delivery, pending=delivery.pending[count:])
         self.reader.check_room(key)
 
-    def drop(self, key: str, kept: int) -> None:
-        """Its sink fails: most of what is pending is to be read again."""
-        known = self.deliveries[key]
-        if len(known.pending) > kept:
-            last = known.pending[kept][0] - 1
-            self.deliveries[key] = replace(known, pending=known.pending[:kept], read=last)
+    def drop(self, key: str, keep_count: int) -> None:
+        """Let the sink fail: most of what is pending is to be read again."""
+        delivery = self.deliveries[key]
+        if len(delivery.pending) > keep_count:
+            last = delivery.pending[keep_count][0] - 1
+            self.deliveries[key] = replace(delivery, pending=delivery.pending[:keep_count], read=last)
             self.reader.rewind(key, last)
 
     def expected(self, key: str) -> list[int]:
@@ -108,7 +108,7 @@ OPERATIONS = st.one_of(
 
 
 @given(st.lists(OPERATIONS, max_size=60))
-def test_each_gets_its_events_once_and_in_their_order(operations: list[tuple[str, object]]) -> None:
+def test_every_delivery_reads_its_events_once_in_order(operations: list[tuple[str, object]]) -> None:
     """However full some are, whoever drops what, comes and goes; and nobody has more than there is room for."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reader, "WINDOW", 7)
@@ -117,8 +117,8 @@ def test_each_gets_its_events_once_and_in_their_order(operations: list[tuple[str
         world = World()
         for operation in operations:
             _apply(world, *operation)
-            assert all(len(each.pending) <= 10 for each in world.deliveries.values())
-        while world.read() or any(each.pending for each in world.deliveries.values()):
+            assert all(len(delivery.pending) <= 10 for delivery in world.deliveries.values())
+        while world.read() or any(delivery.pending for delivery in world.deliveries.values()):
             for key in world.deliveries:
                 world.take(key, 10)
         for key in world.deliveries:
@@ -137,8 +137,8 @@ def _apply(world: World, name: str, value: object) -> None:
             world.read()
         case "take", (int(which), int(count)) if members:
             world.take(members[which % len(members)], count)
-        case "drop", (int(which), int(kept)) if members:
-            world.drop(members[which % len(members)], kept)
+        case "drop", (int(which), int(keep_count)) if members:
+            world.drop(members[which % len(members)], keep_count)
         case "remove", int(which) if members:
             key = members[which % len(members)]
             world.reader.remove(key)
@@ -157,7 +157,7 @@ def test_one_read_is_for_all_that_keep_up() -> None:
     while world.read():
         pass
     assert world.reads == [2, 4]
-    assert all(len(each.pending) == 2 for each in world.deliveries.values())
+    assert all(len(delivery.pending) == 2 for delivery in world.deliveries.values())
 
 
 def test_a_dead_sink_is_not_read_for() -> None:
@@ -173,7 +173,7 @@ def test_a_dead_sink_is_not_read_for() -> None:
     assert len(world.deliveries[dead].pending) == 2
 
 
-def test_what_was_pruned_is_skipped() -> None:
+def test_pruned_events_are_skipped() -> None:
     world = World()
     world.commit("aaaa")
     late, current = world.add("/dirs/", 0), world.add("/dirs/", 4)
@@ -187,7 +187,7 @@ def test_what_was_pruned_is_skipped() -> None:
     assert world.deliveries[current].pending == ()
 
 
-def test_what_is_kept_no_longer_is_passed_over(place: Place) -> None:
+def test_late_sink_continues_after_pruned_events(place: Place) -> None:
     """A sink that was away for too long goes on with what is left."""
     hook = place.hook()
     late = place.subscribe(hook)

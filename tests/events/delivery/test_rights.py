@@ -37,8 +37,8 @@ def put_policy(store: Store, *rules: dict[str, Any]) -> None:
 
 
 def change(xid: str, entity: str = "group") -> Record:
-    told = {"xid": xid, "entity": entity, "action": "updated", "changed": []}
-    return Record(position=1, time=datetime(2030, 1, 1, tzinfo=UTC), correlationid="c", change=told)
+    change_json = {"xid": xid, "entity": entity, "action": "updated", "changed": []}
+    return Record(position=1, time=datetime(2030, 1, 1, tzinfo=UTC), correlationid="c", change=change_json)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def rights(store: Store) -> DeliveryRights:
     return DeliveryRights(store, AccessControl(store, Settings()))
 
 
-def test_everything_without_a_policy(rights: DeliveryRights) -> None:
+def test_everything_is_allowed_without_a_policy(rights: DeliveryRights) -> None:
     rights.renew()
     assert rights.allow(None, change("/dirs/a"))
     assert rights.allow(ANN, change("/dirs/a"))
@@ -76,9 +76,9 @@ def test_ended_tokens_get_nothing(
     store: Store, rights: DeliveryRights, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_policy(store, rule("subject:bot", "read", "subscribe"))
-    wanted = tokens.TokenRequest(subject="bot", expires=values.now() + timedelta(days=1))
+    request = tokens.TokenRequest(subject="bot", expires=values.now() + timedelta(days=1))
     with store.write() as transaction:
-        token, _ = tokens.create(transaction.tokens, wanted, values.now())
+        token, _ = tokens.create(transaction.tokens, request, values.now())
     owner = tokens.identity(token)
     rights.renew()
     before = rights.key(owner)
@@ -99,25 +99,25 @@ def test_ended_tokens_get_nothing(
 @contextmanager
 def delivering(place: Place, hook: Hook) -> Iterator[None]:
     settings = Settings(model="empty", allow_sinks=(hook.place,), sink_consent="assumed")
-    made = place.deliveries(settings)
-    made.start()
+    deliveries = place.deliveries(settings)
+    deliveries.start()
     try:
         yield
     finally:
-        made.stop()
+        deliveries.stop()
 
 
 def subscribe(place: Place, hook: Hook, by: Access) -> str:
-    asked = Subscription(id="", protocol="HTTP", sink=hook.url, filters=({"prefix": {"subject": "/dirs/"}},))
+    subscription = Subscription(id="", protocol="HTTP", sink=hook.url, filters=({"prefix": {"subject": "/dirs/"}},))
     with place.engine.writing() as session:
-        return place.book.create(session, asked, by=by).subscription.id
+        return place.book.create(session, subscription, by=by).subscription.id
 
 
 def access(*rules: dict[str, Any]) -> Access:
     return read_policy({"rules": list(rules)}).access(ANN)
 
 
-def test_what_waits_for_its_sink_is_held_to_the_policy_of_then(place: Place) -> None:
+def test_delayed_events_are_checked_against_the_current_policy(place: Place) -> None:
     """A sink that is away gets, when it is back, what its owner may have then."""
     hook = place.hook(Hook(always=Says(503)))
     rules = [rule("subject:ann", "read", "subscribe", on=f"/dirs/{name}*") for name in "ab"]

@@ -50,14 +50,14 @@ class Server:
 
     def subscribe(self, hook: Hook) -> str:
         """The URL of a subscription to created groups, at this server."""
-        asked: dict[str, Any] = {"protocol": "HTTP", "sink": hook.url, "types": ["io.xregistry.group.created"]}
-        answer = httpx.post(f"{self.url}/subscriptions", json=asked, timeout=DEADLINE)
+        document: dict[str, Any] = {"protocol": "HTTP", "sink": hook.url, "types": ["io.xregistry.group.created"]}
+        answer = httpx.post(f"{self.url}/subscriptions", json=document, timeout=DEADLINE)
         assert answer.status_code == 201, answer.text
         return str(httpx.URL(answer.headers["location"]).path)
 
     @property
     def delivers(self) -> bool:
-        """Whether it is the one that delivers."""
+        """Return True if this server delivers events."""
         return bool(httpx.get(f"{self.url}/health/ready", timeout=DEADLINE).json()["deliveries"]["delivers"])
 
 
@@ -73,10 +73,10 @@ def start(store_url: str) -> Iterator[Start]:
             port = started.enter_context(kept_port())
             command = [sys.executable, "-c", PROGRAM, str(port), store_url, hook.place]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
-            made = Server(url=f"http://127.0.0.1:{port}", process=process)
-            started.callback(made.kill)
-            until(lambda: _answers(made))
-            return made
+            started_server = Server(url=f"http://127.0.0.1:{port}", process=process)
+            started.callback(started_server.kill)
+            until(lambda: _answers(started_server))
+            return started_server
 
         yield server
 
@@ -95,9 +95,9 @@ def _answers(server: Server) -> bool:
     return False
 
 
-def until(done: Callable[[], bool]) -> None:
+def until(is_done: Callable[[], bool]) -> None:
     end = time.monotonic() + DEADLINE
-    while not done():
+    while not is_done():
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -109,7 +109,7 @@ def first_times(hook: Hook) -> list[str]:
 @pytest.mark.merge
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_server_killed_in_the_midst_loses_nothing(start: Start, hook: Hook) -> None:
-    """Each acknowledged change arrives, the first time in order; some twice, with the same id"""
+    """Every acknowledged change arrives, the first time in order; some arrive twice with the same id."""
     server = start(hook)
     server.subscribe(hook)
     acknowledged = [f"a{number}" for number in range(40) if server.write(f"a{number}")]
@@ -117,12 +117,12 @@ def test_a_server_killed_in_the_midst_loses_nothing(start: Start, hook: Hook) ->
     server.kill()
     server = start(hook)
     acknowledged += [f"b{number}" for number in range(5) if server.write(f"b{number}")]
-    wanted = [f"/schemagroups/{name}" for name in acknowledged]
-    hook.until(lambda: set(wanted) <= set(hook.subjects), DEADLINE)
-    assert first_times(hook) == wanted
-    known: dict[str, str] = {}
+    expected = [f"/schemagroups/{name}" for name in acknowledged]
+    hook.until(lambda: set(expected) <= set(hook.subjects), DEADLINE)
+    assert first_times(hook) == expected
+    ids_by_subject: dict[str, str] = {}
     for event in (event for got in hook.posts for event in got.events):
-        assert known.setdefault(event["subject"], event["id"]) == event["id"]
+        assert ids_by_subject.setdefault(event["subject"], event["id"]) == event["id"]
 
 
 @pytest.mark.merge
@@ -136,9 +136,9 @@ def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
     assert all(servers[number % 2].write(name) for number, name in enumerate(written))
     hook.until(lambda: len(first_times(hook)) >= 10, DEADLINE)
     assert first_times(hook) == [f"/schemagroups/{name}" for name in written]
-    before, others, after = (server.delivers for server in (holder, other, holder))
+    before, other_delivers, after = (server.delivers for server in (holder, other, holder))
     if before and after:  # one that got no time for longer than its lease lasts has lost it
-        assert not others
+        assert not other_delivers
         assert len(hook.subjects) == 10
     holder.kill()
     written += [f"b{number}" for number in range(5) if other.write(f"b{number}")]
@@ -149,7 +149,7 @@ def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_server_that_stops_hands_over_at_once(start: Start, hook: Hook) -> None:
-    """It finishes what is under way, keeps its place and gives back the lease: nothing comes twice"""
+    """The server finishes running attempts, stores its position and releases the lease: nothing is sent twice."""
     server = start(hook)
     path = server.subscribe(hook)
     assert all(server.write(f"a{number}") for number in range(10))

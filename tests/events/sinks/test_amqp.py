@@ -46,7 +46,7 @@ def test_events_arrive_once_and_in_order(artemis: Broker, mode: str | None) -> N
     assert parsed(bodies(artemis, f"order.{mode}", 100)) == events(100)
 
 
-def test_a_message_says_what_it_is(artemis: Broker) -> None:
+def test_message_has_the_content_type(artemis: Broker) -> None:
     """D-30 address, in the path of the sink; the binding's 3.2.1."""
     deliver(artemis, events(1), f"{address(artemis)}/say.what%20it.is")
     with Receiver(artemis.ports["plain"], "say.what it.is") as receiver:
@@ -64,17 +64,17 @@ def test_links_have_names_and_properties(artemis: Broker) -> None:
 
 def test_a_reader_of_another_protocol_sees_the_event(artemis: Broker) -> None:
     """The broker understands what is sent, not only our own reader."""
-    found: queue.Queue[MQTTMessage] = queue.Queue()
+    received: queue.Queue[MQTTMessage] = queue.Queue()
     ready: queue.Queue[bool] = queue.Queue()
     client = Client(CallbackAPIVersion.VERSION2)
-    client.on_message = lambda _client, _data, message: found.put(message)
+    client.on_message = lambda _client, _data, message: received.put(message)
     client.on_subscribe = lambda *_: ready.put(True)
     client.connect("127.0.0.1", artemis.ports["plain"])
     client.loop_start()
     client.subscribe("seen", qos=1)
     ready.get(timeout=300)
     deliver(artemis, events(1), address="seen")
-    assert parsed([found.get(timeout=300).payload]) == events(1)
+    assert parsed([received.get(timeout=300).payload]) == events(1)
     client.disconnect()
     client.loop_stop()
 
@@ -85,7 +85,7 @@ def test_an_event_larger_than_a_frame_arrives(artemis: Broker) -> None:
     assert parsed(bodies(artemis, "large", 3)) == sent
 
 
-def test_a_queue_that_is_full_says_what_it_took(artemis: Broker) -> None:
+def test_full_queue_reports_the_accepted_messages(artemis: Broker) -> None:
     with pytest.raises(DeliveryError, match="amqp:resource-limit-exceeded") as caught:
         deliver(artemis, events(5), address="small")
     assert caught.value.delivered == 2

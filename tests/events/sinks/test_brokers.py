@@ -34,20 +34,20 @@ def made(protocol: str, sink: str, credential: Credential | None = None) -> Subs
 
 
 @contextmanager
-def answering(said: bytes | None) -> Iterator[int]:
+def answering(reply: bytes | None) -> Iterator[int]:
     """The port of a server that says this to everybody and hangs up, or that says nothing and does not."""
     over = threading.Event()
 
     def serve(server: socket.socket) -> None:
-        kept = []
+        connections = []
         while not over.is_set():
             connection, _ = server.accept()
-            kept.append(connection)
-            if said is not None:
+            connections.append(connection)
+            if reply is not None:
                 with suppress(OSError):  # nobody has to listen to the end
-                    connection.sendall(said)
+                    connection.sendall(reply)
                     connection.shutdown(socket.SHUT_WR)
-        for connection in kept:
+        for connection in connections:
             connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -63,12 +63,12 @@ def answering(said: bytes | None) -> Iterator[int]:
 
 @pytest.mark.parametrize("schemes", [SCHEMES, SECURE], ids=["open", "tls"])
 @pytest.mark.parametrize(
-    "said", [None, b"", b"SSH-2.0-OpenSSH_9.9\r\n", b"\xff" * 5000], ids=lambda said: str(said)[:12]
+    "reply", [None, b"", b"SSH-2.0-OpenSSH_9.9\r\n", b"\xff" * 5000], ids=lambda said: str(said)[:12]
 )
 @pytest.mark.parametrize("protocol", SETTINGS)
-def test_a_sink_that_is_no_broker(protocol: str, said: bytes | None, schemes: dict[str, str]) -> None:
-    policy = LOCAL if said is not None else replace(LOCAL, timeout=0.1)
-    with answering(said) as port:
+def test_server_of_another_protocol_is_an_error(protocol: str, reply: bytes | None, schemes: dict[str, str]) -> None:
+    policy = LOCAL if reply is not None else replace(LOCAL, timeout=0.1)
+    with answering(reply) as port:
         sink = base.find_sink(protocol).open(made(protocol, f"{schemes[protocol]}://127.0.0.1:{port}"), policy)
         with pytest.raises(DeliveryError, match="127") as caught:
             sink.send(events(1))
@@ -140,8 +140,10 @@ def test_the_examples_of_the_page_are_subscriptions() -> None:
     examples = [json.loads(body) for body in re.findall(r"-d '(\{.*?\n\})'", page, re.DOTALL)]
     assert [example["protocol"] for example in examples] == ["KAFKA", "MQTT5", "NATS", "AMQP"]
     for example in examples:
-        asked = subscription(example["protocol"], example["sink"], plain(), **example["protocolsettings"])
-        base.find_sink(example["protocol"]).check(asked, LOCAL)
+        example_subscription = subscription(
+            example["protocol"], example["sink"], plain(), **example["protocolsettings"]
+        )
+        base.find_sink(example["protocol"]).check(example_subscription, LOCAL)
 
 
 class Recorder:
@@ -165,15 +167,14 @@ class Recorder:
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    def close(self) -> None: ...
 
     def connect(self) -> Recorder:
         self.connections += 1
         return self
 
 
-def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
+def test_remaining_events_are_sent_over_a_new_connection() -> None:
     recorder = Recorder([])
     sink = BrokerSink(recorder)
     sink.send(events(1))

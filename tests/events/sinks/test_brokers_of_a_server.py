@@ -29,9 +29,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def until(done: Callable[[], bool]) -> None:
+def until(is_done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 300
-    while not done():
+    while not is_done():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -40,18 +40,18 @@ def change(url: str, group: str, protocol: str, sink: str, **settings: Any) -> N
     """Subscribe to what happens to a group, and let something happen; return when it was delivered."""
     place = {"protocol": protocol, "sink": sink, "protocolsettings": settings}
     filters = [{"prefix": {"subject": f"/schemagroups/{group}"}}]
-    asked = {**place, "sinkcredential": CREDENTIAL, "filters": filters}
-    made = httpx.post(f"{url}/subscriptions", json=asked, timeout=300)
-    assert made.status_code == 201, made.text
-    assert PASSWORD not in made.text
+    document = {**place, "sinkcredential": CREDENTIAL, "filters": filters}
+    response = httpx.post(f"{url}/subscriptions", json=document, timeout=300)
+    assert response.status_code == 201, response.text
+    assert PASSWORD not in response.text
     assert httpx.put(f"{url}/schemagroups/{group}", json={"name": "größe"}, timeout=300).status_code == 201
-    shown = f"{url}/subscriptions/{made.json()['id']}"
-    until(lambda: delivered(shown) == 1)
-    assert httpx.delete(shown, timeout=300).status_code == 200
+    subscription_url = f"{url}/subscriptions/{response.json()['id']}"
+    until(lambda: delivered(subscription_url) == 1)
+    assert httpx.delete(subscription_url, timeout=300).status_code == 200
 
 
-def delivered(shown: str) -> int:
-    return int(httpx.get(shown, timeout=300).json()["status"]["delivered"])
+def delivered(subscription_url: str) -> int:
+    return int(httpx.get(subscription_url, timeout=300).json()["status"]["delivered"])
 
 
 def by_kafka(url: str, kafka: Broker) -> list[Any]:

@@ -62,7 +62,7 @@ def test_a_line_for_each_event(tmp_path: Path, sink: str, name: str) -> None:
         "https://example.com/",
     ],
 )
-def test_no_way_out_of_the_folder(tmp_path: Path, sink: str) -> None:
+def test_files_outside_of_the_folder_are_rejected(tmp_path: Path, sink: str) -> None:
     with pytest.raises(SubscriptionError, match="/sink: it takes file:NAME"):
         FACTORY.check(subscription(sink), policy(tmp_path))
     with pytest.raises(DeliveryError):
@@ -88,12 +88,12 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         ({"maxbytes": "9"}, "/maxbytes"),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], expected: str) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(SubscriptionError, match=f"/protocolsettings{expected}"):
         FACTORY.check(subscription(**settings), policy(tmp_path))
 
 
-def test_without_a_folder_there_are_none(tmp_path: Path) -> None:
+def test_file_sinks_require_a_folder(tmp_path: Path) -> None:
     with pytest.raises(SubscriptionError, match="this server writes no files: signalbook serve --sink-folder"):
         FACTORY.check(subscription(), policy(None))
     secret = Subscription(id="s", protocol="FILE", sink="file:a", credential=Credential(credentialtype="PLAIN"))
@@ -113,7 +113,7 @@ def test_a_new_file_when_one_is_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", ["", '{"id": "2', "x" * 200_000])
-def test_what_a_crash_left_unfinished_is_cut_off(tmp_path: Path, torn: str) -> None:
+def test_incomplete_line_after_a_crash_is_removed(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "1"}\n' + torn)
     with closing(FACTORY.open(subscription(), policy(tmp_path))) as file:
@@ -122,8 +122,8 @@ def test_what_a_crash_left_unfinished_is_cut_off(tmp_path: Path, torn: str) -> N
 
 
 def test_one_sink_for_each_file(tmp_path: Path) -> None:
-    with closing(FACTORY.open(subscription(), policy(tmp_path))) as one:
-        one.send(events(1))
+    with closing(FACTORY.open(subscription(), policy(tmp_path))) as file_sink:
+        file_sink.send(events(1))
         with closing(FACTORY.open(subscription(), policy(tmp_path))) as other:
             for _ in range(2):
                 with pytest.raises(DeliveryError, match="another sink writes to"):
@@ -131,8 +131,8 @@ def test_one_sink_for_each_file(tmp_path: Path) -> None:
     assert ids(tmp_path / "a.jsonl") == [1]
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """Nothing half-written: what is there afterwards is what was there before."""
+def test_full_disk_leaves_the_file_unchanged(tmp_path: Path) -> None:
+    """The file keeps its earlier content, and nothing is half-written."""
     path = tmp_path / "a.jsonl"
     real = os.write
     with closing(FACTORY.open(subscription(), policy(tmp_path))) as file:

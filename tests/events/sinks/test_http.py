@@ -44,9 +44,9 @@ def policy(*hooks: Hook, **more: Any) -> SinkPolicy:
 
 
 def deliver(
-    wanted: Subscription, policy: SinkPolicy, events: list[JSONObject], hooks: WebhookFactory | None = None
+    subscription_: Subscription, policy: SinkPolicy, events: list[JSONObject], hooks: WebhookFactory | None = None
 ) -> None:
-    with closing((hooks or WebhookFactory()).open(wanted, policy)) as sink:
+    with closing((hooks or WebhookFactory()).open(subscription_, policy)) as sink:
         sink.send(events)
 
 
@@ -78,13 +78,13 @@ def test_an_event_is_a_request_in_structured_mode(serve: Serve) -> None:
 
 
 def test_the_method_is_a_setting(serve: Serve) -> None:
-    """D-30"""
+    """The setting ``method`` chooses the method (D-30)."""
     hook = serve(Hook())
     deliver(subscription(hook, method="PUT"), policy(hook), events(1))
     assert hook.posts[0].method == "PUT"
 
 
-def test_batches_where_the_subscription_wants_them(serve: Serve) -> None:
+def test_mode_batch_sends_batches(serve: Serve) -> None:
     hook = serve(Hook())
     deliver(subscription(hook, mode="batch"), policy(hook), events(1, 2, 3))
     (got,) = hook.posts
@@ -102,7 +102,7 @@ def test_a_batch_that_is_not_understood_is_taken_apart(serve: Serve) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(serve: Serve, status: int) -> None:
-    """D-33"""
+    """A redirect is an error (D-33)."""
     other = serve(Hook())
     hook = serve(Hook(always=Says(status, (("Location", other.url),))))
     with pytest.raises(DeliveryError, match=f"answered {status}; redirects are not followed"):
@@ -110,7 +110,7 @@ def test_redirects_are_not_followed(serve: Serve, status: int) -> None:
     assert (len(hook.posts), other.got) == (1, [])
 
 
-def test_what_was_taken_before_a_failure_counts(serve: Serve) -> None:
+def test_events_before_a_failure_count_as_delivered(serve: Serve) -> None:
     hook = serve(Hook(Says(), Says(201), Says(503, (("Retry-After", "7"),))))
     with pytest.raises(DeliveryError) as raised:
         deliver(subscription(hook), policy(hook), events(1, 2, 3, 4))
@@ -119,31 +119,31 @@ def test_what_was_taken_before_a_failure_counts(serve: Serve) -> None:
 
 
 class TestConsent:
-    """D-34."""
+    """Tests of asking a webhook for consent (D-34)."""
 
     def test_the_question(self, serve: Serve) -> None:
         hook = serve(Hook())
-        asked = policy(hook, callback="https://r.example/subscriptions/s1/consent?key=k")
-        deliver(subscription(hook, bearer(), rate=120), asked, events(1))
+        sink_policy = policy(hook, callback="https://r.example/subscriptions/s1/consent?key=k")
+        deliver(subscription(hook, bearer(), rate=120), sink_policy, events(1))
         question = hook.got[0]
         assert (question.method, question.path, question.body) == ("OPTIONS", "/hook", b"")
         assert question.headers["webhook-request-origin"] == ORIGIN
         assert question.headers["webhook-request-rate"] == "120"
-        assert question.headers["webhook-request-callback"] == asked.callback
+        assert question.headers["webhook-request-callback"] == sink_policy.callback
         assert "authorization" not in question.headers
 
-    def test_what_need_not_be_asked_is_not(self, serve: Serve) -> None:
+    def test_unneeded_permissions_are_not_requested(self, serve: Serve) -> None:
         hook = serve(Hook())
         deliver(subscription(hook), policy(hook), events(1))
         assert {"webhook-request-rate", "webhook-request-callback"}.isdisjoint(hook.got[0].headers)
 
-    def test_nothing_is_sent_without_it(self, serve: Serve) -> None:
+    def test_nothing_is_sent_without_consent(self, serve: Serve) -> None:
         hook = serve(Hook(agrees=Says(200, (("Allow", "POST"),))))
         with pytest.raises(DeliveryError, match="has not agreed"):
             deliver(subscription(hook), policy(hook), events(1))
         assert hook.posts == []
 
-    def test_it_is_asked_for_once(self, serve: Serve) -> None:
+    def test_consent_is_requested_once(self, serve: Serve) -> None:
         hook, hooks = serve(Hook()), WebhookFactory()
         for number in (1, 2):
             deliver(subscription(hook), policy(hook), events(number), hooks)
@@ -159,7 +159,7 @@ class TestConsent:
         deliver(subscription(hook), policy(hook, ask=False), events(1))
         assert [(got.method, got.headers["webhook-request-origin"]) for got in hook.got] == [("POST", ORIGIN)]
 
-    def test_its_rate_is_kept(self, serve: Serve) -> None:
+    def test_allowed_rate_is_respected(self, serve: Serve) -> None:
         agrees = Says(200, (("WebHook-Allowed-Origin", ORIGIN), ("WebHook-Allowed-Rate", "1")))
         hook = serve(Hook(agrees=agrees))
         with pytest.raises(NotYet) as raised:
@@ -184,8 +184,8 @@ class TestCredentials:
 
     def test_a_token_in_the_query(self, serve: Serve) -> None:
         hook = serve(Hook())
-        wanted = subscription(hook, bearer(), accesstokenin="query")
-        deliver(wanted, policy(hook), events(1))
+        with_token = subscription(hook, bearer(), accesstokenin="query")
+        deliver(with_token, policy(hook), events(1))
         got = hook.posts[0]
         assert got.path == "/hook?access_token=t0k~en%2F%2B%3D"
         assert got.headers["cache-control"] == "no-store"
@@ -195,8 +195,8 @@ class TestCredentials:
         hook = serve(Hook())
         plain = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "pä:ss"})
         deliver(subscription(hook, plain), policy(hook), events(1))
-        shown = hook.posts[0].headers["authorization"]
-        assert base64.b64decode(shown.removeprefix("Basic ")).decode() == "me:pä:ss"
+        authorization = hook.posts[0].headers["authorization"]
+        assert base64.b64decode(authorization.removeprefix("Basic ")).decode() == "me:pä:ss"
 
     def test_a_token_that_is_over(self, serve: Serve) -> None:
         hook = serve(Hook())
@@ -206,15 +206,15 @@ class TestCredentials:
         assert hook.posts == []
 
     def test_signatures(self, serve: Serve) -> None:
-        """As Standard Webhooks has them, so that its libraries can check them."""
+        """Signatures follow Standard Webhooks, so that its libraries can verify them."""
         hook = serve(Hook())
         signed = Credential(credentialtype="SIGNATURE", secrets={"signingsecret": SECRET})
         deliver(subscription(hook, signed), policy(hook), events(7))
         got = hook.posts[0]
         content = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
-        made = hmac.new(base64.b64decode(SECRET[6:]), content, hashlib.sha256).digest()
+        digest = hmac.new(base64.b64decode(SECRET[6:]), content, hashlib.sha256).digest()
         assert got.headers["webhook-id"] == "7"
-        assert got.headers["webhook-signature"] == f"v1,{base64.b64encode(made).decode()}"
+        assert got.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
 def refresh(endpoint: Hook, **members: str) -> Credential:
@@ -229,13 +229,13 @@ def token(text: str, **more: Any) -> Says:
 class TestRefreshing:
     """D-31, RFC6749 6."""
 
-    def test_tokens_are_made_when_they_are_needed(self, serve: Serve) -> None:
+    def test_tokens_are_fetched_when_needed(self, serve: Serve) -> None:
         hook = serve(Hook(Says(), Says(401), Says()))
         endpoint = serve(Hook(token("one", refresh_token="r/2"), token("two")))
-        hooks, wanted = WebhookFactory(), subscription(hook, refresh(endpoint))
+        hooks, with_refresh = WebhookFactory(), subscription(hook, refresh(endpoint))
         with pytest.raises(DeliveryError, match="401"):
-            deliver(wanted, policy(hook, endpoint), events(1, 2), hooks)
-        deliver(wanted, policy(hook, endpoint), events(2), hooks)
+            deliver(with_refresh, policy(hook, endpoint), events(1, 2), hooks)
+        deliver(with_refresh, policy(hook, endpoint), events(2), hooks)
         assert [got.headers["authorization"] for got in hook.posts] == ["Bearer one", "Bearer one", "Bearer two"]
         sent = [got.body.decode() for got in endpoint.posts]
         assert sent == [f"grant_type=refresh_token&refresh_token=r%2F{n}" for n in (1, 2)]
@@ -249,7 +249,7 @@ class TestRefreshing:
     @pytest.mark.parametrize(
         "says", [Says(400), Says(200, body=b"<html>"), Says(200, body=b"[]"), token("a\r\nb"), Says(302)]
     )
-    def test_an_endpoint_that_gives_none(self, serve: Serve, says: Says) -> None:
+    def test_endpoint_without_a_token_is_an_error(self, serve: Serve, says: Says) -> None:
         hook, endpoint = serve(Hook()), serve(Hook(always=says))
         with pytest.raises(DeliveryError, match="no access token from localhost") as raised:
             deliver(subscription(hook, refresh(endpoint)), policy(hook, endpoint), events(1))
@@ -320,7 +320,9 @@ def test_hostile_sinks(serve: Serve, act: Callable[[BaseHTTPRequestHandler], Non
 
 
 def test_an_endless_answer_is_not_read(serve: Serve) -> None:
-    """It says 200: the event was taken. The rest does not matter, and the next event comes by another connection."""
+    """The status is 200, so the event counts as delivered. The rest of the response is ignored, and the next event
+    uses another connection.
+    """
     hook = serve(Hook(always=Says(act=flood)))
     deliver(subscription(hook), policy(hook), events(1, 2))
     assert hook.ids == [1, 2]
@@ -332,7 +334,7 @@ def test_a_connection_that_was_closed_between_two_events(serve: Serve) -> None:
     assert hook.ids == [1, 2, 3]
 
 
-def test_nobody_there() -> None:
+def test_connection_failure_is_an_error() -> None:
     hook = Hook()
     with reserved(hook), pytest.raises(DeliveryError, match="connection failed"):
         deliver(subscription(hook), policy(hook), events(1))
@@ -341,14 +343,14 @@ def test_nobody_there() -> None:
 class TestTLS:
     """D-33: the certificate is checked."""
 
-    def test_one_that_is_known(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_trusted_certificate_is_accepted(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         certificates = issue(tmp_path)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
         with serving(Hook(), _context(certificates.both)) as hook:
             deliver(subscription(hook), policy(hook), events(1))
             assert (hook.url[:8], hook.ids) == ("https://", [1])
 
-    def test_one_that_is_not(self, tmp_path: Path) -> None:
+    def test_untrusted_certificate_is_rejected(self, tmp_path: Path) -> None:
         with serving(Hook(), _context(issue(tmp_path).both)) as hook:
             with pytest.raises(DeliveryError, match="CERTIFICATE_VERIFY_FAILED"):
                 deliver(subscription(hook), policy(hook), events(1))
@@ -410,11 +412,11 @@ def test_addresses(sink: str, expected: str) -> None:
 )
 def test_a_refusal_names_the_option(sink: str, value: str) -> None:
     """Issue 11, 5.2: what the operator has to say; said, it is enough."""
-    wanted = Subscription(id="s", protocol="HTTP", sink=sink)
+    subscription_ = Subscription(id="s", protocol="HTTP", sink=sink)
     with pytest.raises(SubscriptionError) as raised:
-        WebhookFactory().check(wanted, PUBLIC)
+        WebhookFactory().check(subscription_, PUBLIC)
     assert str(raised.value).endswith(f": signalbook serve --allow-sinks {value}")
-    WebhookFactory().check(wanted, replace(PUBLIC, allow=AllowList([value], setting="allow_sinks")))
+    WebhookFactory().check(subscription_, replace(PUBLIC, allow=AllowList([value], setting="allow_sinks")))
 
 
 @pytest.mark.parametrize(
@@ -430,10 +432,10 @@ def test_a_refusal_names_the_option(sink: str, value: str) -> None:
         (Credential(credentialtype="SIGNATURE", secrets={"signingsecret": "x"}), "/sinkcredential/signingsecret"),
     ],
 )
-def test_credentials_that_cannot_be(credential: Credential, expected: str) -> None:
-    wanted = Subscription(id="s", protocol="HTTP", sink="https://example.com/", credential=credential)
+def test_invalid_credentials_are_rejected(credential: Credential, expected: str) -> None:
+    subscription_ = Subscription(id="s", protocol="HTTP", sink="https://example.com/", credential=credential)
     with pytest.raises(SubscriptionError) as raised:
-        WebhookFactory().check(wanted, PUBLIC)
+        WebhookFactory().check(subscription_, PUBLIC)
     assert str(raised.value).startswith(expected)
 
 

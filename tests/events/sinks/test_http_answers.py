@@ -30,7 +30,7 @@ def test_done(status: int) -> None:
         (500, False, False, "answered 500"),
     ],
 )
-def test_not_done(status: int, gone: bool, rejected: bool, words: str) -> None:
+def test_failed_statuses_are_classified(status: int, gone: bool, rejected: bool, words: str) -> None:
     """D-33: 410 ends it, 415 is about this event, the rest may get better"""
     error = delivery_error(HTTPReply(status=status, headers={"location": "https://secret.example.com"}))
     assert error is not None
@@ -63,6 +63,6 @@ def test_retry_after(text: str, seconds: float | None) -> None:
 
 def test_retry_after_a_date_to_come() -> None:
     when = format_datetime(values.now() + timedelta(hours=1), usegmt=True)
-    found = retry_after({"retry-after": when})
-    assert found is not None
-    assert 3000 < found <= 3600
+    seconds = retry_after({"retry-after": when})
+    assert seconds is not None
+    assert 3000 < seconds <= 3600

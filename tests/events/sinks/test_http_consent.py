@@ -26,15 +26,16 @@ def test_no_consent(headers: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "rate"), [("*", 60, None), ("100", None, 100), ("100", 60, 100), ("", 60, 60), ("", None, None)]
+    ("text", "requested", "rate"),
+    [("*", 60, None), ("100", None, 100), ("100", 60, 100), ("", 60, 60), ("", None, None)],
 )
-def test_allowed_rate(text: str, asked: int | None, rate: int | None) -> None:
+def test_allowed_rate(text: str, requested: int | None, rate: int | None) -> None:
     """D-34: what was asked for, where nothing is said"""
-    assert allowed_rate(text, asked) == rate
+    assert allowed_rate(text, requested) == rate
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "9" * 5000, "\u0661"])
-def test_what_is_no_rate(text: str) -> None:
+def test_invalid_rate_is_rejected(text: str) -> None:
     with pytest.raises(DeliveryError, match="neither"):
         allowed_rate(text, 60)
 

@@ -51,7 +51,7 @@ def test_settings(settings: dict[str, Any], read_as: WebhookSettings) -> None:
         ({"headers": {"WebHook-Request-Origin": "x"}}, "/headers/WebHook-Request-Origin: this header is not"),
     ],
 )
-def test_what_cannot_be(settings: dict[str, Any], place: str) -> None:
+def test_invalid_setting_is_rejected(settings: dict[str, Any], place: str) -> None:
     with pytest.raises(SubscriptionError) as raised:
         read_settings(settings)
     assert str(raised.value).startswith(f"/protocolsettings{place}")

@@ -27,26 +27,26 @@ def test_the_example_of_the_specification() -> None:
     }
 
 
-def test_a_receiver_can_check_it() -> None:
+def test_receiver_can_verify_the_signature() -> None:
     sent = signature_headers(signing_key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
     signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
     expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
     assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
 
 
-def test_the_lines_in_the_documentation_check_it() -> None:
+def test_documented_code_verifies_the_signature() -> None:
     page = Path(__file__).parents[3] / "docs" / "deliveries.md"
     (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    found: dict[str, Any] = {}
-    exec(code, found)
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
     sent = signature_headers(signing_key(SECRET), "7", int(time.time()), b"{}")
-    found["check"](SECRET, sent, b"{}")
+    namespace["check"](SECRET, sent, b"{}")
     for request, body in ((sent, b"[]"), (signature_headers(signing_key(SECRET), "7", 1700000000, b"{}"), b"{}")):
         with pytest.raises(ValueError, match=r"too old|not signed"):
-            found["check"](SECRET, request, body)
+            namespace["check"](SECRET, request, body)
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!!!!", "whsec_" + "A" * 8])
-def test_what_is_no_secret(secret: str) -> None:
+def test_invalid_secret_is_rejected(secret: str) -> None:
     with pytest.raises(ValueError, match="24 to 64 bytes in Base64"):
         signing_key(secret)

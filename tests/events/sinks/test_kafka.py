@@ -49,19 +49,19 @@ def deliver(
 
 
 def records(broker: Broker, topic: str, count: int) -> list[Any]:
-    """Everything in a topic, partition by partition, once there are so many records."""
+    """Return all records of a topic by partition, once there are ``count`` of them."""
     place = f"127.0.0.1:{broker.ports['plain']}"
     consumer = KafkaConsumer(bootstrap_servers=place, auto_offset_reset="earliest", **_PATIENCE)
     partitions = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
     consumer.assign(partitions)
-    found: dict[Any, list[Any]] = {partition: [] for partition in partitions}
+    records_by_partition: dict[Any, list[Any]] = {partition: [] for partition in partitions}
     for _ in range(300):
         for partition, more in consumer.poll(1000).items():
-            found[partition] += more
-        if sum(map(len, found.values())) >= count:
+            records_by_partition[partition] += more
+        if sum(map(len, records_by_partition.values())) >= count:
             break
     consumer.close()
-    return [record for partition in partitions for record in found[partition]]
+    return [record for partition in partitions for record in records_by_partition[partition]]
 
 
 def ids(bodies: list[bytes]) -> list[str]:
@@ -71,15 +71,15 @@ def ids(bodies: list[bytes]) -> list[str]:
 def test_events_arrive_once_and_in_the_order_of_their_subject(kafka: Broker, topic: str) -> None:
     """D-30 topicname; without partitionkeyextractor the key is the subject."""
     deliver(kafka, events(250), topicname=topic)
-    found = records(kafka, topic, 250)
-    assert sorted(ids([record.value for record in found]), key=int) == [event["id"] for event in events(250)]
+    stored = records(kafka, topic, 250)
+    assert sorted(ids([record.value for record in stored]), key=int) == [event["id"] for event in events(250)]
     for subject in {event["subject"] for event in events(3)}:
-        of_one = [record for record in found if record.key == subject.encode()]
+        of_one = [record for record in stored if record.key == subject.encode()]
         assert parsed([record.value for record in of_one]) == [e for e in events(250) if e["subject"] == subject]
         assert len({record.partition for record in of_one}) == 1
 
 
-def test_a_record_says_what_it_is(kafka: Broker, topic: str) -> None:
+def test_record_has_the_content_type(kafka: Broker, topic: str) -> None:
     """The binding's 3.3.1: the header content-type."""
     deliver(kafka, events(1), f"{address(kafka)}/{topic}")
     (record,) = records(kafka, topic, 1)
@@ -129,7 +129,7 @@ def test_tls_checks_the_name(
 
 
 def test_a_cluster_does_not_lead_to_places_that_are_not_allowed(kafka: Broker) -> None:
-    """Its advertised listeners are held to the policy like the sink itself."""
+    """The policy applies to the advertised listeners as well as to the sink itself."""
     with pytest.raises(DeliveryError, match=r"the cluster names a broker: 127\.0\.0\.2:\d+ is neither public"):
         deliver(kafka, events(1), address(kafka, "away"), topicname="x")
 

@@ -23,18 +23,18 @@ SCHEME = "mqtt://127.0.0.1"
 
 @contextmanager
 def listening(broker: Broker, topic: str) -> Iterator[queue.Queue[MQTTMessage]]:
-    """What comes to a topic from now on, and what is retained there."""
-    found: queue.Queue[MQTTMessage] = queue.Queue()
+    """Yield a queue with the retained messages of a topic and the new ones."""
+    messages: queue.Queue[MQTTMessage] = queue.Queue()
     ready: queue.Queue[bool] = queue.Queue()
     client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
-    client.on_message = lambda _client, _data, message: found.put(message)
+    client.on_message = lambda _client, _data, message: messages.put(message)
     client.on_subscribe = lambda *_: ready.put(True)
     client.connect("127.0.0.1", broker.ports["plain"])
     client.loop_start()
     try:
         client.subscribe(topic, qos=2)
         ready.get(timeout=300)
-        yield found
+        yield messages
     finally:
         client.disconnect()
         client.loop_stop()
@@ -61,7 +61,7 @@ def test_events_arrive_once_and_in_order(mosquitto: Broker, protocol: str, qos: 
         assert messages.empty()
 
 
-def test_a_message_of_version_5_says_what_it_is(mosquitto: Broker) -> None:
+def test_message_of_version_5_has_the_content_type(mosquitto: Broker) -> None:
     """D-30 expiry, userproperties; the binding's Content Type (3.2.1)."""
     with listening(mosquitto, "five") as messages:
         deliver(mosquitto, "MQTT5", 1, topicname="five", expiry=3600, userproperties={"tenant": "größe"})

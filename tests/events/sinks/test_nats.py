@@ -34,15 +34,15 @@ def deliver(broker: Broker, sent: list[JSONObject], credential: Credential | Non
 
 
 def heard(broker: Broker, subject: str, count: int, send: Callable[[], None]) -> list[Msg]:
-    """What came to a subject while something was sent."""
+    """Return the messages that arrive at a subject while ``send`` runs."""
 
     async def listen() -> list[Msg]:
         connection = await client.connect(address(broker), connect_timeout=PATIENCE)
         try:
-            found = await connection.subscribe(subject)
+            subscription_ = await connection.subscribe(subject)
             await connection.flush(PATIENCE)
             await asyncio.to_thread(send)
-            return [await found.next_msg(PATIENCE) for _ in range(count)]
+            return [await subscription_.next_msg(PATIENCE) for _ in range(count)]
         finally:
             await connection.close()
 
@@ -50,7 +50,7 @@ def heard(broker: Broker, subject: str, count: int, send: Callable[[], None]) ->
 
 
 def stored(broker: Broker, stream: str, subject: str, send: Callable[[], None], **config: Any) -> list[Msg]:
-    """What a stream holds after something was sent to its subject; an error that ``send`` raises is for the caller."""
+    """Return the content of a stream after messages were sent to its subject. Errors of ``send`` are raised."""
 
     async def store() -> list[Msg]:
         connection = await client.connect(address(broker), connect_timeout=PATIENCE)
@@ -87,7 +87,7 @@ def test_a_stream_has_each_event_once(nats: Broker) -> None:
     assert {(message.headers or {})["Content-Type"] for message in messages} == {EVENT_TYPE}
 
 
-def test_a_stream_that_is_full_says_what_it_took(nats: Broker) -> None:
+def test_full_stream_reports_the_accepted_events(nats: Broker) -> None:
     def send() -> None:
         with pytest.raises(DeliveryError, match="the stream does not take the event: maximum messages exceeded") as no:
             deliver(nats, events(5), subject="full.changes")
@@ -116,7 +116,7 @@ def test_a_user_without_the_password_gets_that_answer(nats: Broker) -> None:
 
 
 def test_a_user_may_not_publish_everywhere(nats: Broker) -> None:
-    """One that may not ask for streams either."""
+    """The user has no right to look up streams either."""
     bounded = plain(user="bounded")
     with pytest.raises(DeliveryError, match="Permissions Violation"):
         deliver(nats, events(1), bounded, subject="closed.changes")
@@ -148,7 +148,7 @@ def test_a_server_that_comes_back_is_used_again(own_server: StartBroker) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("reply", "complaint"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak NATS"),
         (b"INFO {]\r\n", "does not speak NATS"),
@@ -162,13 +162,13 @@ def test_a_server_that_comes_back_is_used_again(own_server: StartBroker) -> None
         (b"INFO", "hung up"),
     ],
 )
-def test_what_is_no_nats_server(said: bytes, complaint: str, nats: Broker) -> None:
+def test_server_of_another_protocol_is_an_error(reply: bytes, complaint: str, nats: Broker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             connection, _ = server.accept()
             with connection, suppress(OSError):  # nobody has to listen to the end
-                connection.sendall(said)
+                connection.sendall(reply)
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(65_536):
                     pass
@@ -186,7 +186,7 @@ def test_what_is_no_nats_server(said: bytes, complaint: str, nats: Broker) -> No
 @pytest.mark.parametrize(
     "subject", [None, "", "a.*", "a.>", "a..b", ".a", "a.", "a b", "$JS.API.STREAM.PURGE.X", "ä", 5]
 )
-def test_subjects_that_are_none(subject: Any, nats: Broker) -> None:
+def test_invalid_subject_is_rejected(subject: Any, nats: Broker) -> None:
     settings = {} if subject is None else {"subject": subject}
     with pytest.raises(SubscriptionError, match=r"^/protocolsettings/subject: "):
         FACTORY.check(subscription("NATS", address(nats), **settings), policy(nats))

@@ -31,13 +31,13 @@ REFRESH = {"refreshtoken": "hush", "refreshtokenendpoint": "https://t.example/"}
     ],
 )
 def test_types(document: dict[str, str], secrets: set[str]) -> None:
-    """D-31"""
-    found, faults = read_credential(document)
+    """Every type of credential has its secret members (D-31)."""
+    credential, faults = read_credential(document)
     assert faults == []
-    assert found is not None
-    assert set(found.secrets) == secrets
-    assert {"credentialtype": found.credentialtype, **found.members, **found.secrets} == document
-    assert not set(found.members) & SECRET_MEMBERS
+    assert credential is not None
+    assert set(credential.secrets) == secrets
+    assert {"credentialtype": credential.credentialtype, **credential.members, **credential.secrets} == document
+    assert not set(credential.members) & SECRET_MEMBERS
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_faults(document: Any, paths: list[str]) -> None:
 
 
 def test_missing_secrets_are_asked_for() -> None:
-    given = Credential(credentialtype="PLAIN", members={"identifier": "me"})
-    one = Subscription(id="", protocol="HTTP", sink="https://s.example/", credential=given)
-    assert [fault.path for fault in missing_secrets(one)] == ["/sinkcredential/secret"]
+    credential = Credential(credentialtype="PLAIN", members={"identifier": "me"})
+    incomplete = Subscription(id="", protocol="HTTP", sink="https://s.example/", credential=credential)
+    assert [fault.path for fault in missing_secrets(incomplete)] == ["/sinkcredential/secret"]
     assert list(missing_secrets(Subscription(id="", protocol="HTTP", sink="x"))) == []

@@ -56,13 +56,13 @@ def faults(document: Any) -> list[str]:
         ({"protocol": "KAFKA", "protocolsettings": {"ackmode": 1}}, "protocolsettings", {"acks": 1}),
     ],
 )
-def test_what_is_read(sent: dict[str, Any], member: str, value: Any) -> None:
+def test_members_are_read(sent: dict[str, Any], member: str, value: Any) -> None:
     """D-25, D-26, D-28, D-29, D-30: either form, and the names of the OpenAPI document"""
     assert getattr(read({**SINK, **sent}), member) == value
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1, [SINK]])
-def test_what_is_no_object(document: Any) -> None:
+def test_document_must_be_an_object(document: Any) -> None:
     assert faults(document) == [""]
 
 
@@ -85,7 +85,7 @@ def test_a_faulty_protocol_is_reported_beside_a_faulty_credential() -> None:
     assert [fault.path for fault in caught.value.faults] == ["/x", "/sinkcredential/identifier", "/protocol"]
 
 
-def test_a_protocol_is_not_asked_about_what_is_missing() -> None:
+def test_incomplete_subscription_is_not_passed_to_the_protocol() -> None:
     def check(_: Subscription) -> None:
         raise AssertionError
 
@@ -93,8 +93,8 @@ def test_a_protocol_is_not_asked_about_what_is_missing() -> None:
         documents.read({"sink": 1, "protocol": "HTTP"}, root=ROOT, check=check)
 
 
-def test_each_filter_has_its_place() -> None:
-    """D-29"""
+def test_faults_of_filters_have_paths() -> None:
+    """The path of a fault leads to the filter (D-29)."""
     wrong = [{"exact": {"a": "b"}}, {"all": [{"exact": {"a": "b"}}, {"any": []}]}, {"prefix": {"": "x"}}, {}]
     assert faults({**SINK, "filters": wrong}) == ["/filters/1/all/1/any", "/filters/2/prefix/", "/filters/3"]
     assert faults({**SINK, "filter": {"suffix": {"a": ""}}}) == ["/filter/suffix/a"]
@@ -102,13 +102,13 @@ def test_each_filter_has_its_place() -> None:
 
 def test_a_prefix_is_a_prefix() -> None:
     """D-27: it also lets a longer name pass"""
-    wanted = filters.parse(list(read({**SINK, "filter": {"prefix": {"subject": "/schemagroups/5"}}}).filters))
+    matches = filters.parse(list(read({**SINK, "filter": {"prefix": {"subject": "/schemagroups/5"}}}).filters))
     expected = [True, True, True, False]
-    assert [wanted({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == expected
+    assert [matches({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sink", "shown"),
+    ("filters_", "sink", "expected"),
     [
         ((), "https://s.example/", {"protocol": "HTTPS"}),
         (({"sql": "TRUE"},), "http://s.example/", {"protocol": "HTTP", "filter": {"sql": "TRUE"}}),
@@ -119,17 +119,17 @@ def test_a_prefix_is_a_prefix() -> None:
         ),
     ],
 )
-def test_the_older_form(wanted: tuple[Any, ...], sink: str, shown: dict[str, Any]) -> None:
+def test_the_older_form(filters_: tuple[Any, ...], sink: str, expected: dict[str, Any]) -> None:
     """D-26: what is shown in it says the same when it is sent"""
-    subscription = Subscription(id="i", protocol="HTTP", sink=sink, filters=wanted)
+    subscription = Subscription(id="i", protocol="HTTP", sink=sink, filters=filters_)
     older = documents.describe(subscription, old=True)
-    assert older == {"id": "i", "sink": sink, **shown}
+    assert older == {"id": "i", "sink": sink, **expected}
     again = documents.describe(read(older), old=True)
     assert {**again, "id": "i"} == older
 
 
 def test_secrets_are_not_shown() -> None:
-    """D-31"""
+    """A shown subscription contains no secrets (D-31)."""
     credential = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
     subscription = Subscription(id="i", credential=credential, **SINK)
     entry = ShownSubscription(subscription=subscription, state=DeliveryState(position=1))
@@ -147,14 +147,14 @@ PARTS = JSON | st.dictionaries(MEMBER, JSON, max_size=4)
 
 
 @given(st.dictionaries(NAMES, PARTS | st.lists(PARTS, max_size=3), max_size=6), st.booleans())
-def test_nothing_but_faults_comes_of_anything(document: dict[str, Any], complete: bool) -> None:
+def test_any_document_is_accepted_or_rejected_with_faults(document: dict[str, Any], complete: bool) -> None:
     """D-28: and what is taken is shown as it was sent, as far as it says something"""
-    found = outcome({**SINK, **document} if complete else document)
-    if isinstance(found, Subscription):
-        assert outcome(documents.describe(found)) == found
+    result = outcome({**SINK, **document} if complete else document)
+    if isinstance(result, Subscription):
+        assert outcome(documents.describe(result)) == result
     else:
-        assert found
-        assert all(re.match(r"(/|\Z)", fault.path) and fault.message for fault in found)
+        assert result
+        assert all(re.match(r"(/|\Z)", fault.path) and fault.message for fault in result)
 
 
 def outcome(document: dict[str, Any]) -> Subscription | tuple[Finding, ...]:

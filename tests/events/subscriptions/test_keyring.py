@@ -19,7 +19,7 @@ def line(key: bytes) -> str:
     return base64.b64encode(key).decode("ascii") + "\n"
 
 
-def test_what_is_sealed_opens() -> None:
+def test_sealed_secret_can_be_opened() -> None:
     sealed = Keys([KEY]).seal(SECRET, ["s1"])
     assert "horse" not in sealed
     assert Keys([KEY]).open(sealed, ["s1"]) == SECRET
@@ -36,7 +36,7 @@ def test_old_keys_open_and_the_newest_seals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "bound", "change", "told"),
+    ("keys", "bound", "change", "message"),
     [
         (Keys([OTHER]), "here", "", "not in the key file"),
         (Keys([]), "here", "", "not in the key file"),
@@ -45,9 +45,9 @@ def test_old_keys_open_and_the_newest_seals() -> None:
         (Keys([KEY]), "here", "A", "changed by someone else"),
     ],
 )
-def test_what_does_not_open(keys: Keys, bound: str, change: str, told: str) -> None:
+def test_sealed_secret_does_not_open_elsewhere(keys: Keys, bound: str, change: str, message: str) -> None:
     sealed = Keys([KEY]).seal(SECRET, "here") + change
-    with pytest.raises(UnreadableSecret, match=told):
+    with pytest.raises(UnreadableSecret, match=message):
         keys.open(sealed, bound)
 
 
@@ -55,10 +55,10 @@ def test_a_file_is_made_beside_a_file(tmp_path: Path) -> None:
     ring = keyring(Settings(db=f"sqlite:///{tmp_path}/signalbook.db"))
     assert not ring.keys()
     sealed = ring.sealing().seal(SECRET, "")
-    made = tmp_path / "signalbook.db.key"
-    assert stat.S_IMODE(made.stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [made.name]
-    assert Keyring(made).keys().open(sealed, "") == SECRET
+    key_file = tmp_path / "signalbook.db.key"
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [key_file.name]
+    assert Keyring(key_file).keys().open(sealed, "") == SECRET
 
 
 def test_several_make_one_key(tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ def test_several_make_one_key(tmp_path: Path) -> None:
 def test_a_database_server_needs_a_key_that_is_named(tmp_path: Path) -> None:
     with pytest.raises(SubscriptionError, match="key_file"):
         keyring(Settings(db="postgresql://db.example/registry")).sealing()
-    named = keyring(Settings(db="postgresql://db.example/registry", key_file=f"{tmp_path}/key"))
+    ring = keyring(Settings(db="postgresql://db.example/registry", key_file=f"{tmp_path}/key"))
     with pytest.raises(SettingError, match="cannot be read: No such file"):
-        named.keys()
+        ring.keys()
     (tmp_path / "key").write_text(f"# of May\n\n{line(OTHER)}{line(KEY)}")
-    assert named.keys().open(Keys([KEY]).seal(SECRET, ""), "") == SECRET
-    assert Keys([OTHER]).open(named.sealing().seal(SECRET, ""), "") == SECRET
+    assert ring.keys().open(Keys([KEY]).seal(SECRET, ""), "") == SECRET
+    assert Keys([OTHER]).open(ring.sealing().seal(SECRET, ""), "") == SECRET
 
 
 @pytest.mark.parametrize("text", ["", "# none", "secret", line(b"short"), "é"], ids=repr)
-def test_what_is_no_key_file(tmp_path: Path, text: str) -> None:
+def test_invalid_key_file_is_rejected(tmp_path: Path, text: str) -> None:
     """The file's contents are in no message."""
     (tmp_path / "key").write_text(text)
     with pytest.raises(SettingError, match="each is 32 bytes") as caught:

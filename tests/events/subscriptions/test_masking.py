@@ -21,7 +21,7 @@ SHOWN = "https://sink.example/hook?code=***&page=2"
 
 
 @pytest.mark.parametrize(
-    ("sink", "shown"),
+    ("sink", "expected"),
     [
         (SINK, SHOWN),
         ("https://h/a?access_token=x&API-Key=y&sig=z#f", "https://h/a?access_token=***&API-Key=***&sig=***#f"),
@@ -31,12 +31,12 @@ SHOWN = "https://sink.example/hook?code=***&page=2"
         ("file:events", "file:events"),
     ],
 )
-def test_parameters_of_urls(sink: str, shown: str) -> None:
-    assert masked_sink(sink) == shown
-    assert masked_sink(shown) == shown
+def test_parameters_of_urls(sink: str, expected: str) -> None:
+    assert masked_sink(sink) == expected
+    assert masked_sink(expected) == expected
 
 
-def test_a_mask_hides_what_reveals_it() -> None:
+def test_masked_subscription_hides_secrets() -> None:
     seen, secrets = masked(WANTED), {**hidden(WANTED), "secret": "s"}
     assert seen.sink == SHOWN
     assert seen.protocolsettings == {"headers": {"X-Key": "***", "A": "***"}, "rate": 5}
@@ -54,11 +54,11 @@ def accept(_: Subscription) -> None:
     """Every protocol takes it."""
 
 
-def test_masks_that_come_back_are_what_they_were() -> None:
+def test_masked_values_are_restored() -> None:
     changed = replace(masked(WANTED), types=("t",))
     assert complete(changed, WANTED, check=accept) == replace(WANTED, types=("t",))
-    one = replace(changed, protocolsettings={"headers": {"X-Key": "new", "A": "***"}})
-    assert complete(one, WANTED, check=accept).protocolsettings == {"headers": {"X-Key": "new", "A": "b"}}
+    changed_header = replace(changed, protocolsettings={"headers": {"X-Key": "new", "A": "***"}})
+    assert complete(changed_header, WANTED, check=accept).protocolsettings == {"headers": {"X-Key": "new", "A": "b"}}
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_masks_that_come_back_are_what_they_were() -> None:
         lambda one: replace(one, protocolsettings={"headers": {"Another": "***"}}),
     ],
 )
-def test_what_goes_elsewhere_takes_nothing_along(change: Callable[[Subscription], Subscription]) -> None:
-    """Who may update a subscription must not have its secrets sent elsewhere."""
-    wanted = change(masked(WANTED))
-    assert "horse" not in str(asdict(with_known_values(replace(wanted, sink=wanted.sink + "&x=1"), WANTED)))
+def test_masked_values_are_not_moved_to_another_sink(change: Callable[[Subscription], Subscription]) -> None:
+    """A caller that can update a subscription must not be able to redirect its secrets."""
+    changed = change(masked(WANTED))
+    assert "horse" not in str(asdict(with_known_values(replace(changed, sink=changed.sink + "&x=1"), WANTED)))
     with pytest.raises(InvalidSubscription, match=r"\*\*\* stands for a value that is not shown"):
-        complete(wanted, WANTED, check=accept)
+        complete(changed, WANTED, check=accept)
     with pytest.raises(InvalidSubscription, match=r"/sink: \*\*\* stands"):
         complete(masked(WANTED), None, check=accept)
 
@@ -95,43 +95,43 @@ def rows(engine: Engine) -> list[StoredSubscription]:
         return reader.subscriptions.page()
 
 
-def test_the_store_seals_them(engine: Engine) -> None:
+def test_store_seals_secrets(engine: Engine) -> None:
     book = SubscriptionStore(engine, Ring(None), most=3)
     credential = Credential(credentialtype="SIGNATURE", secrets={"signingsecret": "horse3"})
-    for wanted in (WANTED, replace(WANTED, credential=credential)):
+    for subscription in (WANTED, replace(WANTED, credential=credential)):
         with engine.writing() as session:
-            made = book.create(session, wanted).subscription
-        assert "horse" not in str(asdict(made)) + str(describe(made))
-        assert book.all()[made.id] == replace(wanted, id=made.id, revision=made.revision)
+            stored = book.create(session, subscription).subscription
+        assert "horse" not in str(asdict(stored)) + str(describe(stored))
+        assert book.all()[stored.id] == replace(subscription, id=stored.id, revision=stored.revision)
     assert "horse" not in str([asdict(row) for row in rows(engine)])
 
 
-def test_without_a_key_they_are_refused(engine: Engine) -> None:
-    """As the secrets of a credential are."""
+def test_secrets_require_a_key(engine: Engine) -> None:
+    """The same holds for the secrets of credentials."""
     book = SubscriptionStore(engine, Keyring(None, makes=False), most=3)
-    for wanted, where in ((WANTED, "/sink"), (replace(WANTED, sink="https://h/"), "/protocolsettings/headers")):
+    for subscription, where in ((WANTED, "/sink"), (replace(WANTED, sink="https://h/"), "/protocolsettings/headers")):
         with pytest.raises(SubscriptionError, match=rf"^{where}: this server has no key"), engine.writing() as session:
-            book.create(session, wanted)
+            book.create(session, subscription)
 
 
-def test_those_stored_in_clear_go_on_and_are_sealed(engine: Engine) -> None:
-    """As every version before stored them."""
+def test_secrets_stored_in_clear_are_sealed_later(engine: Engine) -> None:
+    """Earlier versions stored these secrets in clear."""
     old = "0" * 28
     row = StoredSubscription(id=old, revision=1, protocol="HTTP", sink=SINK, protocolsettings=WANTED.protocolsettings)
     with engine.store.write() as writer:
         writer.subscriptions.put(row)
         writer.subscriptions.put_consent(old, StoredConsent(sink=SINK, rate=7))
     book = SubscriptionStore(engine, Ring(None), most=3)
-    wanted = replace(WANTED, id=old, revision=1)
-    assert book.all()[old] == wanted
-    shown = book.get(old)
-    assert isinstance(shown, ShownSubscription)
-    assert "horse" not in str(asdict(shown.subscription))
+    expected_subscription = replace(WANTED, id=old, revision=1)
+    assert book.all()[old] == expected_subscription
+    shown_subscription = book.get(old)
+    assert isinstance(shown_subscription, ShownSubscription)
+    assert "horse" not in str(asdict(shown_subscription.subscription))
     keyless = SubscriptionStore(engine, Keyring(None, makes=False), most=3)
-    for each, expected in ((keyless, 0), (book, 1), (book, 0)):
+    for store, expected in ((keyless, 0), (book, 1), (book, 0)):
         with engine.writing() as session:
-            assert each.renew(session) == expected
-        assert book.all()[old] == wanted
+            assert store.renew(session) == expected
+        assert book.all()[old] == expected_subscription
     assert "horse" not in str(asdict(rows(engine)[0]))
     with engine.store.read() as reader:
         assert reader.subscriptions.consent(old) == StoredConsent(sink=SHOWN, rate=7)

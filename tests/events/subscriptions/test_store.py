@@ -68,17 +68,17 @@ def fine(_: ShownSubscription) -> None:
     """Whatever there is is what was expected."""
 
 
-def create(engine: Engine, book: SubscriptionStore, wanted: Subscription = WANTED) -> ShownSubscription:
+def create(engine: Engine, book: SubscriptionStore, subscription: Subscription = WANTED) -> ShownSubscription:
     with engine.writing() as session:
-        return book.create(session, wanted)
+        return book.create(session, subscription)
 
 
 def update(
     engine: Engine, book: SubscriptionStore, id: str, change: Callable[[Subscription], Subscription]
 ) -> ShownSubscription | None:
-    def complete(known: Subscription | None) -> Subscription:
-        assert known is not None
-        return change(known)
+    def complete(stored_: Subscription | None) -> Subscription:
+        assert stored_ is not None
+        return change(stored_)
 
     with engine.writing() as session:
         return book.update(session, id, complete, fine)
@@ -99,30 +99,30 @@ def put_state(engine: Engine, id: str, state: DeliveryState) -> None:
         writer.subscriptions.put_delivery(id, state)
 
 
-def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, book: SubscriptionStore) -> None:
+def test_only_deliveries_see_the_secrets(engine: Engine, book: SubscriptionStore) -> None:
     """D-28, D-31"""
-    made = create(engine, book).subscription
-    assert book.all() == {made.id: replace(WANTED, id=made.id, revision=1)}
-    shown = book.get(made.id)
-    assert shown is not None
-    assert shown.subscription == made
-    assert made.credential == Credential(credentialtype="PLAIN", members={"identifier": "me"})
-    assert "horse" not in repr((book.all(), book.get(made.id), stored(engine)))
+    created = create(engine, book).subscription
+    assert book.all() == {created.id: replace(WANTED, id=created.id, revision=1)}
+    entry = book.get(created.id)
+    assert entry is not None
+    assert entry.subscription == created
+    assert created.credential == Credential(credentialtype="PLAIN", members={"identifier": "me"})
+    assert "horse" not in repr((book.all(), book.get(created.id), stored(engine)))
 
 
 def test_the_revision_tells_of_each_change(engine: Engine, book: SubscriptionStore) -> None:
     seen = [book.revision()]
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
     seen.append(book.revision())
-    update(engine, book, made.id, lambda known: replace(known, types=()))
+    update(engine, book, created.id, lambda current: replace(current, types=()))
     seen.append(book.revision())
     with engine.writing() as session:
-        assert book.remove(session, made.id, fine) is not None
+        assert book.remove(session, created.id, fine) is not None
     seen.append(book.revision())
     assert seen == [0, 1, 2, 3]
 
 
-def test_it_begins_now_or_where_it_is_asked_to(engine: Engine, book: SubscriptionStore) -> None:
+def test_start_is_now_or_the_requested_position(engine: Engine, book: SubscriptionStore) -> None:
     with engine.writing() as session:
         session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": "r"}, base_url="http://r.example"))
     now = engine.position()
@@ -133,7 +133,7 @@ def test_it_begins_now_or_where_it_is_asked_to(engine: Engine, book: Subscriptio
         create(engine, book, replace(WANTED, config={"after": now + 1}))
 
 
-def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: SubscriptionStore) -> None:
+def test_start_before_the_retained_events_is_rejected(engine: Engine, book: SubscriptionStore) -> None:
     for name in "ab":
         with engine.writing() as session:
             session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": name}, base_url="http://r.example"))
@@ -145,70 +145,70 @@ def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: Subscriptio
     assert create(engine, book, replace(WANTED, config={"after": 1})).state.position == 1
 
 
-def test_there_are_no_more_than_allowed(engine: Engine, book: SubscriptionStore) -> None:
-    made = [create(engine, book) for _ in range(3)]
+def test_number_of_subscriptions_is_limited(engine: Engine, book: SubscriptionStore) -> None:
+    created = [create(engine, book) for _ in range(3)]
     with pytest.raises(TooManySubscriptions, match="max_subscriptions"):
         create(engine, book)
     with engine.writing() as session:
-        book.remove(session, made[0].subscription.id, fine)
+        book.remove(session, created[0].subscription.id, fine)
     create(engine, book)
 
 
 def test_pages(engine: Engine, book: SubscriptionStore) -> None:
-    made = [create(engine, book, replace(WANTED, sink=f"https://sink.example/{n}")) for n in range(3)]
-    ids = [entry.subscription.id for entry in made]
+    created = [create(engine, book, replace(WANTED, sink=f"https://sink.example/{n}")) for n in range(3)]
+    ids = [entry.subscription.id for entry in created]
     assert ids == sorted(ids)
-    assert book.page("", 2) == made[:2]
-    assert book.page(ids[1], 2) == made[2:]
+    assert book.page("", 2) == created[:2]
+    assert book.page(ids[1], 2) == created[2:]
     assert book.page(ids[2], 2) == []
 
 
 def test_an_update_resumes(engine: Engine, book: SubscriptionStore) -> None:
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
     state = DeliveryState(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)
-    put_state(engine, made.id, state)
-    told = update(engine, book, made.id, lambda known: known)
-    assert told is not None
-    assert told.state == DeliveryState(position=7, state=ACTIVE, delivered=3)
+    put_state(engine, created.id, state)
+    updated = update(engine, book, created.id, lambda current: current)
+    assert updated is not None
+    assert updated.state == DeliveryState(position=7, state=ACTIVE, delivered=3)
 
 
 def test_only_another_start_goes_back(engine: Engine, book: SubscriptionStore) -> None:
-    """What GET shows can be sent back without having it all delivered again."""
-    made = create(engine, book).subscription
-    put_state(engine, made.id, DeliveryState(position=7))
-    same = update(engine, book, made.id, lambda known: known)
-    back = update(engine, book, made.id, lambda known: replace(known, config={"after": 0}))
-    put_state(engine, made.id, DeliveryState(position=9))
-    again = update(engine, book, made.id, lambda known: known)
-    none = update(engine, book, made.id, lambda known: replace(known, config={}))
+    """The representation from GET can be sent back without redelivering all events."""
+    created = create(engine, book).subscription
+    put_state(engine, created.id, DeliveryState(position=7))
+    same = update(engine, book, created.id, lambda current: current)
+    back = update(engine, book, created.id, lambda current: replace(current, config={"after": 0}))
+    put_state(engine, created.id, DeliveryState(position=9))
+    again = update(engine, book, created.id, lambda current: current)
+    none = update(engine, book, created.id, lambda current: replace(current, config={}))
     assert [entry.state.position for entry in (same, back, again, none) if entry] == [7, 0, 9, 9]
 
 
-def test_nothing_is_left_of_a_removed_one(engine: Engine, book: SubscriptionStore) -> None:
-    made = create(engine, book).subscription
+def test_removal_deletes_everything(engine: Engine, book: SubscriptionStore) -> None:
+    created = create(engine, book).subscription
     with engine.writing() as session:
-        told = book.remove(session, made.id, fine)
-        assert told is not None
-        assert book.remove(session, made.id, fine) is None
-    assert (book.get(made.id), stored(engine), states(engine)) == (None, [], {})
-    assert update(engine, book, made.id, lambda known: known) is None
+        removed = book.remove(session, created.id, fine)
+        assert removed is not None
+        assert book.remove(session, created.id, fine) is None
+    assert (book.get(created.id), stored(engine), states(engine)) == (None, [], {})
+    assert update(engine, book, created.id, lambda current: current) is None
 
 
 def test_a_refused_write_leaves_everything(engine: Engine, book: SubscriptionStore) -> None:
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
 
     def refuse(_: ShownSubscription) -> None:
         raise KeyError
 
     with pytest.raises(KeyError), engine.writing() as session:
-        book.remove(session, made.id, refuse)
+        book.remove(session, created.id, refuse)
     with pytest.raises(KeyError), engine.writing() as session:
-        book.update(session, made.id, lambda known: known or WANTED, refuse)
+        book.update(session, created.id, lambda current: current or WANTED, refuse)
     assert (len(book.all()), book.revision()) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("change", "kept"),
+    ("change", "is_kept"),
     [
         ({"types": ("c",)}, True),
         ({"protocolsettings": {"method": "PUT"}}, True),
@@ -220,41 +220,41 @@ def test_a_refused_write_leaves_everything(engine: Engine, book: SubscriptionSto
     ],
 )
 def test_secrets_stay_where_they_were_meant_to_go(
-    engine: Engine, book: SubscriptionStore, change: dict[str, object], kept: bool
+    engine: Engine, book: SubscriptionStore, change: dict[str, object], is_kept: bool
 ) -> None:
     """D-31: an update may leave them out, but not redirect them."""
-    shown = create(engine, book).subscription
-    update(engine, book, shown.id, lambda known: with_known_secrets(replace(shown, **change), known))  # type: ignore[arg-type]
-    now = book.all()[shown.id].credential
-    assert (now is not None and now.secrets == PLAIN.secrets) is kept
+    created = create(engine, book).subscription
+    update(engine, book, created.id, lambda current: with_known_secrets(replace(created, **change), current))  # type: ignore[arg-type]
+    now = book.all()[created.id].credential
+    assert (now is not None and now.secrets == PLAIN.secrets) is is_kept
 
 
 def test_a_lost_key_is_reported_and_nothing_is_sent(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
     ring.now = Keys([b"o" * 32])
-    lost = book.all()[made.id]
+    lost = book.all()[created.id]
     assert "not in the key file" in lost.fault
     assert lost.credential is not None
     assert not lost.credential.secrets
 
 
 def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: SubscriptionStore) -> None:
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
     (row,) = stored(engine)
     with engine.store.write() as writer:
         writer.subscriptions.put(replace(row, sink="https://evil.example/"))
-    assert "changed by someone else" in book.all()[made.id].fault
+    assert "changed by someone else" in book.all()[created.id].fault
 
 
 def test_rotation(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
-    made = create(engine, book).subscription
+    created = create(engine, book).subscription
     create(engine, book, replace(WANTED, credential=None, protocolsettings={}))
     ring.now = Keys([b"n" * 32, b"k" * 32])
     for expected in (1, 0):
         with engine.writing() as session:
             assert book.renew(session) == expected
     ring.now = Keys([b"n" * 32])
-    assert book.all()[made.id].credential == PLAIN
+    assert book.all()[created.id].credential == PLAIN
 
 
 def test_no_file_has_a_secret(tmp_path: Path) -> None:
@@ -263,11 +263,11 @@ def test_no_file_has_a_secret(tmp_path: Path) -> None:
     store = open_store(settings.db)
     engine = Engine(store, settings=settings)
     book = SubscriptionStore.of(engine, settings)
-    made = create(engine, book).subscription
-    update(engine, book, made.id, lambda known: replace(known, types=()))
+    created = create(engine, book).subscription
+    update(engine, book, created.id, lambda current: replace(current, types=()))
     for _ in range(2):
         files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
         assert {"r.db", "r.db.key"} <= set(files)
-        assert any(made.id.encode() in content for content in files.values())
+        assert any(created.id.encode() in content for content in files.values())
         assert [name for name, content in files.items() if b"horse" in content] == []
         store.close()

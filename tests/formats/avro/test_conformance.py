@@ -19,7 +19,7 @@ DOCUMENT = {"type": "record", "name": "n.R", "fields": FIELDS}
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "expected"),
     [
         ({"a": None}, []),
         ({"a": {"b": 1}, "many": [{"b": 2}], "either": "x", "map": {"k": True}}, []),
@@ -33,10 +33,10 @@ DOCUMENT = {"type": "record", "name": "n.R", "fields": FIELDS}
         ({"a": {"b": 2**31}}, [("/a/b", "type")]),
     ],
 )
-def test_violations_have_paths(value: JSON, found: list[tuple[str, str]]) -> None:
-    """K-41."""
+def test_violations_have_paths(value: JSON, expected: list[tuple[str, str]]) -> None:
+    """Findings have the path of the value (K-41)."""
     findings = FORMAT.parse(dump_json(DOCUMENT), "Avro").validate(value)
-    assert [(finding.path, finding.rule) for finding in findings] == found
+    assert [(finding.path, finding.rule) for finding in findings] == expected
 
 
 def test_depth_is_limited() -> None:

@@ -84,7 +84,7 @@ def test_other_values_are_not(type: Any, default: Any, path: tuple[Any, ...]) ->
 
 
 def test_many_alternatives_are_checked_once_for_each_value() -> None:
-    """Without that, each level of nesting would multiply the work by the number of alternatives."""
+    """The work would otherwise grow: each level of nesting would multiply the work by the number of alternatives."""
     names = [f"R{number}" for number in range(40)]
     types = {name: {"type": "record", "name": name, "fields": [{"name": "a", "type": names}]} for name in names}
     default: Any = {"a": 1}

@@ -77,7 +77,7 @@ NODE = record(("next", ["null", "Node"]), name="Node")
     ],
 )
 def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
-    """G-19."""
+    """Invalid JSON and invalid schemas have different findings (G-19)."""
     findings = FORMAT.check(document, "Avro/1.11")
     assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]
 
@@ -186,7 +186,7 @@ def test_items_without_bytes_are_refused(items: JSON) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/xml", "text/plain"])
 def test_other_encodings_are_unsupported(content_type: str) -> None:
-    """K-40."""
+    """Payloads in another encoding cannot be decoded (K-40)."""
     with pytest.raises(PayloadError) as caught:
         parse("string").decode(b"\x02a", content_type)
     assert caught.value.reason == "unsupported_format"
@@ -222,7 +222,7 @@ def test_reads_what_an_older_schema_wrote() -> None:
         ({**record(name="S"), "fields": [{"name": "b", "type": "bytes", "default": "\u00fd"}]}, {}, {"b": b"\xfd"}),
     ],
 )
-def test_a_default_is_what_it_stands_for(type: JSON, default: JSON, value: JSON) -> None:
+def test_default_has_its_logical_value(type: JSON, default: JSON, value: JSON) -> None:
     """The library takes defaults as they stand in the document."""
     newer = record()
     newer["fields"] = [{"name": "a", "type": "int"}, {"name": "b", "type": type, "default": default}]
@@ -233,7 +233,7 @@ def test_a_default_is_what_it_stands_for(type: JSON, default: JSON, value: JSON)
 
 
 @pytest.mark.parametrize(("payload", "content_type"), [(b"\x02a", ""), (b'"a"', "application/json"), (b"", "")])
-def test_what_cannot_be_resolved_is_not_decoded(payload: bytes, content_type: str) -> None:
+def test_unresolvable_payload_is_an_error(payload: bytes, content_type: str) -> None:
     """K-40, K-44"""
     with pytest.raises(PayloadError) as caught:
         parse("int").reading(parse("string")).decode(payload, content_type)
@@ -252,7 +252,7 @@ def test_a_writer_of_another_format_reads_by_itself() -> None:
 
 
 def test_enums_discriminate() -> None:
-    """K-30."""
+    """The symbols of enums are the constants of a schema (K-30)."""
     kind: Any = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
     expected = {"e": frozenset({"A", "B"}), "again": frozenset({"A", "B"})}
     assert parse(record(("e", kind), ("again", "E"), ("n", "int"))).constants() == expected
@@ -286,7 +286,7 @@ VALUE: dict[str, Any] = {
 @pytest.mark.parametrize("content_type", ["", "application/avro", "application/json"])
 @pytest.mark.parametrize("choice", [None, 2**40, "B", {"z": -1}])
 def test_values_become_payloads_again(choice: JSON, content_type: str) -> None:
-    """K-52"""
+    """Encoded values are decoded to the same values (K-52)."""
     schema, value = parse(EVERYTHING), {**VALUE, "choice": choice}
     assert schema.decode(schema.encode(value, content_type), content_type) == value
 
@@ -311,16 +311,16 @@ def test_lists_become_payloads_again(node: JSON) -> None:
         ({}, "application/xml", "unsupported_format", ""),
     ],
 )
-def test_values_that_become_none(change: dict[str, JSON], content_type: str, reason: str, path: str) -> None:
-    """K-52"""
+def test_invalid_value_is_not_encoded(change: dict[str, JSON], content_type: str, reason: str, path: str) -> None:
+    """The error has the reason and the path (K-52)."""
     with pytest.raises(PayloadError) as caught:
         parse(EVERYTHING).encode({**VALUE, **change}, content_type)
     assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)
 
 
 @pytest.mark.parametrize("content_type", ["", "application/json"])
-def test_what_is_absent_is_null_or_the_default(content_type: str) -> None:
-    """K-52"""
+def test_missing_field_is_null_or_the_default(content_type: str) -> None:
+    """Missing fields are encoded as null or as the default (K-52)."""
     schema = parse({**record(("a", ["null", "int"])), "fields": [
         {"name": "a", "type": ["null", "int"]}, {"name": "b", "type": "int", "default": 7}]})  # fmt: skip
     assert schema.decode(schema.encode({}, content_type), content_type) == {"a": None, "b": 7}
@@ -336,10 +336,10 @@ def test_wrong_defaults_and_namespaces_do_not_keep_schemas_from_being_used() -> 
         {"name": "k", "type": "int", "default": 3},
     ]
     document = dump_json({"type": "record", "name": "a-b.R", "fields": fields})
-    found = {(finding.path, finding.rule) for finding in FORMAT.check(document, "Avro/1.11")}
+    findings = {(finding.path, finding.rule) for finding in FORMAT.check(document, "Avro/1.11")}
     wrong = {("/fields/0/type/default", "default"), ("/fields/1/type/fields/0/default", "default")}
     namespaces = {("/name", "namespace"), ("/fields/0/type/name", "namespace"), ("/fields/1/type/name", "namespace")}
-    assert found == {*wrong, *namespaces, ("/fields/1/default/n", "default")}
+    assert findings == {*wrong, *namespaces, ("/fields/1/default/n", "default")}
     schema = FORMAT.parse(document, "Avro/1.11")
     value = {"e": "A", "i": {"n": 1}, "k": 2}
     assert schema.decode(schema.encode(value)) == value
@@ -348,15 +348,15 @@ def test_wrong_defaults_and_namespaces_do_not_keep_schemas_from_being_used() -> 
         schema.encode({"e": "A"})
 
 
-def test_others_are_limited_in_number() -> None:
+def test_number_of_referenced_schemas_is_limited() -> None:
     """A schema may use a hundred others, and no more."""
     count = MAX_OTHERS
-    others = {f"R{n}": json.dumps({"type": "fixed", "name": f"R{n}", "size": 1}).encode() for n in range(count + 1)}
+    documents = {f"R{n}": json.dumps({"type": "fixed", "name": f"R{n}", "size": 1}).encode() for n in range(count + 1)}
 
     def using(several: int) -> bytes:
         fields = [{"name": f"f{n}", "type": f"R{n}"} for n in range(several)]
         return json.dumps({"type": "record", "name": "All", "fields": fields}).encode()
 
-    FORMAT.parse(using(count), "Avro/1.11", resolve=others.get)
+    FORMAT.parse(using(count), "Avro/1.11", resolve=documents.get)
     with pytest.raises(SchemaError, match=f"more than {MAX_OTHERS} other schemas"):
-        FORMAT.parse(using(count + 1), "Avro/1.11", resolve=others.get)
+        FORMAT.parse(using(count + 1), "Avro/1.11", resolve=documents.get)

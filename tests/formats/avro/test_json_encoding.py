@@ -44,7 +44,7 @@ def decode(value: JSON) -> JSON:
     ],
 )
 def test_decodes_by_the_specification(sent: JSON, meant: JSON) -> None:
-    """K-40."""
+    """Values are decoded by the rules of the JSON encoding (K-40)."""
     assert decode(sent) == {**DEFAULTS, **meant}
 
 
@@ -70,7 +70,7 @@ def test_decodes_by_the_specification(sent: JSON, meant: JSON) -> None:
     ],
 )
 def test_faults_have_paths(sent: JSON, path: str, rule: str) -> None:
-    """K-41."""
+    """Errors have the path of the value (K-41)."""
     with pytest.raises(PayloadError) as caught:
         decode(sent)
     assert caught.value.reason == "schema_violation"
@@ -108,7 +108,7 @@ TYPES: dict[str, JSON] = {
 
 
 @pytest.mark.parametrize(
-    ("node", "kept", "meant"),
+    ("node", "stored", "meant"),
     [
         ("double", "NaN", math.nan),
         ("double", 1.5, 1.5),
@@ -126,6 +126,6 @@ TYPES: dict[str, JSON] = {
         (["long", {"type": "array", "items": "float"}], ["NaN", 1.0], [math.nan, 1.0]),
     ],
 )
-def test_names_of_numbers_are_numbers_where_no_text_is_allowed(node: JSON, kept: JSON, meant: JSON) -> None:
-    found = with_numbers(kept, node, TYPES)
-    assert repr(found) == repr(meant)  # nan is not itself
+def test_names_of_numbers_are_numbers_where_no_text_is_allowed(node: JSON, stored: JSON, meant: JSON) -> None:
+    converted = with_numbers(stored, node, TYPES)
+    assert repr(converted) == repr(meant)  # nan is not itself

@@ -60,8 +60,13 @@ class Maker:
             case "map":
                 return {"type": "map", "values": self.type(depth - 1)}
             case "union":
-                branches = {label(one): one for one in (self.type(dice.choice([0, 0, 1])) for _ in range(3))}
-                return [one for one in branches.values() if not isinstance(one, list)] or ["null"]
+                branches = {
+                    label(branch_type): branch_type
+                    for branch_type in (self.type(dice.choice([0, 0, 1])) for _ in range(3))
+                }
+                return [branch_type for branch_type in branches.values() if not isinstance(branch_type, list)] or [
+                    "null"
+                ]
         fields = [self.field(name, depth) for name in dice.sample(NAMES, dice.randint(0, 3))]
         return {"type": "record", "name": dice.choice(["R", "R", "S"]), "fields": fields}
 
@@ -72,12 +77,12 @@ class Maker:
 
     def field(self, name: str, depth: int) -> JSONObject:
         kind = self.type(depth - 1)
-        found: JSONObject = {"name": name, "type": kind}
+        field: JSONObject = {"name": name, "type": kind}
         if isinstance(kind, str) and kind in DEFAULTS and self.dice.random() < 0.5:
-            found["default"] = DEFAULTS[kind]
+            field["default"] = DEFAULTS[kind]
         if self.dice.random() < 0.1:
-            found["aliases"] = [self.dice.choice(NAMES)]
-        return found
+            field["aliases"] = [self.dice.choice(NAMES)]
+        return field
 
     def changed(self, node: JSON) -> JSON:
         """A type that differs here and there, or not at all."""
@@ -85,26 +90,26 @@ class Maker:
         if dice.random() < 0.1:
             return self.type(1)
         if isinstance(node, list):
-            kept = [self.changed(one) for one in node if dice.random() < 0.9]
-            named = {label(one): one for one in kept if not isinstance(one, list)}
-            return dice.sample(list(named.values()), len(named)) or ["null"]
+            changed_branches = [self.changed(part) for part in node if dice.random() < 0.9]
+            by_label = {label(part): part for part in changed_branches if not isinstance(part, list)}
+            return dice.sample(list(by_label.values()), len(by_label)) or ["null"]
         if isinstance(node, str) or "logicalType" in node or node["type"] == "fixed":
             return dice.choice([node, node, ["null", node]]) if node != "null" else node
         if node["type"] == "enum":
             return dice.choice([node, {**self.enum(), "name": node["name"]}])
         for inner in {"items", "values"} & node.keys():
             return {**node, inner: self.changed(node[inner])}
-        fields = [{**one, "type": self.changed(one["type"])} for one in node["fields"] if dice.random() < 0.85]
-        for one in fields:
+        fields = [{**part, "type": self.changed(part["type"])} for part in node["fields"] if dice.random() < 0.85]
+        for part in fields:
             if dice.random() < 0.1:
-                one |= {"name": "n", "aliases": [one["name"]]}
+                part |= {"name": "n", "aliases": [part["name"]]}
         fields += [self.field("d", 1)] if dice.random() < 0.2 else []
-        for one in fields:
-            if not isinstance(one["type"], str):
-                one.pop("default", None)
-            elif "default" in one:
-                one["default"] = DEFAULTS.get(one["type"], 1 if one["type"] == "float" else "s")
-        several = {one["name"]: one for one in fields}
+        for part in fields:
+            if not isinstance(part["type"], str):
+                part.pop("default", None)
+            elif "default" in part:
+                part["default"] = DEFAULTS.get(part["type"], 1 if part["type"] == "float" else "s")
+        several = {part["name"]: part for part in fields}
         return {**node, "fields": dice.sample(list(several.values()), len(several))}
 
     def value(self, node: JSON) -> Any:
@@ -125,11 +130,11 @@ class Maker:
             return [self.value(node["items"]) for _ in range(self.dice.randint(0, 2))]
         if kind == "map":
             return {name: self.value(node["values"]) for name in self.dice.sample("kl", self.dice.randint(0, 2))}
-        return {one["name"]: self.value(one["type"]) for one in node["fields"]}
+        return {field["name"]: self.value(field["type"]) for field in node["fields"]}
 
 
 def label(node: JSON) -> str:
-    """What tells the alternatives of a union apart."""
+    """Return the label that distinguishes the alternatives of a union."""
     if isinstance(node, list):
         return "union"
     if isinstance(node, str):
@@ -140,7 +145,7 @@ def label(node: JSON) -> str:
 def plain(node: JSON) -> JSON:
     """A type without logical types, so that values are what the bytes hold."""
     if isinstance(node, list):
-        return [plain(one) for one in node]
+        return [plain(branch_type) for branch_type in node]
     if isinstance(node, dict):
         return {key: plain(item) for key, item in node.items() if key not in ("logicalType", "precision", "scale")}
     return node
@@ -150,7 +155,9 @@ class Channel:
     """Values that are written with one schema and read with another."""
 
     def __init__(self, writer: JSON, reader: JSON) -> None:
-        self.plain, self.writer, self.reader = (fastavro.parse_schema(one) for one in (plain(writer), writer, reader))
+        self.plain, self.writer, self.reader = (
+            fastavro.parse_schema(schema) for schema in (plain(writer), writer, reader)
+        )
 
     def read(self, value: Any) -> Any:
         """Return what the library reads, or ``FAILED`` where it cannot."""
@@ -170,8 +177,12 @@ def branches(node: JSON) -> list[JSON]:
 
 def meanings(writer: JSON, reader: JSON) -> set[Any]:
     """Return what the logical types of both sides make of the same bytes."""
-    logical = [one for side in (writer, reader) for one in branches(side) if "logicalType" in one]
-    return {Channel(one, one).read(b"x" if one["type"] == "bytes" else 5) for one in logical}
+    logical = [
+        branch_type for side in (writer, reader) for branch_type in branches(side) if "logicalType" in branch_type
+    ]
+    return {
+        Channel(branch_type, branch_type).read(b"x" if branch_type["type"] == "bytes" else 5) for branch_type in logical
+    }
 
 
 STEP = re.compile(r"\.(\w+)|(\[\])|(\{\})|<([\w.]+)>")
@@ -179,13 +190,15 @@ STEP = re.compile(r"\.(\w+)|(\[\])|(\{\})|<([\w.]+)>")
 
 def inside(writer: JSON, reader: JSON, path: str) -> list[tuple[JSON, JSON]]:
     """Return the pairs of types that the path of a difference leads to."""
-    named = [one for one in branches(reader) if path.startswith(label(one) + ".")]
-    named += [one for one in branches(reader) if path == label(one)]
-    pairs = [(writer, one) for one in named] or [(writer, reader)]
-    path = path.removeprefix(label(named[0])) if named else path
+    matching = [branch_type for branch_type in branches(reader) if path.startswith(label(branch_type) + ".")]
+    matching += [branch_type for branch_type in branches(reader) if path == label(branch_type)]
+    pairs = [(writer, branch_type) for branch_type in matching] or [(writer, reader)]
+    path = path.removeprefix(label(matching[0])) if matching else path
     for name, item, value, branch in STEP.findall(path):
         pairs = [
-            pair for one in pairs for pair in _step(*one, name, "items" if item else "values" if value else "", branch)
+            pair
+            for branch_type in pairs
+            for pair in _step(*branch_type, name, "items" if item else "values" if value else "", branch)
         ]
     return pairs
 
@@ -194,18 +207,18 @@ def _step(writer: JSON, reader: JSON, name: str, inner: str, branch: str) -> lis
     written, readers = branches(writer), branches(reader)
     if branch:
         return [(old, new) for old in written for new in readers if label(new) == branch]
-    found: list[tuple[JSON, JSON]] = []
+    pairs: list[tuple[JSON, JSON]] = []
     for old in written:
         for new in readers:
             if inner:
                 if isinstance(old, dict) and isinstance(new, dict) and inner in old and inner in new:
-                    found.append((old[inner], new[inner]))
+                    pairs.append((old[inner], new[inner]))
             elif isinstance(old, dict) and isinstance(new, dict) and "fields" in old and "fields" in new:
-                for part in (one for one in new["fields"] if one["name"] == name):
+                for part in (field for field in new["fields"] if field["name"] == name):
                     names = [part["name"], *part.get("aliases", ())]
-                    source = next((one for n in names for one in old["fields"] if one["name"] == n), None)
-                    found.append((source["type"] if source else None, part["type"]) if source else (old, new))
-    return found
+                    source = next((field for n in names for field in old["fields"] if field["name"] == n), None)
+                    pairs.append((source["type"] if source else None, part["type"]) if source else (old, new))
+    return pairs
 
 
 def judge(dice: Random, tally: Tally) -> None:
@@ -214,8 +227,8 @@ def judge(dice: Random, tally: Tally) -> None:
     second = maker.changed(first) if dice.random() < 0.8 else maker.type()
     writer, reader = settled(first), settled(second)
     try:
-        found = FORMAT.differences(
-            *(SchemaText(document=dump_json(one), format="Avro/1.11") for one in (reader, writer))
+        found_differences = FORMAT.differences(
+            *(SchemaText(document=dump_json(schema), format="Avro/1.11") for schema in (reader, writer))
         )
     except SchemaError:
         tally.counts["no schema"] += 1
@@ -237,7 +250,7 @@ def judge(dice: Random, tally: Tally) -> None:
                 return True
         return False
 
-    tally.add(pair, found, rejections() if not found else [None], describes)
+    tally.add(pair, found_differences, rejections() if not found_differences else [None], describes)
 
 
 MISREAD = {"logical_type_changed", "decimal_changed"}

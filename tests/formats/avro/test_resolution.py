@@ -19,11 +19,11 @@ from signalbook.formats.compatibility import Difference, SchemaText, comparing
 from signalbook.values import JSON, JSONObject, dump_json
 
 
-def text(document: JSON, format: str = "Avro/1.11", others: Mapping[str, JSON] | None = None) -> SchemaText:
+def text(document: JSON, format: str = "Avro/1.11", other_documents: Mapping[str, JSON] | None = None) -> SchemaText:
     resolve = None
-    if others is not None:
-        known = {name: dump_json(other) for name, other in others.items()}
-        resolve = known.get
+    if other_documents is not None:
+        documents = {name: dump_json(other) for name, other in other_documents.items()}
+        resolve = documents.get
     return SchemaText(document=dump_json(document), format=format, resolve=resolve)
 
 
@@ -156,55 +156,55 @@ TABLE: dict[str, tuple[JSON, JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_resolution(old: JSON, new: JSON, expected: list[tuple[str, str]]) -> None:
     """G-30: the Avro specification's schema resolution, reader ``new``, writer ``old``."""
-    found = differences(old, new)
-    assert [(difference.path, difference.rule) for difference in found] == expected
-    assert all(difference.message for difference in found)
+    actual = differences(old, new)
+    assert [(difference.path, difference.rule) for difference in actual] == expected
+    assert all(difference.message for difference in actual)
 
 
 @pytest.mark.parametrize(
     ("format", "rules"), [("Avro/1.8.2", ["symbol_missing"]), ("Avro/1.9", []), ("Avro/1.12.0", []), ("Avro", [])]
 )
 def test_enums_have_defaults_since_release_1_9(format: str, rules: list[str]) -> None:
-    found = differences(enum("A", "B"), enum("A", default="A"), format)
-    assert [difference.rule for difference in found] == rules
+    actual = differences(enum("A", "B"), enum("A", default="A"), format)
+    assert [difference.rule for difference in actual] == rules
 
 
 def test_a_difference_says_what_and_where() -> None:
-    (found,) = differences(rec(f("a", ["null", "string"])), rec(f("a", "string")))
-    assert (found.path, found.old, found.new) == ("R.a", "union of null, string", "string")
-    assert found.message == "null can be written, but the reader takes only string"
+    (difference,) = differences(rec(f("a", ["null", "string"])), rec(f("a", "string")))
+    assert (difference.path, difference.old, difference.new) == ("R.a", "union of null, string", "string")
+    assert difference.message == "null can be written, but the reader takes only string"
 
 
 def test_documents_refer_to_others_through_the_resolver() -> None:
-    others = {"shop.Item": rec(f("price", "int"), name="shop.Item")}
+    items = {"shop.Item": rec(f("price", "int"), name="shop.Item")}
     cheaper = {"shop.Item": rec(f("price", "string"), name="shop.Item")}
     order = rec(f("item", "shop.Item"), name="Order")
-    assert FORMAT.differences(text(order, others=others), text(order, others=others)) == []
-    (found,) = FORMAT.differences(text(order, others=cheaper), text(order, others=others))
-    assert (found.path, found.rule) == ("Order.item.price", "type_changed")
+    assert FORMAT.differences(text(order, other_documents=items), text(order, other_documents=items)) == []
+    (difference,) = FORMAT.differences(text(order, other_documents=cheaper), text(order, other_documents=items))
+    assert (difference.path, difference.rule) == ("Order.item.price", "type_changed")
     with pytest.raises(SchemaError, match=r"no type 'shop\.Item'"):
         differences(order, order)
 
 
 def test_chains_of_documents_end() -> None:
-    """Each names another: the resolver is not asked for ever."""
-    asked: list[str] = []
+    """Every document refers to another one, and the resolver is not called for ever."""
+    requested: list[str] = []
 
     def resolve(name: str) -> bytes:
-        asked.append(name)
+        requested.append(name)
         return dump_json(rec(f("next", f"{name}x"), name=name))
 
     with pytest.raises(SchemaError):
         FORMAT.parse(dump_json(rec(f("first", "T"))), "Avro", resolve=resolve)
-    assert len(asked) <= 100
+    assert len(requested) <= 100
 
 
 def test_unions_of_alike_names_are_not_compared_for_ever() -> None:
     def many(space: str, size: int) -> JSON:
         return [fixed(size, f"{space}{number}.F") for number in range(1000)]
 
-    (found,) = differences(many("a", 4), [*many("b", 5)[:-1], fixed(4, "z.F")])
-    assert found.rule == "undecided"
+    (difference,) = differences(many("a", 4), [*many("b", 5)[:-1], fixed(4, "z.F")])
+    assert difference.rule == "undecided"
 
 
 def test_the_number_of_differences_is_bounded() -> None:
@@ -247,7 +247,7 @@ WIDER: Mapping[str, list[JSON]] = {
 
 @st.composite
 def evolved(draw: st.DrawFn, node: JSON) -> JSON:
-    """What somebody might make of a type: mostly what can still be read."""
+    """Return a plausible next version of a type, which in most cases can still be read."""
     if draw(st.integers(0, 9)) == 0:
         return draw(types(1))
     if isinstance(node, list):
@@ -262,13 +262,16 @@ def evolved(draw: st.DrawFn, node: JSON) -> JSON:
         return {**node, inner: draw(evolved(node[inner]).filter(lambda kind: kind != "null"))}
     if node["type"] != "record":
         return draw(st.sampled_from([node, ["null", node]]))
-    kept = [f(part["name"], draw(evolved(part["type"]))) for part in node["fields"] if draw(st.integers(0, 4))]
+    remaining_fields = [
+        f(part["name"], draw(evolved(part["type"]))) for part in node["fields"] if draw(st.integers(0, 4))
+    ]
     renamed = [
-        f("new", part["type"], aliases=[part["name"]]) if draw(st.integers(0, 4)) == 0 else part for part in kept
+        f("new", part["type"], aliases=[part["name"]]) if draw(st.integers(0, 4)) == 0 else part
+        for part in remaining_fields
     ]
     more = [f("d", "string", default="s")] if draw(st.booleans()) else []
-    named = {part["name"]: part for part in [*renamed, *more]}
-    return rec(*draw(st.permutations(list(named.values()))))
+    fields_by_name = {part["name"]: part for part in [*renamed, *more]}
+    return rec(*draw(st.permutations(list(fields_by_name.values()))))
 
 
 def label(node: JSON) -> str:
@@ -288,11 +291,13 @@ def settled(node: JSON, path: str = "n") -> JSON:
         return [settled(branch, f"{path}.u{index}") for index, branch in enumerate(node)]
     if isinstance(node, str):
         return node
-    made = {**node, **({"namespace": path} if "name" in node else {})}
-    made |= {key: settled(node[key], f"{path}.i") for key in ("items", "values") if key in node}
+    renamed = {**node, **({"namespace": path} if "name" in node else {})}
+    renamed |= {key: settled(node[key], f"{path}.i") for key in ("items", "values") if key in node}
     if "fields" in node:
-        made["fields"] = [{**part, "type": settled(part["type"], f"{path}.{part['name']}")} for part in node["fields"]]
-    return made
+        renamed["fields"] = [
+            {**part, "type": settled(part["type"], f"{path}.{part['name']}")} for part in node["fields"]
+        ]
+    return renamed
 
 
 def values(node: JSON) -> st.SearchStrategy[Any]:
@@ -320,8 +325,8 @@ def values(node: JSON) -> st.SearchStrategy[Any]:
     data=st.data(),
 )
 @settings(max_examples=examples(400))
-def test_what_differs_in_nothing_is_read(pair: tuple[JSON, JSON], data: st.DataObject) -> None:
-    """No difference means that the library reads with the new schema whatever it wrote with the old one."""
+def test_equal_resolution_means_readable(pair: tuple[JSON, JSON], data: st.DataObject) -> None:
+    """The library reads with the new schema whatever it wrote with the old one if there is no difference."""
     old, new = map(settled, pair)
     if differences(old, new):
         return
@@ -337,5 +342,5 @@ def test_a_schema_reads_itself(node: JSON) -> None:
     document = settled(node)
     again = {**document, "doc": "again"} if isinstance(document, dict) else document
     assert FORMAT.differences(text(document), text(document)) == []
-    found = resolution.differences(read(dump_json(again)), read(dump_json(document)), enum_defaults=True)
-    assert {difference.rule for difference in found} <= {"alias_ambiguous", "union_ambiguous"}
+    actual = resolution.differences(read(dump_json(again)), read(dump_json(document)), enum_defaults=True)
+    assert {difference.rule for difference in actual} <= {"alias_ambiguous", "union_ambiguous"}

@@ -68,7 +68,7 @@ def test_members_become_fields(parse: Any) -> None:
     )
 
 
-def test_all_of_refines(parse: Any) -> None:
+def test_all_of_refines_columns(parse: Any) -> None:
     base = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {}}, "additionalProperties": False}
     schema = {"allOf": [base, {"properties": {"a": {"type": "string"}, "c": {}}, "required": ["a"]}]}
     shape = parse(schema).shape()
@@ -80,7 +80,7 @@ def test_recursion_ends_in_text(parse: Any) -> None:
     assert [field.shape for field in parse(RECURSIVE).shape().fields] == [Anything(nullable=True), Scalar(kind="int64")]
 
 
-def test_shapes_do_not_depend_on_what_was_read_before(parse: Any) -> None:
+def test_columns_do_not_depend_on_the_reading_order(parse: Any) -> None:
     """Two workers that meet a document's parts in another order make the same columns."""
     other = {"type": "object", "properties": {"a": {"$ref": "#/definitions/a"}}}
     both = {"definitions": {"a": {"type": "object", "properties": {"b": {"$ref": "#/definitions/b"}}}, "b": other}}

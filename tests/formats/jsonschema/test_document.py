@@ -62,28 +62,30 @@ def test_sound_documents_have_no_findings(document: bytes) -> None:
 
 def test_references_to_others_are_a_warning() -> None:
     """A document is checked by itself: other documents need not be at hand."""
-    (found,) = FORMAT.check(b'{"$ref":"other.json","not":{"$ref":"http://example.com/x#/a"}}', DRAFT_07)
-    assert (found.severity, found.rule) == ("warning", "import")
-    assert "/other.json, http://example.com/x" in found.message or "http://example.com/x, /other.json" in found.message
+    (finding,) = FORMAT.check(b'{"$ref":"other.json","not":{"$ref":"http://example.com/x#/a"}}', DRAFT_07)
+    assert (finding.severity, finding.rule) == ("warning", "import")
+    assert (
+        "/other.json, http://example.com/x" in finding.message or "http://example.com/x, /other.json" in finding.message
+    )
 
 
 def test_all_references_that_lead_nowhere_are_named() -> None:
-    """Those of other documents at the reference that leads there."""
-    others = {"/b.json": b'{"$ref":"c.json"}'}
+    """References of another document are reported at the reference to that document."""
+    documents = {"/b.json": b'{"$ref":"c.json"}'}
     document = b'{"anyOf":[{"$ref":"a.json"},{"$ref":"b.json"},{"$ref":"b.json#/x"}]}'
     with pytest.raises(UnresolvedReferences) as caught:
-        FORMAT.parse(document, DRAFT_07, resolve=others.get)
-    found = sorted((finding.path, finding.message.partition(":")[0]) for finding in caught.value.findings)
-    assert [message for _, message in found] == ["cannot use /a.json", "cannot use /c.json"]
-    assert found[0][0] == "/anyOf/0"
+        FORMAT.parse(document, DRAFT_07, resolve=documents.get)
+    findings = sorted((finding.path, finding.message.partition(":")[0]) for finding in caught.value.findings)
+    assert [message for _, message in findings] == ["cannot use /a.json", "cannot use /c.json"]
+    assert findings[0][0] == "/anyOf/0"
 
 
 def test_a_document_found_by_path_may_call_itself_something_else() -> None:
     """Two references to one document: by the path that it has here, and by its $id."""
     other = b'{"$id":"https://example.org/a","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"integer"}}}'
     document = b'{"properties":{"p":{"$ref":"a.json"},"q":{"$ref":"https://example.org/a"}}}'
-    others = {"/a.json": other, "https://example.org/a": other}
-    schema = FORMAT.parse(document, "JsonSchema/draft/2020-12", resolve=others.get)
+    documents = {"/a.json": other, "https://example.org/a": other}
+    schema = FORMAT.parse(document, "JsonSchema/draft/2020-12", resolve=documents.get)
     assert not schema.validate({"p": {"x": 1}, "q": {"x": 1}})
     assert [len(schema.validate({name: {"x": "s"}})) for name in "pq"] == [1, 1]
 
@@ -112,26 +114,26 @@ def test_references_never_leave_the_process(uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["$ref", "$dynamicRef", "$recursiveRef", "\\u0024ref", "$re\\u0066"])
-def test_references_are_seen_however_they_are_spelt(name: str) -> None:
-    """What has no reference by its text is not searched for any."""
+def test_all_spellings_of_references_are_found(name: str) -> None:
+    """Documents without a reference in their text are not searched for references."""
     with pytest.raises(SchemaError, match="no such document"):
         FORMAT.parse(b'{"%s":"x.json"}' % name.encode(), "JsonSchema/draft/2020-12")
 
 
 def test_references_go_through_the_resolver() -> None:
-    others = {
+    documents = {
         "/schemagroups/g/schemas/b": b'{"definitions":{"n":{"$ref":"c"}}}',
         "/schemagroups/g/schemas/c": b'{"type":"null"}',
     }
-    asked: list[str] = []
+    requested: list[str] = []
 
     def resolve(uri: str) -> bytes | None:
-        asked.append(uri)
-        return others.get(uri)
+        requested.append(uri)
+        return documents.get(uri)
 
     document = dump_json({"items": {"$ref": "/schemagroups/g/schemas/b#/definitions/n"}})
     schema = FORMAT.parse(document, DRAFT_07, resolve=resolve)
-    assert asked == list(others)
+    assert requested == list(documents)
     assert schema.validate([None]) == []
     assert [finding.path for finding in schema.validate([None, 1])] == ["/1"]
 
@@ -209,7 +211,7 @@ _schemas = st.recursive(
 
 @settings(max_examples=examples(300))
 @given(schema=_schemas, version=st.sampled_from(["draft-04", "draft-07", "2020-12"]))
-def test_what_is_parsed_has_a_validator(schema: JSON, version: str) -> None:
+def test_parsed_schema_has_a_validator(schema: JSON, version: str) -> None:
     """A validator that waits until it is needed is one that could have been made at once."""
     try:
         parsed = FORMAT.parse(dump_json(schema), f"JsonSchema/{version}")
@@ -219,7 +221,7 @@ def test_what_is_parsed_has_a_validator(schema: JSON, version: str) -> None:
 
 
 def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
-    """Of thousands of schemas few are ever used."""
+    """Only few of thousands of schemas are ever used."""
     plain = dump_json({"properties": {"id": {"type": "string", "pattern": "^P[0-9]{9}$"}}, "required": ["id"]})
     assert load(plain, DRAFT_07, None).certain
     assert [finding.path for finding in FORMAT.parse(plain, DRAFT_07).validate({"id": "Q"})] == ["/id"]
@@ -243,7 +245,7 @@ def test_schema_uris_vary(uri: str, version: str) -> None:
 
 
 def test_format_and_schema_must_agree() -> None:
-    """G-14."""
+    """The member $schema must agree with the format (G-14)."""
     dialect, findings = choose({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "JsonSchema/draft-07")
     assert [(f.path, f.rule) for f in findings] == [("/$schema", "$schema")]
     assert "draft/2020-12" in findings[0].message
@@ -273,14 +275,14 @@ def test_the_format_holds_where_the_schema_uri_is_another_thing(format: str, mor
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_what_names_no_version_is_read_like_any_other(inside: bool) -> None:
-    """It has columns and is compared, be it the document or one that this refers to."""
+def test_schema_without_a_known_version_is_read(inside: bool) -> None:
+    """The schemas have columns and can be compared, as the document itself or as a referenced document."""
     meta = {"$schema": "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#"}
 
     def text(kind: str) -> SchemaText:
-        own = dump_json({**meta, "type": "object", "properties": {"n": {"type": kind}}})
-        outer = dump_json({"allOf": [{"$ref": "n.json"}]}) if inside else own
-        return SchemaText(document=outer, format="JsonSchema/draft-04", resolve=lambda _: own)
+        inner = dump_json({**meta, "type": "object", "properties": {"n": {"type": kind}}})
+        outer = dump_json({"allOf": [{"$ref": "n.json"}]}) if inside else inner
+        return SchemaText(document=outer, format="JsonSchema/draft-04", resolve=lambda _: inner)
 
     whole, number = text("integer"), text("number")
     schema = FORMAT.parse(whole.document, whole.format, resolve=whole.resolve)
@@ -288,7 +290,7 @@ def test_what_names_no_version_is_read_like_any_other(inside: bool) -> None:
     assert isinstance(shape, Struct)
     assert [(field.name, field.shape) for field in shape.fields] == [("n", Scalar(kind="int64"))]
     assert FORMAT.differences(number, whole) == []
-    assert [each.rule for each in FORMAT.differences(whole, number)] == ["type_narrowed"]
+    assert [difference.rule for difference in FORMAT.differences(whole, number)] == ["type_narrowed"]
 
 
 def test_a_document_may_speak_for_itself() -> None:
@@ -327,8 +329,11 @@ def test_fragments_are_quoted_both_ways() -> None:
 BASE = "https://example.com/a"
 
 
-def weigh(root: JSON, pointer: str = "", others: dict[str, JSON] | None = None) -> list[Finding]:
-    documents = {BASE: root, **{f"https://example.com/{name}": other for name, other in (others or {}).items()}}
+def weigh(root: JSON, pointer: str = "", further_documents: dict[str, JSON] | None = None) -> list[Finding]:
+    documents = {
+        BASE: root,
+        **{f"https://example.com/{name}": other for name, other in (further_documents or {}).items()},
+    }
     return overweight(documents, BASE, pointer)
 
 
@@ -370,13 +375,13 @@ def test_definitions_count_without_being_used() -> None:
 
 
 def test_doubling_across_documents_is_refused() -> None:
-    others = {f"b{i}": {"allOf": [{"$ref": f"b{i + 1}"}] * 2} for i in range(40)}
-    assert weigh({"$ref": "b0"}, others=others)
+    further_documents = {f"b{i}": {"allOf": [{"$ref": f"b{i + 1}"}] * 2} for i in range(40)}
+    assert weigh({"$ref": "b0"}, further_documents=further_documents)
 
 
 @pytest.mark.parametrize("keyword", ["$anchor", "$dynamicAnchor"])
-def test_anchors_lead_where_they_are(keyword: str) -> None:
-    """Each counted as a reference to the whole document, which has them all."""
+def test_anchors_have_the_weight_of_their_target(keyword: str) -> None:
+    """A reference to an anchor used to count as a reference to the whole document."""
     places = {f"d{i}": {keyword: f"a{i}", "type": "string"} for i in range(400)}
     flat = {"$defs": places, "properties": {f"p{i}": {"$ref": f"#a{i}"} for i in range(400)}}
     assert weigh(flat) == []

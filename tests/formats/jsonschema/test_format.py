@@ -36,14 +36,14 @@ def test_deep_links(parse: Any, link: str, value: object) -> None:
     assert schema.validate(1.5)
 
 
-def test_a_link_to_nothing_says_so(parse: Any) -> None:
+def test_link_to_a_missing_definition_is_an_error(parse: Any) -> None:
     with pytest.raises(SchemaError, match="names no usable schema") as caught:
         parse(DEFINITIONS, link="#/definitions/none")
     assert caught.value.findings[0].rule == "link"
 
 
 def test_a_validator_is_kept_once_it_was_needed(parse: Any) -> None:
-    """It is tried when a schema is read, which most of a pipeline's messages are not held to by it."""
+    """The validator is not needed for most messages of a pipeline."""
     schema = parse(DEFINITIONS, link="#/definitions/issues$opened")
     assert "validator" not in vars(schema)
     schema.validate({})
@@ -51,7 +51,7 @@ def test_a_validator_is_kept_once_it_was_needed(parse: Any) -> None:
 
 
 def test_findings_have_pointer_and_rule(parse: Any) -> None:
-    """K-41."""
+    """Findings have a JSON pointer and the keyword (K-41)."""
     schema = parse({"properties": {"a/b": {"items": {"minimum": 3}}}, "required": ["c"], "additionalProperties": False})
     findings = schema.validate({"a/b": [3, 1], "d": 1})
     expected = {("/a~1b/1", "minimum"), ("", "required"), ("", "additionalProperties")}
@@ -77,7 +77,7 @@ def test_findings_are_limited(parse: Any) -> None:
     ],
 )
 def test_refusals_have_a_reason(parse: Any, payload: bytes, content_type: str, reason: str) -> None:
-    """K-44."""
+    """Undecodable and invalid payloads have different reasons (K-44)."""
     with pytest.raises(PayloadError) as caught:
         parse({"type": "object"}).decode(payload, content_type)
     assert caught.value.reason == reason
@@ -126,7 +126,7 @@ def _accepts(schema: Any, payload: bytes) -> bool:
 
 
 def test_constants_are_required_closed_and_scalar(parse: Any) -> None:
-    """K-30."""
+    """Only required members with closed scalar values discriminate (K-30)."""
     members = yaml.safe_load("""
     {action: {enum: [opened, closed]}, online: {type: boolean, const: true}, optional: {const: 1},
       open: {type: string}, either: {oneOf: [{const: a}, {type: "null"}]}, nested: {const: {a: 1}}}
@@ -145,8 +145,8 @@ def test_constants_of_alternatives_are_those_that_all_have(parse: Any, keyword: 
     """K-30: as GitHub's ``pull_request`` events, whose reviewers are people or teams."""
 
     def one(required: list[str], **members: Any) -> dict[str, Any]:
-        found = {name: {"const": value} for name, value in members.items()}
-        return {"type": "object", "required": required, "properties": found}
+        properties = {name: {"const": value} for name, value in members.items()}
+        return {"type": "object", "required": required, "properties": properties}
 
     first, second = one(["a", "b"], a=1, b="x", c=3), one(["a"], a=2, b="y")
     assert parse({keyword: [first, second]}).constants() == {"a": frozenset({1, 2})}
@@ -167,7 +167,7 @@ def test_fingerprints_follow_the_content(parse: Any) -> None:
 
 
 def test_values_become_payloads(parse: Any) -> None:
-    """K-52"""
+    """Values are encoded as JSON (K-52)."""
     schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
     assert schema.encode({"n": 1, "x": [None, 1.5, "é"]}, "application/json") == '{"n":1,"x":[null,1.5,"é"]}'.encode()
 
@@ -184,7 +184,7 @@ def test_values_become_payloads(parse: Any) -> None:
         ({"x": object()}, "", "schema_violation", ""),
     ],
 )
-def test_values_that_become_none(parse: Any, value: Any, content_type: str, reason: str, path: str) -> None:
+def test_invalid_value_is_not_encoded(parse: Any, value: Any, content_type: str, reason: str, path: str) -> None:
     """K-52: what JSON has no form for is not written as something else."""
     with pytest.raises(PayloadError) as caught:
         parse({"type": "object", "properties": {"n": {"type": "integer"}}}).encode(value, content_type)

@@ -46,7 +46,7 @@ def test_accepts_what_two_validators_accept(case: tuple[dict[str, Any], Any], fo
 
 
 def guarded(schema: JsonSchema, payload: bytes) -> Any:
-    """What the guard of all of a payload gives; raises one of ``REFUSALS``."""
+    """Return the result of the guard for a payload, or raise one of ``REFUSALS``."""
     check = guard(schema.document, schema.node)
     assert check is not None
     return check(payload)
@@ -113,10 +113,10 @@ def declared(value: Any, shape: Shape) -> JSON:
 
 def test_attributes_follow_the_shape() -> None:
     schema = FORMAT.parse(dump_json(EVENT), "JsonSchema/draft-07")
-    found = guarded(schema, b'{"n": 1, "x-y": null, "any": {"a": [1.50]}, "surplus": 1}')
+    decoded = guarded(schema, b'{"n": 1, "x-y": null, "any": {"a": [1.50]}, "surplus": 1}')
     shape = schema.shape()
     assert isinstance(shape, Struct)
-    n, text, anything, on = (getattr(found, field.attribute) for field in shape.fields)
+    n, text, anything, on = (getattr(decoded, field.attribute) for field in shape.fields)
     assert (n, text, bytes(anything), on) == (1, None, b'{"a": [1.50]}', msgspec.UNSET)
 
 

@@ -35,7 +35,7 @@ def test_translations_mean_the_same(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", LEFT)
-def test_what_may_backtrack_or_differ_is_left(pattern: str) -> None:
+def test_unsupported_pattern_is_not_translated(pattern: str) -> None:
     assert translate(pattern) is None
 
 

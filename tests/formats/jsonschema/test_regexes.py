@@ -14,13 +14,13 @@ FORMAT = "JsonSchema/2020-12"
 
 
 def check(schema: Any) -> list[str]:
-    found = find(FORMAT)
-    assert found is not None
-    return [finding.rule for finding in found.check(json.dumps(schema).encode(), FORMAT)]
+    schema_format = find(FORMAT)
+    assert schema_format is not None
+    return [finding.rule for finding in schema_format.check(json.dumps(schema).encode(), FORMAT)]
 
 
 def compare(reader: Any, writer: Any) -> list[str]:
-    new, old = (SchemaText(document=json.dumps(one).encode(), format=FORMAT) for one in (reader, writer))
+    new, old = (SchemaText(document=json.dumps(schema).encode(), format=FORMAT) for schema in (reader, writer))
     return [difference.rule for _, difference in violations("backward", new, old)]
 
 
@@ -89,7 +89,7 @@ def test_catastrophic_patterns_are_run_in_bounds(pattern: str) -> None:
 
 
 def test_long_texts_are_not_held_against_large_patterns() -> None:
-    """One such text took the engine minutes, in which the server did nothing else."""
+    """A text of this kind once blocked the server for minutes."""
     large = {"pattern": "(a{90}){90}b"}
     assert compare(large, {"enum": ["a" * 200_000, "b"]}) == ["undecided"]
     assert compare(large, {"enum": ["a" * 200, "b"]}) == ["value_refused"]

@@ -34,7 +34,10 @@ def cases_of(draft: str) -> dict[str, list[dict[str, Any]]]:
 
 @cache
 def remotes() -> dict[str, bytes]:
-    return {uri: json.dumps(each).encode() for uri, each in json.loads((SUITE / "remotes.json").read_bytes()).items()}
+    return {
+        uri: json.dumps(document).encode()
+        for uri, document in json.loads((SUITE / "remotes.json").read_bytes()).items()
+    }
 
 
 def is_accepted(schema: Any, payload: bytes) -> bool:
@@ -51,8 +54,8 @@ def test_the_suite(draft: str, name: str) -> None:
     for case in cases_of(draft)[name]:
         document = json.dumps(case["schema"]).encode()
         text = SchemaText(document=document, format=DRAFTS[draft], resolve=remotes().get)
-        found = FORMAT.check_whole(text)
-        assert not [finding for finding in found if finding.severity == "error"], case["description"]
+        findings = FORMAT.check_whole(text)
+        assert not [finding for finding in findings if finding.severity == "error"], case["description"]
         schema = FORMAT.parse(document, DRAFTS[draft], resolve=remotes().get)
         for test in case["tests"]:
             outcomes = {not schema.validate(test["data"]), is_accepted(schema, json.dumps(test["data"]).encode())}

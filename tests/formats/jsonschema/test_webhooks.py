@@ -30,9 +30,9 @@ def document(webhooks: Path) -> bytes:
 @pytest.fixture(scope="module")
 def deliveries(webhooks: Path, document: bytes) -> Deliveries:
     """(definition, payload) of each example whose event the schemas define."""
-    known = parse_json(document)["definitions"].keys()
+    definitions = parse_json(document)["definitions"].keys()
     examples = parse_json((webhooks / "examples.json").read_bytes())
-    return [(name, payload) for name, payload in _named(examples) if name in known]
+    return [(name, payload) for name, payload in _named(examples) if name in definitions]
 
 
 def _named(examples: JSON) -> Iterator[tuple[str, JSON]]:
@@ -85,6 +85,6 @@ def test_spoiled_payloads_are_refused(document: bytes, deliveries: Deliveries) -
 
 
 def test_actions_discriminate(document: bytes, webhooks: Path) -> None:
-    """K-30."""
+    """The constants of the schemas include the actions (K-30)."""
     event = "issues" if webhooks.name == "github-webhooks" else "order"
     assert schema_of(document, f"{event}$opened").constants() == {"action": frozenset({"opened"})}

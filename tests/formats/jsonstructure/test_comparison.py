@@ -26,14 +26,14 @@ def text(**more: JSON) -> SchemaText:
 
 
 def closed(required: list[Any] | None = None, **members: JSON) -> JSONObject:
-    named = {} if required is None else {"required": required}
-    return {"type": "object", "properties": members, "additionalProperties": False, **named}
+    required_member = {} if required is None else {"required": required}
+    return {"type": "object", "properties": members, "additionalProperties": False, **required_member}
 
 
 def opened(required: list[Any] | None = None, **members: JSON) -> JSONObject:
-    found = closed(required, **members)
-    del found["additionalProperties"]
-    return found
+    schema = closed(required, **members)
+    del schema["additionalProperties"]
+    return schema
 
 
 def of(member: JSON) -> JSONObject:
@@ -46,7 +46,7 @@ def ref(name: str) -> JSON:
 
 
 def why(new: JSONObject, old: JSONObject, direction: str = "backward") -> list[tuple[str, str]]:
-    return [(found.path, found.rule) for _, found in violations(direction, text(**new), text(**old))]
+    return [(difference.path, difference.rule) for _, difference in violations(direction, text(**new), text(**old))]
 
 
 V = "/properties/v"
@@ -117,11 +117,11 @@ DEFINITIONS = {"L": {"type": "array", "items": {"type": "any"}}, "M": {"type": "
 
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), PAIRS)
 def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward: str | None) -> None:
-    before, after = ({**of(one), "definitions": DEFINITIONS} for one in (old, new))
+    before, after = ({**of(property_type), "definitions": DEFINITIONS} for property_type in (old, new))
     for broken, direction in ((backward, "backward"), (forward, "forward")):
-        found = why(after, before, direction)
-        assert (found[0][1] if found else None) == broken, found
-        assert all(path.startswith((V, "/definitions")) for path, _ in found)
+        differences = why(after, before, direction)
+        assert (differences[0][1] if differences else None) == broken, differences
+        assert all(path.startswith((V, "/definitions")) for path, _ in differences)
     assert why(before, before, "full") == why(after, after, "full") == []
 
 
@@ -227,7 +227,7 @@ def test_a_choice_by_selector() -> None:
 
 
 def test_an_alternative_whose_selector_completes_a_second_required_set() -> None:
-    """No value has exactly one of the sets: the selector is always there."""
+    """No value matches exactly one of the sets, because the selector is always present."""
     members: JSONObject = {"box": INT, "kind": TEXT}
     sets: list[JSON] = [[["box"], ["box", "kind"]], ["box"]]
     impossible, plain = ({**BOX, "properties": members, "required": required} for required in sets)
@@ -239,15 +239,15 @@ def test_an_alternative_whose_selector_completes_a_second_required_set() -> None
 def test_objects_become_a_choice() -> None:
     """An object that names its own kind is as good as an alternative; one that does not is not."""
     kind: JSON = {"type": "string", "enum": ["Street"]}
-    told = closed(["kind", "city"], kind=kind, city=TEXT, street=TEXT)
-    assert why(address("Street", "Box"), told) == []
-    assert why(address("Box"), told) == [("/choices", "choice_removed")]
+    tagged = closed(["kind", "city"], kind=kind, city=TEXT, street=TEXT)
+    assert why(address("Street", "Box"), tagged) == []
+    assert why(address("Box"), tagged) == [("/choices", "choice_removed")]
     assert why(address("Street"), closed(["city"], kind=kind, city=TEXT)) == [("", "choice_added")]
-    assert why(told, address("Street")) == []
+    assert why(tagged, address("Street")) == []
 
 
 def test_bases_add_properties() -> None:
-    """What a base changes changes the types that extend it."""
+    """A change of a base changes the types that extend it."""
     street = {**STREET, "additionalProperties": False}
 
     def document(**city: JSON) -> JSONObject:
@@ -290,9 +290,9 @@ def test_types_without_values_give_no_reasons() -> None:
 
 
 def test_differences_have_both_sides() -> None:
-    ((direction, found),) = violations("forward", text(**of({"type": "number"})), text(**of(INT)))
-    assert (direction, found.old, found.new) == ("forward", "number", "int32")
-    assert "fraction" in found.message
+    ((direction, difference),) = violations("forward", text(**of({"type": "number"})), text(**of(INT)))
+    assert (direction, difference.old, difference.new) == ("forward", "number", "int32")
+    assert "fraction" in difference.message
 
 
 def test_annotations_do_not_matter() -> None:
@@ -350,8 +350,8 @@ def test_hostile_documents_end_soon() -> None:
 
     def document(leaf: str) -> JSONObject:
         members = {name: {"type": kinds} for name in names[:10]}
-        made = {name: opened(None, **members, leaf={"type": leaf}) for name in names}
-        return {"$root": "#/definitions/T0", "definitions": made}
+        definitions = {name: opened(None, **members, leaf={"type": leaf}) for name in names}
+        return {"$root": "#/definitions/T0", "definitions": definitions}
 
     with Work(steps=1_000_000, seconds=0).in_turn():
         assert why(document("int8"), document("int32")) != []

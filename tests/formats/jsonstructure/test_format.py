@@ -111,15 +111,15 @@ def test_constraints(member: JSON, good: JSON, bad: JSON) -> None:
 
 def test_a_choice_is_known_by_its_selector() -> None:
     choices = {"Street": ref("Street"), "Box": ref("Box")}
-    named: Any = {"$extends": "#/definitions/Address", "selector": "kind", "choices": choices}
-    schema = parse(type="choice", definitions=ADDRESS, **named)
+    choice_members: Any = {"$extends": "#/definitions/Address", "selector": "kind", "choices": choices}
+    schema = parse(type="choice", definitions=ADDRESS, **choice_members)
     assert schema.validate({"kind": "Street", "city": "Rome", "street": "Via"}) == []
     assert [f.rule for f in schema.validate({"kind": "Street", "city": "Rome"})] == ["required"]
     assert [(f.path, f.rule) for f in schema.validate({"kind": "Tent"})] == [("/kind", "choice")]
     assert schema.constants() == {"kind": frozenset({"Street", "Box"})}
 
 
-def test_one_of_several_sets_is_required() -> None:
+def test_exactly_one_of_several_required_sets_must_match() -> None:
     members = {name: {"type": "int32"} for name in ("legs", "fins", "age")}
     schema = parse(type="object", properties=members, required=[["age", "legs"], ["age", "fins"]])
     assert schema.validate({"age": 1, "legs": 2}) == []
@@ -171,7 +171,7 @@ BROKEN: list[tuple[JSON, str, str]] = [
 
 @pytest.mark.parametrize(("broken", "path", "rule"), BROKEN)
 def test_documents_are_checked(broken: Any, path: str, rule: str) -> None:
-    """G-19."""
+    """Invalid documents have findings with path and rule (G-19)."""
     findings = FORMAT.check(document(**broken), DRAFT)
     assert (path, rule) in [(finding.path, finding.rule) for finding in findings]
     with pytest.raises(SchemaError):
@@ -179,8 +179,8 @@ def test_documents_are_checked(broken: Any, path: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"  ", b"[]", b"{", b"\xff", b"[" * 1000, b'"x"'])
-def test_what_is_no_document(text: bytes) -> None:
-    """G-23."""
+def test_unparsable_document_has_one_finding(text: bytes) -> None:
+    """The document has exactly one finding (G-23)."""
     assert len(FORMAT.check(text, DRAFT)) == 1
 
 
@@ -193,12 +193,12 @@ def test_whole_documents() -> None:
 
 @pytest.mark.parametrize("link", ["#/definitions/Box", "/definitions/Box", "definitions/Box", ":definitions/Box"])
 def test_deep_links(link: str) -> None:
-    """G-15."""
+    """A deep link selects a definition (G-15)."""
     assert [f.rule for f in parse(link, definitions=ADDRESS).validate({"box": 1})] == ["required"]
 
 
 def test_a_collection_has_no_type_of_its_own() -> None:
-    """G-17."""
+    """A document without a root type can only be used with a link (G-17)."""
     with pytest.raises(SchemaError, match="no type of its own"):
         parse(definitions=ADDRESS)
     with pytest.raises(SchemaError, match="names no type"):
@@ -221,13 +221,13 @@ def test_imports_are_checked_but_not_followed() -> None:
     ],
 )
 def test_refusals_have_a_reason(payload: bytes, content_type: str, reason: str) -> None:
-    """K-44."""
+    """Undecodable and invalid payloads have different reasons (K-44)."""
     with pytest.raises(PayloadError) as caught:
         of({"type": "string"}).decode(payload, content_type)
     assert caught.value.reason == reason
 
 
-def test_values_stay_as_json_has_them() -> None:
+def test_values_are_those_of_the_json() -> None:
     assert of({"type": "int64"}).decode(b'{"v": "12", "$schema": "urn:x"}') == {"v": "12", "$schema": "urn:x"}
 
 
@@ -257,7 +257,7 @@ def test_columns() -> None:
 
 
 def test_constants() -> None:
-    """K-30."""
+    """Required enums of the members discriminate (K-30)."""
     members = {"a": {"type": "string", "enum": ["x", "y"]}, "b": {"type": "int32", "const": 1}, "c": {"type": "any"}}
     schema = parse(type="object", properties=members, required=["a", "c"])
     assert schema.constants() == {"a": frozenset({"x", "y"})}
@@ -273,21 +273,21 @@ def test_unions_of_unions_cannot_hang() -> None:
 
 
 def test_the_format_is_found() -> None:
-    """G-12."""
+    """The format is found in any case (G-12)."""
     assert isinstance(find("jsonstructure/draft-04"), JsonStructureFormat)
     assert FORMAT.canonical("JSONSTRUCTURE/Draft-03") == "JsonStructure/draft-03"
 
 
 def test_the_fingerprint_is_of_document_and_link() -> None:
-    one = parse("definitions/Box", definitions=ADDRESS)
-    assert one.fingerprint == parse("definitions/Box", definitions=ADDRESS).fingerprint
-    assert one.fingerprint != parse("definitions/Street", definitions=ADDRESS).fingerprint
+    schema = parse("definitions/Box", definitions=ADDRESS)
+    assert schema.fingerprint == parse("definitions/Box", definitions=ADDRESS).fingerprint
+    assert schema.fingerprint != parse("definitions/Street", definitions=ADDRESS).fingerprint
 
 
 def test_values_become_payloads() -> None:
-    """K-52"""
-    found = of({"type": "int64"})
-    assert found.encode({"v": "5"}, "application/json") == b'{"v":"5"}'
+    """Values are encoded as JSON, and invalid values are rejected (K-52)."""
+    schema = of({"type": "int64"})
+    assert schema.encode({"v": "5"}, "application/json") == b'{"v":"5"}'
     for value, content_type in (({"v": "x"}, ""), ({"v": "5"}, "application/xml"), ({"v": b"5"}, "")):
         with pytest.raises(PayloadError):
-            found.encode(value, content_type)
+            schema.encode(value, content_type)

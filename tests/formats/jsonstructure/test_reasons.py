@@ -25,9 +25,9 @@ OF_TYPE = ("type", "choices", "tuple", "enum", "const", "maxLength", "precision"
 
 def loosened(document: JSONObject, paths: Iterable[str]) -> JSONObject:
     """Return ``document`` without what it asks for at some places: a keyword is gone, a type is any."""
-    found = deepcopy(document)
+    changed = deepcopy(document)
     for path in dict.fromkeys(paths):  # one place may have several reasons
-        nodes: list[Any] = [found]
+        nodes: list[Any] = [changed]
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
         for part in parts:
             if not isinstance(nodes[-1], (dict, list)):  # the name of a type in a union, or a part of the writer's
@@ -41,17 +41,17 @@ def loosened(document: JSONObject, paths: Iterable[str]) -> JSONObject:
             at = max((at for at, node in enumerate(nodes) if at and is_type(node)), default=0)
             if at:
                 nodes[at - 1][parts[at - 1]] = {"type": "any"}
-    return found
+    return changed
 
 
 def is_around(path: str, inner: str) -> bool:
-    """Whether the place ``inner`` is gone once the place ``path`` asks for nothing."""
+    """Return True if the place ``inner`` vanishes when the place ``path`` is loosened."""
     parent, _, last = path.rpartition("/")
     return inner == path or f"{inner}/".startswith(f"{parent if last in OF_TYPE else path}/")
 
 
 def is_type(node: Any) -> bool:
-    """Whether a part of a document declares a type."""
+    """Return True if a part of a document declares a type."""
     kind = node.get("type") if isinstance(node, dict) else None
     return isinstance(kind, (str, list)) or (isinstance(kind, dict) and "$ref" in kind)
 
@@ -62,14 +62,14 @@ def judge(dice: Random, tally: Tally) -> None:
     second = maker.changed(first)
     old, new = (first, second) if dice.random() < 0.5 else (second, first)
     try:
-        written, read = (FORMAT.parse(dump_json(one), DRAFT) for one in (old, new))
+        written, read = (FORMAT.parse(dump_json(schema), DRAFT) for schema in (old, new))
     except SchemaError:
         tally.counts["no schema"] += 1
         return
-    found = FORMAT.differences(*(SchemaText(document=dump_json(one), format=DRAFT) for one in (new, old)))
+    differences = FORMAT.differences(*(SchemaText(document=dump_json(schema), format=DRAFT) for schema in (new, old)))
 
     def rejections() -> Iterator[JSON]:
-        for _ in range(10_000 if found else 30):
+        for _ in range(10_000 if differences else 30):
             value = maker.value(written.structure, written.schema)
             if not written.validate(value) and read.validate(value):
                 yield value
@@ -84,16 +84,24 @@ def judge(dice: Random, tally: Tally) -> None:
     def describes(difference: Difference, value: JSON) -> bool:
         if difference.rule == REMOVED:  # its path is in the writer's document
             return any(f"'{name}'" in difference.message for name in re.findall(r"'(\w+)':", str(value)))
-        others = [one.path for one in found if one.rule != REMOVED and not is_around(one.path, difference.path)]
+        other_paths = [
+            schema.path
+            for schema in differences
+            if schema.rule != REMOVED and not is_around(schema.path, difference.path)
+        ]
         # A type that refers to the place may be around it, too.
-        several = [others, [], *([path for path in others if path != left] for left in dict.fromkeys(others))]
+        several = [
+            other_paths,
+            [],
+            *([path for path in other_paths if path != removed] for removed in dict.fromkeys(other_paths)),
+        ]
         return any(changes(value, paths, difference.path) for paths in several)
 
-    def changes(value: JSON, others: list[str], path: str) -> bool:
-        before, after = without(*others), without(*others, path)
+    def changes(value: JSON, other_paths: list[str], path: str) -> bool:
+        before, after = without(*other_paths), without(*other_paths, path)
         return before is None or after is None or before.validate(value) != after.validate(value)
 
-    tally.add(f"{dump_json(old).decode()} read as {dump_json(new).decode()}", found, rejections(), describes)
+    tally.add(f"{dump_json(old).decode()} read as {dump_json(new).decode()}", differences, rejections(), describes)
 
 
 def test_verdicts_are_sound_and_reasons_true(pairs: int) -> None:

@@ -44,10 +44,10 @@ class Maker:
         return self.named({"$root": "#/definitions/P", "definitions": definitions})
 
     def declared(self, name: str) -> JSONObject:
-        found = self.object(1) if name != "R" or self.dice.random() < 0.5 else self.type(1)
-        if found["type"] == "object" and self.dice.random() < 0.3:
-            found["$extends"] = "#/definitions/Base"
-        return found if isinstance(found["type"], str) else self.object(1)
+        definition = self.object(1) if name != "R" or self.dice.random() < 0.5 else self.type(1)
+        if definition["type"] == "object" and self.dice.random() < 0.3:
+            definition["$extends"] = "#/definitions/Base"
+        return definition if isinstance(definition["type"], str) else self.object(1)
 
     def named(self, document: JSONObject) -> JSONObject:
         return {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/d", **document}
@@ -82,32 +82,32 @@ class Maker:
         return {"type": "choice", "$extends": "#/definitions/Base", "selector": "a", "choices": choices}
 
     def primitive(self) -> JSONObject:
-        found: JSONObject = {"type": self.dice.choice(KINDS)}
+        schema: JSONObject = {"type": self.dice.choice(KINDS)}
         if self.dice.random() < 0.3:
-            fitting = [value for value in SAMPLES if not PRIMITIVES[found["type"]](value, found)]
-            found["enum"] = self.dice.sample(fitting, min(2, len(fitting)))
-        elif found["type"] == "string" and self.dice.random() < 0.4:
-            found["maxLength"] = self.dice.choice([0, 2, 20, 36])
-        elif found["type"] == "decimal":
+            fitting = [value for value in SAMPLES if not PRIMITIVES[schema["type"]](value, schema)]
+            schema["enum"] = self.dice.sample(fitting, min(2, len(fitting)))
+        elif schema["type"] == "string" and self.dice.random() < 0.4:
+            schema["maxLength"] = self.dice.choice([0, 2, 20, 36])
+        elif schema["type"] == "decimal":
             for keyword in ("precision", "scale"):
                 if self.dice.random() < 0.4:
-                    found[keyword] = self.dice.choice([0, 1, 2, 20])
-        return found
+                    schema[keyword] = self.dice.choice([0, 1, 2, 20])
+        return schema
 
     def object(self, depth: int) -> JSONObject:
         names = self.dice.sample(NAMES, self.dice.randint(1, 3))
-        found: JSONObject = {"type": "object", "properties": {name: self.type(depth + 1) for name in names}}
+        schema: JSONObject = {"type": "object", "properties": {name: self.type(depth + 1) for name in names}}
         chance = self.dice.random()
         if chance < 0.3:
-            found["required"] = self.dice.sample(names, self.dice.randint(0, len(names)))
+            schema["required"] = self.dice.sample(names, self.dice.randint(0, len(names)))
         elif chance < 0.45:
-            found["required"] = [self.dice.sample(names, self.dice.randint(0, len(names))) for _ in range(2)]
+            schema["required"] = [self.dice.sample(names, self.dice.randint(0, len(names))) for _ in range(2)]
         more = self.dice.random()
         if more < 0.5:
-            found["additionalProperties"] = False
+            schema["additionalProperties"] = False
         elif more < 0.7:
-            found["additionalProperties"] = self.type(depth + 1)
-        return found
+            schema["additionalProperties"] = self.type(depth + 1)
+        return schema
 
     def changed(self, node: JSON, depth: int = 0) -> JSON:
         """A document that differs here and there."""
@@ -115,19 +115,19 @@ class Maker:
             return node
         if depth > 1 and "type" in node and not node.get("abstract") and self.dice.random() < 0.08:
             return self.type(2)
-        found = {name: self.changed(item, depth + 1) for name, item in node.items()}
+        result = {name: self.changed(item, depth + 1) for name, item in node.items()}
         chance = self.dice.random()
         if "type" in node and chance < 0.1:
             for keyword in ("required", "additionalProperties", "enum", "maxLength", "precision", "scale"):
-                found.pop(keyword, None)
+                result.pop(keyword, None)
         elif node.get("type") == "object" and chance < 0.2:
-            found["properties"] = {**found["properties"], self.dice.choice(NAMES): self.type(2)}
+            result["properties"] = {**result["properties"], self.dice.choice(NAMES): self.type(2)}
         elif chance < 0.3 and isinstance(node.get("type"), str) and node["type"] in PRIMITIVES and "enum" not in node:
-            found = {"type": self.dice.choice([*KINDS, "any"])}
-        return found
+            result = {"type": self.dice.choice([*KINDS, "any"])}
+        return result
 
     def value(self, structure: Structure, schema: JSON, depth: int = 0) -> JSON:
-        """What may well be a value of a type."""
+        """Return a probable value of a type."""
         schema = resolved(structure, schema) if isinstance(schema, dict) else {"type": "any"}
         kind = schema.get("type")
         if isinstance(kind, list):
@@ -152,20 +152,20 @@ class Maker:
         needed = schema.get("required") or []
         needed = self.dice.choice(needed) if needed and isinstance(needed[0], list) else needed
         names = dict.fromkeys([*needed, *self.some([*members])])
-        found = {name: self.value(structure, members[name], depth + 1) for name in names}
+        members_ = {name: self.value(structure, members[name], depth + 1) for name in names}
         more = schema.get("additionalProperties", True)
         if more is not False and self.dice.random() < 0.5:
-            found[self.dice.choice(MEMBERS)] = self.value(structure, more, depth + 1)
+            members_[self.dice.choice(MEMBERS)] = self.value(structure, more, depth + 1)
         if depth == 0 and self.dice.random() < 0.1:
-            found["$schema"] = "x"
-        return found
+            members_["$schema"] = "x"
+        return members_
 
     def some(self, names: list[str]) -> list[str]:
         return self.dice.sample(names, self.dice.randint(0, len(names)))
 
 
 def check(maker: Maker, reader: JSONObject, writer: JSONObject) -> None:
-    new, old = (SchemaText(document=dump_json(one), format=DRAFT) for one in (reader, writer))
+    new, old = (SchemaText(document=dump_json(schema), format=DRAFT) for schema in (reader, writer))
     try:
         read, written = FORMAT.parse(new.document, DRAFT), FORMAT.parse(old.document, DRAFT)
     except SchemaError:
@@ -204,6 +204,6 @@ def test_primitive_types_agree_with_the_validator() -> None:
         values = [value for value in SAMPLES if not FORMAT.parse(document(writer), DRAFT).validate(value)]
         for reader in kinds:
             read = FORMAT.parse(document(reader), DRAFT)
-            texts = (SchemaText(document=document(one), format=DRAFT) for one in (reader, writer))
+            texts = (SchemaText(document=document(schema), format=DRAFT) for schema in (reader, writer))
             if not FORMAT.differences(*texts):
                 assert [value for value in values if read.validate(value)] == [], (writer, reader)

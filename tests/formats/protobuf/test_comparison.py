@@ -21,9 +21,9 @@ THREE = 'syntax = "proto3"; '
 TWO = 'syntax = "proto2"; '
 
 
-def text(document: str, others: Mapping[str, str] | None = None) -> SchemaText:
-    known = {name: other.encode() for name, other in (others or {}).items()}
-    return SchemaText(document=document.encode(), format="Protobuf", resolve=known.get)
+def text(document: str, imports: Mapping[str, str] | None = None) -> SchemaText:
+    files = {name: other.encode() for name, other in (imports or {}).items()}
+    return SchemaText(document=document.encode(), format="Protobuf", resolve=files.get)
 
 
 def message(fields: str, more: str = "", syntax: str = THREE) -> str:
@@ -168,24 +168,29 @@ def whole(document: str) -> str:
     return document if document.startswith(("syntax", "edition")) else message(document)
 
 
-def test_a_json_name_is_shown_as_json_has_it() -> None:
-    (found,) = differences(whole("int32 a_b = 1;"), whole('int32 a_b = 1 [json_name = "x"];'))
-    assert (found.old, found.new) == ("aB or a_b", "a_b or x")
+def test_json_name_is_shown_in_json_spelling() -> None:
+    (difference,) = differences(whole("int32 a_b = 1;"), whole('int32 a_b = 1 [json_name = "x"];'))
+    assert (difference.old, difference.new) == ("aB or a_b", "a_b or x")
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_changes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     """G-30: same number, same values."""
-    found = differences(whole(old), whole(new))
-    assert [(difference.path, difference.rule) for difference in found] == expected
-    assert all(difference.message for difference in found)
+    actual = differences(whole(old), whole(new))
+    assert [(difference.path, difference.rule) for difference in actual] == expected
+    assert all(difference.message for difference in actual)
 
 
 def test_imports_are_compared_too() -> None:
     document = f'{THREE}import "shop/item.proto"; message M {{ Item item = 1; }}'
     old, new = (text(document, {"shop/item.proto": f"{THREE}message Item {{ {t} x = 1; }}"}) for t in ("int64", "bool"))
-    (found,) = FORMAT.differences(reader=new, writer=old)
-    assert (found.path, found.rule, found.old, found.new) == ("Item.x", "type_narrowed", "int64", "bool")
+    (difference,) = FORMAT.differences(reader=new, writer=old)
+    assert (difference.path, difference.rule, difference.old, difference.new) == (
+        "Item.x",
+        "type_narrowed",
+        "int64",
+        "bool",
+    )
 
 
 def test_documents_that_cannot_be_used_say_so() -> None:
@@ -207,8 +212,8 @@ def cycle(size: int) -> str:
 def test_types_that_stand_for_ever_new_ones_are_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cycles of 97 and 101 types make 9,797 pairs."""
     monkeypatch.setattr(comparison, "MAX_STEPS", 2_000)
-    found = differences(cycle(97), cycle(101))
-    assert [difference.rule for difference in found] == ["undecided"]
+    actual = differences(cycle(97), cycle(101))
+    assert [difference.rule for difference in actual] == ["undecided"]
 
 
 F = FieldDescriptor
@@ -256,12 +261,12 @@ def compiled(plan: Plan, values: tuple[tuple[int, str], ...], syntax: str) -> An
     enum = file.enum_type.add(name="E")
     for number, name in values:
         enum.value.add(name=name, number=number)
-    made = file.message_type.add(name="M")
+    message = file.message_type.add(name="M")
     used = sorted({oneof for _, _, oneof in plan.values() if oneof is not None})
     for group in used:
-        made.oneof_decl.add(name=f"o{group}")
+        message.oneof_decl.add(name=f"o{group}")
     for number, (kind, label, oneof) in sorted(plan.items()):
-        field = made.field.add(name=f"f{number}", number=number, type=kind, label=label, json_name=f"f{number}")
+        field = message.field.add(name=f"f{number}", number=number, type=kind, label=label, json_name=f"f{number}")
         if kind in (F.TYPE_ENUM, F.TYPE_MESSAGE):
             field.type_name = ".E" if kind == F.TYPE_ENUM else ".M"
         if oneof is not None:
@@ -290,32 +295,32 @@ def single(field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any]:
 @st.composite
 def written(draw: st.DrawFn, descriptor: Any, depth: int = 2) -> Any:
     """A message with all that its type requires, and some of the rest."""
-    made = message_factory.GetMessageClass(descriptor)()
+    message = message_factory.GetMessageClass(descriptor)()
     for field in descriptor.fields:
         if not field.is_required and (draw(st.booleans()) or (depth == 0 and field.message_type)):
             continue
         if field.is_repeated:
             items = draw(st.lists(single(field, depth), max_size=2))
-            getattr(made, field.name).extend(items)
+            getattr(message, field.name).extend(items)
         elif field.message_type is not None:
-            getattr(made, field.name).CopyFrom(draw(single(field, depth)))
+            getattr(message, field.name).CopyFrom(draw(single(field, depth)))
         else:
-            setattr(made, field.name, draw(single(field, depth)))
-    return made
+            setattr(message, field.name, draw(single(field, depth)))
+    return message
 
 
-def told(made: Any, names: set[str]) -> Any:
+def told(message: Any, names: set[str]) -> Any:
     """The values of a message's fields ``names``, enums as numbers, messages likewise."""
-    found: dict[str, Any] = {}
-    for field, value in made.ListFields():
+    values: dict[str, Any] = {}
+    for field, value in message.ListFields():
         if field.name in names:
             many = list(value) if field.is_repeated else [value]
-            found[field.name] = [told(item, names) if field.message_type else item for item in many]
-    return {name: value for name, value in found.items() if value not in ([0], [""], [b""], [False], [0.0])}
+            values[field.name] = [told(item, names) if field.message_type else item for item in many]
+    return {name: value for name, value in values.items() if value not in ([0], [""], [b""], [False], [0.0])}
 
 
 def endless(plan: Plan) -> bool:
-    """Whether a message requires another of its own type inside."""
+    """Return True if a message requires a nested message of its own type."""
     return any(kind == F.TYPE_MESSAGE and label == REQUIRED for kind, label, _ in plan.values())
 
 
@@ -337,8 +342,8 @@ pairs = plans().flatmap(lambda old: st.tuples(st.just(old), evolved(old) | plans
 
 @given(pair=pairs, data=st.data())
 @settings(max_examples=examples(400))
-def test_what_differs_in_nothing_is_read_as_it_was_written(pair: tuple[Plan, Plan], data: st.DataObject) -> None:
-    """No difference means that every field both know has the written value with the reader, in binary and in JSON."""
+def test_compatible_documents_read_the_written_values(pair: tuple[Plan, Plan], data: st.DataObject) -> None:
+    """The reader gets, if there is no difference, the written value of every common field, in binary and in JSON."""
     old, new = pair
     if endless(old):
         return
@@ -403,4 +408,6 @@ WIRE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize(("old", "new", "expected"), WIRE.values(), ids=list(WIRE))
 def test_changes_by_their_bytes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     writer, reader = text(whole(old)), text(whole(new))
-    assert [(each.path, each.rule) for each in FORMAT.wire_differences(reader=reader, writer=writer)] == expected
+    assert [
+        (difference.path, difference.rule) for difference in FORMAT.wire_differences(reader=reader, writer=writer)
+    ] == expected

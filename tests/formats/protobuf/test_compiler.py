@@ -21,11 +21,11 @@ def test_imports_are_found_where_they_count() -> None:
 
 
 def test_imports_go_through_the_resolver() -> None:
-    others = {
+    imports = {
         "q/x.proto": b'syntax = "proto3"; package q; import "q/y.proto"; message B { C c = 1; }',
         "q/y.proto": b'syntax = "proto3"; package q; message C { int32 i = 1; }',
     }
-    schema = FORMAT.parse(MAIN, "Protobuf/3", resolve=others.get)
+    schema = FORMAT.parse(MAIN, "Protobuf/3", resolve=imports.get)
     assert schema.decode(b"\x0a\x04\x0a\x02\x08\x05") == {"b": {"c": {"i": 5}}}
 
 
@@ -37,15 +37,15 @@ def test_imports_go_through_the_resolver() -> None:
     ],
 )  # fmt: skip
 def test_imports_do_not_climb(path: str) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
-    def resolve(wanted: str) -> bytes:
-        asked.append(wanted)
+    def resolve(import_path: str) -> bytes:
+        requested.append(import_path)
         return b'syntax = "proto3";'
 
     with pytest.raises(SchemaError):
         FORMAT.parse(f'import "{path}"; message A {{}}'.encode(), "Protobuf/2", resolve=resolve)
-    assert asked == []
+    assert requested == []
 
 
 @pytest.mark.parametrize("path", ["document.proto", "document.proto/x.proto", "y.proto/versions/2.proto"])
@@ -106,8 +106,8 @@ message Order {
 def test_fields_are_described_by_their_comments() -> None:
     shape = FORMAT.parse(DOCUMENT, "Protobuf/3", link="Order").shape()
     assert isinstance(shape, Struct)
-    found = {field.name: field.description for field in shape.fields}
-    assert found == yaml.safe_load(r"""
+    descriptions = {field.name: field.description for field in shape.fields}
+    assert descriptions == yaml.safe_load(r"""
     {total: "What the customer\nis to pay, in cents.", id: Number on the slip, lines: "", card: Paid with it,
       plain: ""}
     """)
@@ -116,7 +116,7 @@ def test_fields_are_described_by_their_comments() -> None:
 
 
 @pytest.mark.parametrize("noise", ['"' + '\\"' * 200_000, "'" + "\\'" * 200_000, "/* " * 200_000, '"\\' * 200_001])
-def test_what_has_no_end_is_passed_over_once(noise: str) -> None:
+def test_unterminated_texts_are_scanned_once(noise: str) -> None:
     """The end of a text or comment was looked for from each place where one might begin, for hours."""
     document = f'import "a.proto";\n{noise}'.encode()
     began = time.process_time()

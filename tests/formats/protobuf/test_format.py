@@ -81,7 +81,7 @@ message A {
 
 
 @pytest.mark.parametrize("content_type", ["", "application/json"])
-def test_what_is_not_set_is_not_null(content_type: str) -> None:
+def test_unset_field_is_not_null(content_type: str) -> None:
     """A Value may be there and null; there and back nothing comes of what was not there."""
     schema = parse(VALUES, "A")
     for value in (
@@ -112,7 +112,7 @@ def test_binary_payloads() -> None:
     ],
 )
 def test_refusals_have_a_reason(payload: bytes, content_type: str, reason: str) -> None:
-    """K-44."""
+    """Undecodable and invalid payloads have different reasons (K-44)."""
     with pytest.raises(PayloadError) as caught:
         parse().decode(payload, content_type)
     assert caught.value.reason == reason
@@ -142,7 +142,7 @@ def test_deep_links_name_a_message(link: str) -> None:
 
 
 def test_a_message_must_be_named_if_there_are_several() -> None:
-    """G-17."""
+    """The link is required if the document has several messages (G-17)."""
     with pytest.raises(SchemaError, match=r"must be named, as in #Message; there are: a\.b\.Outer, a\.b\.Other"):
         parse(link="")
     with pytest.raises(SchemaError, match="there is no message 'Nope'"):
@@ -171,7 +171,7 @@ def test_the_only_message_needs_no_name() -> None:
     ],
 )
 def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
-    """G-19."""
+    """Invalid documents have findings with path and rule (G-19)."""
     findings = FORMAT.check(document, "Protobuf/3")
     assert [(finding.path, finding.rule, finding.severity) for finding in findings] == [(path, rule, "error")]
     with pytest.raises(SchemaError):
@@ -190,7 +190,7 @@ def test_broken_documents_are_distinguished(document: bytes, path: str, rule: st
     ],
 )
 def test_options_that_nothing_defines_are_warnings(statements: str, severities: set[str]) -> None:
-    """They change no message: Confluent's registry puts such options into schemas itself."""
+    """The options change no message; Confluent's registry itself adds such options to schemas."""
     document = f'syntax = "proto3"; {statements} import "confluent/meta.proto";'.encode()
     assert {finding.severity for finding in FORMAT.check(document, "Protobuf/3")} == severities
     if severities == {"warning"}:
@@ -217,10 +217,10 @@ def test_columns() -> None:
 
 def test_documents_do_not_see_each_other() -> None:
     """The same names may mean other things in another document."""
-    one = parse(b'syntax = "proto3"; message A { int32 x = 1; }', "A")
+    first = parse(b'syntax = "proto3"; message A { int32 x = 1; }', "A")
     two = parse(b'syntax = "proto3"; message A { string y = 1; }', "A")
-    assert (one.decode(b"\x08\x02"), two.decode(b"\x0a\x01z")) == ({"x": 2}, {"y": "z"})
-    assert one.fingerprint != two.fingerprint
+    assert (first.decode(b"\x08\x02"), two.decode(b"\x0a\x01z")) == ({"x": 2}, {"y": "z"})
+    assert first.fingerprint != two.fingerprint
 
 
 @pytest.mark.parametrize("content_type", ["", "application/protobuf", "application/json"])
@@ -235,17 +235,17 @@ def test_documents_do_not_see_each_other() -> None:
     ],
 )
 def test_values_become_payloads_again(sent: JSON, content_type: str) -> None:
-    """K-52"""
+    """Encoded values are decoded to the same values (K-52)."""
     value = decode(sent)
     assert parse().decode(parse().encode(value, content_type), content_type) == value
 
 
-def test_numbers_that_are_none_become_payloads() -> None:
+def test_nan_and_infinity_can_be_encoded() -> None:
     """K-52: NaN is a value of Protobuf."""
-    found = parse(b'syntax = "proto3"; message A { double x = 1; }', "#A")
+    schema = parse(b'syntax = "proto3"; message A { double x = 1; }', "#A")
     for value in (float("inf"), float("-inf")):
-        assert found.decode(found.encode({"x": value})) == {"x": value}
-    assert found.validate({"x": float("nan")}) == []
+        assert schema.decode(schema.encode({"x": value})) == {"x": value}
+    assert schema.validate({"x": float("nan")}) == []
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_numbers_that_are_none_become_payloads() -> None:
         ({"x": 1}, "text/plain", "unsupported_format", ""),
     ],
 )
-def test_values_that_become_none(value: JSON, content_type: str, reason: str, path: str) -> None:
-    """K-52"""
+def test_invalid_value_is_not_encoded(value: JSON, content_type: str, reason: str, path: str) -> None:
+    """The error has the reason and the path (K-52)."""
     with pytest.raises(PayloadError) as caught:
         parse(REQUIRED, "#A", "Protobuf/2").encode(value, content_type)
     assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)

@@ -56,36 +56,36 @@ class Maker:
 
     def changed(self, plan: Plan) -> Plan:
         """A message that differs here and there, or not at all."""
-        found: Plan = {}
+        result: Plan = {}
         for number, field in plan.items():
             match self.dice.randint(0, 11):
                 case 0 | 1:
-                    found[number] = self.field(field.name)
+                    result[number] = self.field(field.name)
                 case 2:
-                    found[number] = Field(f"g{number}", field.type, field.label, field.oneof, field.default)
+                    result[number] = Field(f"g{number}", field.type, field.label, field.oneof, field.default)
                 case 3:
-                    found[number + 4] = field
+                    result[number + 4] = field
                 case 4 | 5:
                     continue
                 case _:
-                    found[number] = field
-        return found
+                    result[number] = field
+        return result
 
     def document(self, plan: Plan) -> Any:
         """A document with the message M, compiled without protoc."""
         third = self.dice.random() < 0.5
-        names = self.dice.choice([one for one in ENUMS if one[0][0] == 0 or not third])
+        names = self.dice.choice([enum_values for enum_values in ENUMS if enum_values[0][0] == 0 or not third])
         file = descriptor_pb2.FileDescriptorProto(name="d.proto", syntax="proto3" if third else "proto2")
         enum = file.enum_type.add(name="E")
         for number, name in names:
             enum.value.add(name=name, number=number)
-        made = file.message_type.add(name="M")
+        message = file.message_type.add(name="M")
         used = sorted({field.oneof for field in plan.values() if field.oneof is not None})
         for group in used:
-            made.oneof_decl.add(name=f"o{group}")
+            message.oneof_decl.add(name=f"o{group}")
         for number, field in sorted(plan.items()):
             label = OPTIONAL if third and field.label == REQUIRED else field.label
-            part = made.field.add(name=field.name, number=number, type=field.type, label=label, json_name=field.name)
+            part = message.field.add(name=field.name, number=number, type=field.type, label=label, json_name=field.name)
             if field.type in (Fd.TYPE_ENUM, Fd.TYPE_MESSAGE):
                 part.type_name = ".E" if field.type == Fd.TYPE_ENUM else ".M"
             if field.oneof is not None:
@@ -98,21 +98,21 @@ class Maker:
 
     def message(self, descriptor: Any, numbers: set[int], share: float = 0.7, depth: int = 2) -> Any:
         """A message with all that is required, and some of the fields ``numbers``."""
-        made = message_factory.GetMessageClass(descriptor)()
+        message = message_factory.GetMessageClass(descriptor)()
         for field in descriptor.fields:
-            wanted = field.number in numbers and self.dice.random() < share
-            if not (field.is_required or wanted) or (depth == 0 and field.message_type):
+            is_wanted = field.number in numbers and self.dice.random() < share
+            if not (field.is_required or is_wanted) or (depth == 0 and field.message_type):
                 continue
             items = [
                 self.single(field, numbers, depth) for _ in range(self.dice.randint(0, 2) if field.is_repeated else 1)
             ]
             if field.is_repeated:
-                getattr(made, field.name).extend(items)
+                getattr(message, field.name).extend(items)
             elif field.message_type is not None:
-                getattr(made, field.name).CopyFrom(items[0])
+                getattr(message, field.name).CopyFrom(items[0])
             else:
-                setattr(made, field.name, items[0])
-        return made
+                setattr(message, field.name, items[0])
+        return message
 
     def single(self, field: Any, numbers: set[int], depth: int) -> Any:
         if field.message_type is not None:
@@ -130,7 +130,7 @@ UNSET = ([0], [b""], [False], [0.0])
 
 def contents(message: Any, numbers: set[int], *, set_only: bool) -> dict[int, Any]:
     """The values of the fields ``numbers``, with defaults where nothing is set unless ``set_only``."""
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     present = {field.number for field, _ in message.ListFields()}
     for field in message.DESCRIPTOR.fields:
         if field.number not in numbers or (set_only and field.number not in present):
@@ -138,32 +138,32 @@ def contents(message: Any, numbers: set[int], *, set_only: bool) -> dict[int, An
         value = getattr(message, field.name)
         many = list(value) if field.is_repeated else [value]
         if field.message_type is not None:
-            parts = [contents(one, numbers, set_only=True) for one in many] if field.number in present else []
+            parts = [contents(element, numbers, set_only=True) for element in many] if field.number in present else []
             many = [{key: item for key, item in part.items() if item not in UNSET} for part in parts]
-        found[field.number] = [one.encode() if isinstance(one, str) else one for one in many]
-    return found
+        values[field.number] = [element.encode() if isinstance(element, str) else element for element in many]
+    return values
 
 
-def is_misread(sent: Any, kind: Any, numbers: set[int], *, set_only: bool = False, named: bool = True) -> bool:
-    """Whether a reader does not get the fields ``numbers`` as they were written, in binary or in JSON.
+def is_misread(sent: Any, kind: Any, numbers: set[int], *, set_only: bool = False, use_names: bool = True) -> bool:
+    """Return True if a reader does not get the fields ``numbers`` as they were written, in binary or in JSON.
 
-    ``named``: JSON has the names of enum values, not their numbers.
+    ``named``: JSON contains the names of enum values instead of their numbers.
     """
     try:
         got, read = kind(), kind()
         got.ParseFromString(sent.SerializeToString())
-        json = json_format.MessageToDict(sent, use_integers_for_enums=not named)
+        json = json_format.MessageToDict(sent, use_integers_for_enums=not use_names)
         json_format.ParseDict(json, read, ignore_unknown_fields=True)
         if not got.IsInitialized():
             return True
-        before, *after = [contents(one, numbers, set_only=set_only) for one in (sent, got, read)]
+        before, *after = [contents(element, numbers, set_only=set_only) for element in (sent, got, read)]
     except Exception:
         return True
     # The library takes true for the number 1, which the specification does not.
     enums = [json.get(field.name) for field in kind.DESCRIPTOR.fields if field.enum_type is not None]
-    if any(isinstance(one, bool) for value in enums for one in (value if isinstance(value, list) else [value])):
+    if any(isinstance(element, bool) for value in enums for element in (value if isinstance(value, list) else [value])):
         return True
-    return any(before != one for one in after)
+    return any(before != element for element in after)
 
 
 def numbers_of(difference: Difference, writer: Any, reader: Any) -> set[int]:
@@ -173,7 +173,7 @@ def numbers_of(difference: Difference, writer: Any, reader: Any) -> set[int]:
         return {field.number for field in writer.fields if field.enum_type is not None}
     if difference.rule == "field_renumbered":
         return {int(str(difference.old))}
-    groups = [one.oneofs_by_name[name] for one in (writer, reader) if name in one.oneofs_by_name]
+    groups = [message.oneofs_by_name[name] for message in (writer, reader) if name in message.oneofs_by_name]
     if difference.rule in ("oneof_added", "oneof_removed"):
         return {field.number for group in groups for field in group.fields}
     return {reader.fields_by_name[name].number}
@@ -186,24 +186,24 @@ def judge(dice: Random, tally: Tally) -> None:
     old, new = maker.document(first), maker.document(second)
     writer, reader = old.message_types_by_name["M"], new.message_types_by_name["M"]
     kind = message_factory.GetMessageClass(reader)
-    found = comparison.differences(new, old)
+    differences = comparison.differences(new, old)
     # Readers ignore names of open enums that they do not know, which only their numbers tell.
-    symbols = [{value.name for value in one.enum_types_by_name["E"].values} for one in (old, new)]
+    symbols = [{value.name for value in message.enum_types_by_name["E"].values} for message in (old, new)]
     both = {field.number for field in writer.fields} & {field.number for field in reader.fields}
 
     def rejections() -> Iterator[Any]:
         for _ in range(20):
             sent = maker.message(writer, {*range(1, 9)})
-            if is_misread(sent, kind, both, named=symbols[0] <= symbols[1]):
+            if is_misread(sent, kind, both, use_names=symbols[0] <= symbols[1]):
                 yield sent
 
     def describes(difference: Difference, _: Any) -> bool:
         numbers = numbers_of(difference, writer, reader)
         set_only = difference.rule in ("oneof_removed", "field_renumbered")
         sent = (maker.message(writer, numbers, share) for _ in range(200) for share in (0.0, 0.4, 0.8))
-        return any(is_misread(one, kind, numbers, set_only=set_only) for one in sent)
+        return any(is_misread(message, kind, numbers, set_only=set_only) for message in sent)
 
-    tally.add(f"{first} {second}", found, rejections() if not found else [None], describes)
+    tally.add(f"{first} {second}", differences, rejections() if not differences else [None], describes)
 
 
 def test_verdicts_are_sound_and_reasons_true(pairs: int) -> None:

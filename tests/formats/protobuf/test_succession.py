@@ -64,16 +64,16 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
-def test_what_is_given_up_is_reserved(old: str, new: str, expected: list[tuple[str, str]]) -> None:
+def test_removed_numbers_and_names_must_be_reserved(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     """G-30: no removed or reserved number, or name, is free for another use."""
     assert [(hazard.path, hazard.rule) for hazard in hazards(old, new)] == expected
 
 
-def test_what_is_left_of_a_reservation_is_named() -> None:
+def test_dropped_parts_of_a_reservation_are_listed() -> None:
     """The numbers that are free again: those not reserved any more, and in no use."""
-    found = hazards("reserved 1 to 10;", "reserved 2 to 3, 6; int32 a = 9;")
+    found_hazards = hazards("reserved 1 to 10;", "reserved 2 to 3, 6; int32 a = 9;")
     expected = [[1, 1], [4, 5], [7, 8], [10, 10]]
-    assert [hazard.old for hazard in found if hazard.rule == "reservation_dropped"] == expected
+    assert [hazard.old for hazard in found_hazards if hazard.rule == "reservation_dropped"] == expected
 
 
 def test_the_number_of_hazards_is_bounded() -> None:
@@ -83,7 +83,10 @@ def test_the_number_of_hazards_is_bounded() -> None:
 @pytest.mark.parametrize("rule", ["backward", "forward", "full_transitive"])
 def test_every_rule_asks_for_reservations(rule: str) -> None:
     """G-27, G-30: whichever way data flows, numbers are used once; what is found twice is reported once."""
-    found = violations(rule, text(""), text("int32 a = 1;"))
-    assert [difference.rule for _, difference in found] == ["field_number_not_reserved", "field_name_not_reserved"]
+    differences = violations(rule, text(""), text("int32 a = 1;"))
+    assert [difference.rule for _, difference in differences] == [
+        "field_number_not_reserved",
+        "field_name_not_reserved",
+    ]
     removed = violations(rule, text(f"{THREE}message N {{}}"), text(f"{THREE}message M {{}} message N {{}}"))
     assert [difference.rule for _, difference in removed] == ["message_removed"]

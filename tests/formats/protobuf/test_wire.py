@@ -36,9 +36,9 @@ def field(kind: int) -> Any:
     """The field ``f`` of a type, in a message of its own; enums are open."""
     file = descriptor_pb2.FileDescriptorProto(name="d.proto", syntax="proto3")
     file.enum_type.add(name="E").value.add(name="ZERO", number=0)
-    made = file.message_type.add(name="M")
+    message = file.message_type.add(name="M")
     name = ".E" if kind == Fd.TYPE_ENUM else None
-    made.field.add(name="f", number=1, type=kind, label=1, type_name=name)
+    message.field.add(name="f", number=1, type=kind, label=1, type_name=name)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return pool.FindMessageTypeByName("M").fields_by_name["f"]
@@ -52,7 +52,7 @@ def values(kind: int) -> list[Any]:
 
 
 def survives(writer: int, reader: int, value: Any) -> bool:
-    """Whether a value is the same after being written as one type and read as another."""
+    """Return True if a value is unchanged after being written as one type and read as another."""
     sent = message_factory.GetMessageClass(field(writer).containing_type)(f=value)
     got: Any = message_factory.GetMessageClass(field(reader).containing_type)()
     try:
@@ -71,7 +71,7 @@ PAIRS = [(writer, reader) for writer, reader in product(TYPES, TYPES) if writer 
 @pytest.mark.parametrize(
     ("writer", "reader"), PAIRS, ids=[f"{type_name(field(a))}-{type_name(field(b))}" for a, b in PAIRS]
 )
-def test_no_change_keeps_every_value_and_each_change_loses_one(writer: int, reader: int) -> None:
-    found = change(field(writer), field(reader))
-    kept = found is None or found[0] == "json_type_changed"
-    assert kept == all(survives(writer, reader, value) for value in values(writer))
+def test_compatible_types_keep_every_value(writer: int, reader: int) -> None:
+    difference = change(field(writer), field(reader))
+    is_kept = difference is None or difference[0] == "json_type_changed"
+    assert is_kept == all(survives(writer, reader, value) for value in values(writer))

@@ -101,7 +101,9 @@ class Maker:
             if self.dice.random() < 0.5:
                 inner = make("restriction", make("simpleType", inner), *self.facet("lengths", ()))
         elif chance < 0.25:
-            inner = make("union", memberTypes=" ".join(f"xs:{one}" for one in self.dice.sample(BUILTIN, 2)))
+            inner = make(
+                "union", memberTypes=" ".join(f"xs:{member_type}" for member_type in self.dice.sample(BUILTIN, 2))
+            )
         else:
             inner = self.restriction()
         return make("simpleType", inner, name=name)
@@ -144,19 +146,19 @@ class Maker:
             return make("complexType", make("simpleContent", base), name=name)
         names = self.dice.sample(NAMES, 3)
         if self.dice.random() < 0.2:
-            group = make("all", *(self.particle(one, types[one], ("", "?")) for one in names))
+            group = make("all", *(self.particle(child_name, types[child_name], ("", "?")) for child_name in names))
         else:
             group = self.group(names, types, 0)
-        found = make("complexType", group, *self.attributes(), name=name)
+        complex_type = make("complexType", group, *self.attributes(), name=name)
         if self.dice.random() < 0.15:
-            found.set("mixed", "true")
-        return found
+            complex_type.set("mixed", "true")
+        return complex_type
 
     def attributes(self) -> list[Element]:
-        found = [self.attribute(name) for name in ("x", "y") if self.dice.random() < 0.5]
+        attributes = [self.attribute(name) for name in ("x", "y") if self.dice.random() < 0.5]
         if self.dice.random() < 0.15:
-            found.append(make("anyAttribute", processContents=self.dice.choice(["lax", "skip", "strict"])))
-        return found
+            attributes.append(make("anyAttribute", processContents=self.dice.choice(["lax", "skip", "strict"])))
+        return attributes
 
     def attribute(self, name: str) -> Element:
         chance = self.dice.random()
@@ -201,12 +203,12 @@ class Maker:
 
     def changed(self, schema: Element) -> Element:
         """Return a schema that differs here and there."""
-        found = deepcopy(schema)
+        copy = deepcopy(schema)
         changes = [self.change_type, self.change_simple, self.change_attributes, self.change_flag, self.change_group,
                    *[self.change_occurrence] * 2, *[self.change_particles] * 2]  # fmt: skip
         for _ in range(self.dice.randint(1, 2)):
-            self.dice.choice(changes)(found)
-        return found
+            self.dice.choice(changes)(copy)
+        return copy
 
     def change_type(self, schema: Element) -> None:
         name, type_name = self.dice.choice(NAMES), self.type_name()
@@ -220,7 +222,7 @@ class Maker:
         if len(inner) > 1 and self.dice.random() < 0.3:
             inner.remove(self.dice.choice(inner[1:]))
         elif inner.get("base") is not None and self.dice.random() < 0.7:
-            names, facets, texts = next(one for one in FAMILIES if inner.get("base", "")[3:] in one[0])
+            names, facets, texts = next(family for family in FAMILIES if inner.get("base", "")[3:] in family[0])
             inner.set("base", f"xs:{self.dice.choice(names)}")
             if self.dice.random() < 0.6:
                 inner[:] = self.facet(self.dice.choice(facets), texts)
@@ -310,37 +312,37 @@ class Writer:
         self.left -= 1
         if self.left < -200:
             raise RecursionError
-        found = Element(declared.name)
+        node = Element(declared.name)
         xsd = declared.type
         if not xsd.is_simple():
             for name, attribute in xsd.attributes.items():
                 if name and (attribute.use == "required" or self.dice.random() < 0.5):
-                    found.set(name, attribute.fixed or self.text(attribute.type))
+                    node.set(name, attribute.fixed or self.text(attribute.type))
             wildcard = xsd.attributes.get(None)
             if wildcard is not None and wildcard.process_contents == "strict" and self.dice.random() < 0.9:
-                found.attrib.update({PREDEFINED[0]: "en"} if self.dice.random() < 0.3 else {})
+                node.attrib.update({PREDEFINED[0]: "en"} if self.dice.random() < 0.3 else {})
             elif wildcard is not None and self.dice.random() < 0.5:
-                found.set(self.dice.choice(["x", "y", "z"]), self.dice.choice(TEXTS))
+                node.set(self.dice.choice(["x", "y", "z"]), self.dice.choice(TEXTS))
         if declared.nillable and self.dice.random() < 0.3:
-            found.set(f"{XSI}nil", "true")
-            return found
+            node.set(f"{XSI}nil", "true")
+            return node
         if not xsd.is_simple():
             if isinstance(xsd.content, XsdGroup):
-                found.extend(self.group(xsd.content))
+                node.extend(self.group(xsd.content))
                 if xsd.content.mixed and self.dice.random() < 0.5:
-                    found.text = "text"
-                return found
+                    node.text = "text"
+                return node
             xsd = xsd.content
-        found.text = self.text(xsd)
-        return found
+        node.text = self.text(xsd)
+        return node
 
     def text(self, xsd: Any) -> str:
         if id(xsd) not in self.fitting:
-            self.fitting[id(xsd)] = [one for one in TEXTS if xsd.text_is_valid(one)]
+            self.fitting[id(xsd)] = [candidate for candidate in TEXTS if xsd.text_is_valid(candidate)]
         return self.dice.choice(self.fitting[id(xsd)] or TEXTS)
 
     def group(self, group: Any) -> list[Element]:
-        found: list[Element] = []
+        nodes: list[Element] = []
         for _ in range(self.times(group)):
             parts = list(group)
             if group.model == "choice":
@@ -349,7 +351,7 @@ class Writer:
                 self.dice.shuffle(parts)
             for part in parts:
                 if isinstance(part, XsdGroup):
-                    found += self.group(part)
+                    nodes += self.group(part)
                 elif isinstance(part, XsdAnyElement):
                     names = [*self.schema.elements] if self.dice.random() < 0.3 else ["{urn:x}q", "{urn:x}a", *NAMES]
                     for _ in range(self.times(part)):
@@ -357,11 +359,11 @@ class Writer:
                         child.text = self.dice.choice(TEXTS)
                         if self.dice.random() < 0.3:
                             child.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
-                        found.append(child)
+                        nodes.append(child)
                 elif isinstance(part, XsdElement):
                     several = [part, *part.iter_substitutes()]
-                    found += [self.element(self.dice.choice(several)) for _ in range(self.times(part))]
-        return found
+                    nodes += [self.element(self.dice.choice(several)) for _ in range(self.times(part))]
+        return nodes
 
     def times(self, particle: Any) -> int:
         least = int(particle.min_occurs)

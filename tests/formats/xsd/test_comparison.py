@@ -17,13 +17,13 @@ def text(body: str, attributes: str = "", version: str = "1.1") -> SchemaText:
 
 
 def why(old: SchemaText, new: SchemaText, direction: str = "backward") -> list[tuple[str, str]]:
-    return [(found.path, found.rule) for _, found in violations(direction, new, old)]
+    return [(difference.path, difference.rule) for _, difference in violations(direction, new, old)]
 
 
 def of(content: str, attributes: str = "", mixed: bool = False) -> str:
     """A root element ``r`` with some content."""
-    said = ' mixed="true"' if mixed else ""
-    return f'<xs:element name="r"><xs:complexType{said}>{content}{attributes}</xs:complexType></xs:element>'
+    mixed_attribute = ' mixed="true"' if mixed else ""
+    return f'<xs:element name="r"><xs:complexType{mixed_attribute}>{content}{attributes}</xs:complexType></xs:element>'
 
 
 def element(name: str, xsd: str = "xs:int", occurs: str = "", more: str = "") -> str:
@@ -106,27 +106,31 @@ CONTENTS: Pairs = [
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), CONTENTS)
 def test_content_models(version: str, old: str, new: str, backward: str | None, forward: str | None) -> None:
-    before, after = (text(of(one), version=version) for one in (old, new))
+    before, after = (text(of(content_model), version=version) for content_model in (old, new))
     check(before, after, backward, forward)
 
 
 def test_reasons_name_the_element_that_has_to_be_there() -> None:
-    """Of those that may come next the last one: the others may be left out."""
-    before, after = (text(of(one)) for one in (choice(A, B), seq(element("a", occurs="?"), B)))
+    """The last of the possible next elements is named, because the others are optional."""
+    before, after = (text(of(content_model)) for content_model in (choice(A, B), seq(element("a", occurs="?"), B)))
     assert ("r/b", "min_occurs_increased") in why(before, after, "backward")
 
 
 def check(before: SchemaText, after: SchemaText, backward: str | None, forward: str | None) -> None:
     for broken, direction in ((backward, "backward"), (forward, "forward")):
-        found = why(before, after, direction)
-        assert (found[0][1] in broken.split("|") if broken else not found) if found else broken is None, found
-    spaced = [SchemaText(document=one.document + b" ", format=one.format) for one in (before, after)]
+        differences = why(before, after, direction)
+        assert (
+            (differences[0][1] in broken.split("|") if broken else not differences) if differences else broken is None
+        ), differences
+    spaced = [
+        SchemaText(document=schema_text.document + b" ", format=schema_text.format) for schema_text in (before, after)
+    ]
     assert why(before, spaced[0], "full") == why(after, spaced[1], "full") == []
 
 
 def simple(base: str, *facets: tuple[str, object]) -> str:
-    said = "".join(f'<xs:{name} value="{value}"/>' for name, value in facets)
-    return f'<xs:simpleType name="T"><xs:restriction base="{base}">{said}</xs:restriction></xs:simpleType>'
+    facet_elements = "".join(f'<xs:{name} value="{value}"/>' for name, value in facets)
+    return f'<xs:simpleType name="T"><xs:restriction base="{base}">{facet_elements}</xs:restriction></xs:simpleType>'
 
 
 def of_list(item: str) -> str:
@@ -189,7 +193,7 @@ SIMPLE: Pairs = [
 
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), SIMPLE)
 def test_simple_types(old: str, new: str, backward: str | None, forward: str | None) -> None:
-    before, after = (text(of(seq(element("v", "T")), attribute("v", "T")) + one) for one in (old, new))
+    before, after = (text(of(seq(element("v", "T")), attribute("v", "T")) + type_text) for type_text in (old, new))
     check(before, after, backward, forward)
 
 
@@ -251,8 +255,8 @@ def test_paths_lead_from_a_declaration_at_the_top() -> None:
 
 def test_a_built_in_type_has_the_path_of_its_element() -> None:
     old, new = of(seq(A)), '<xs:element name="r" type="xs:string"/>'
-    found = FORMAT.differences(text(new), text(old))
-    assert [(one.path, one.rule) for one in found] == [("r", "content_changed")]
+    differences = FORMAT.differences(text(new), text(old))
+    assert [(difference.path, difference.rule) for difference in differences] == [("r", "content_changed")]
 
 
 def test_namespaces_and_qualification_matter() -> None:
@@ -260,18 +264,18 @@ def test_namespaces_and_qualification_matter() -> None:
     expected = [("", "namespace_changed")]
     assert why(text(body, 'targetNamespace="urn:a"'), text(body, 'targetNamespace="urn:b"')) == expected
     qualified = text(body, 'targetNamespace="urn:a" elementFormDefault="qualified"')
-    found = why(text(body, 'targetNamespace="urn:a"'), qualified)
-    assert found == [("r/a", "element_removed")]
+    differences = why(text(body, 'targetNamespace="urn:a"'), qualified)
+    assert differences == [("r/a", "element_removed")]
 
 
 def test_substitutes() -> None:
-    """What may stand for an element belongs to the model."""
+    """Elements that can substitute an element belong to the content model."""
     head = (
         '<xs:element name="h" type="xs:int" abstract="{}"/><xs:element name="s" type="xs:int" substitutionGroup="h"/>'
     )
     holder = of('<xs:sequence><xs:element ref="h"/></xs:sequence>')
     more = '<xs:element name="t" type="xs:int" substitutionGroup="h"/>'
-    plain, abstract = (text(head.format(one) + holder) for one in ("false", "true"))
+    plain, abstract = (text(head.format(flag) + holder) for flag in ("false", "true"))
     assert why(plain, text(head.format("false") + more + holder)) == []
     expected = [("t", "element_removed"), ("r/t", "element_removed")]
     assert why(text(head.format("false") + more + holder), plain) == expected
@@ -313,12 +317,12 @@ def test_types_that_contain_themselves() -> None:
 
 def test_groups_and_other_documents() -> None:
     """References are resolved before schemas are compared."""
-    others = {
+    documents = {
         "a.xsd": text('<xs:group name="g"><xs:sequence><xs:element name="a" type="xs:int"/></xs:sequence></xs:group>')
     }
     include = '<xs:include schemaLocation="a.xsd"/>' + of('<xs:group ref="g"/>')
     document = text(include).document
-    referring = SchemaText(document=document, format="XSD/1.1", resolve=lambda place: others[place].document)
+    referring = SchemaText(document=document, format="XSD/1.1", resolve=lambda place: documents[place].document)
     assert why(text(of(seq(A))), referring, "full") == []
     assert why(text(of(seq(B))), referring) == [("r/b", "element_removed")]
 

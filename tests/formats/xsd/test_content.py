@@ -58,18 +58,18 @@ def simple(base: str, facets: str = "") -> XsdSchema:
 )
 def test_simple_values(base: str, sent: str, meant: JSON, kind: str) -> None:
     """Values of dates and unbounded decimals stay text, which has all that they say."""
-    found = simple(base)
-    assert found.decode(f"<r>{sent}</r>".encode()) == meant
-    assert isinstance(found.shape(), Scalar)
-    assert getattr(found.shape(), "kind", "") == kind
-    assert found.validate(meant) == []
+    schema = simple(base)
+    assert schema.decode(f"<r>{sent}</r>".encode()) == meant
+    assert isinstance(schema.shape(), Scalar)
+    assert getattr(schema.shape(), "kind", "") == kind
+    assert schema.validate(meant) == []
 
 
 def test_decimals_of_bounded_digits_are_decimals() -> None:
-    found = simple("decimal", '<xs:totalDigits value="5"/><xs:fractionDigits value="2"/>')
-    assert found.shape() == Scalar(kind="decimal", precision=5, scale=2)
-    assert found.decode(b"<r>1.50</r>") == Decimal("1.50")
-    assert found.validate(Decimal("1.50")) == []
+    schema = simple("decimal", '<xs:totalDigits value="5"/><xs:fractionDigits value="2"/>')
+    assert schema.shape() == Scalar(kind="decimal", precision=5, scale=2)
+    assert schema.decode(b"<r>1.50</r>") == Decimal("1.50")
+    assert schema.validate(Decimal("1.50")) == []
 
 
 def test_dates_have_zones() -> None:
@@ -103,10 +103,10 @@ B = '<xs:element name="b" type="xs:int" minOccurs="0"/>'
     ],
 )
 def test_children_become_members(inside: str, payload: str, value: JSON) -> None:
-    found = content(inside)
-    assert isinstance(found.shape(), Struct)
-    assert found.decode(f"<r>{payload}</r>".encode()) == value
-    assert found.validate(value) == []
+    schema = content(inside)
+    assert isinstance(schema.shape(), Struct)
+    assert schema.decode(f"<r>{payload}</r>".encode()) == value
+    assert schema.validate(value) == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_children_become_members(inside: str, payload: str, value: JSON) -> None
         ('<xs:attribute name="x" default="1"/><xs:attribute name="y" use="prohibited"/>', ["@x"]),
     ],
 )
-def test_what_is_always_there_is_required(inside: str, required: list[str]) -> None:
+def test_required_members_are_always_present(inside: str, required: list[str]) -> None:
     shape = content(inside).shape()
     assert isinstance(shape, Struct)
     assert [field.name for field in shape.fields if field.required] == required
@@ -144,30 +144,30 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize("declared", OPAQUE.values(), ids=OPAQUE)
-def test_what_has_no_form_stays_xml(declared: str) -> None:
-    """Nothing may be lost: neither order, nor text between elements, nor what no schema names."""
-    found = content('<xs:sequence><xs:element name="x" type="t"/></xs:sequence>', declared)
-    shape = found.shape()
+def test_content_without_columns_stays_xml(declared: str) -> None:
+    """The order, text between elements and undeclared content are preserved."""
+    schema = content('<xs:sequence><xs:element name="x" type="t"/></xs:sequence>', declared)
+    shape = schema.shape()
     assert isinstance(shape, Struct)
     assert [field.shape for field in shape.fields] == [TEXT]
 
 
-def test_what_stays_xml_is_the_element_itself() -> None:
-    found = content('<xs:sequence><xs:element name="x" type="t"/></xs:sequence>', OPAQUE["mixed content"])
-    value = found.decode(b"<r>\n<x>one <a>two</a> three</x>\n</r>")
+def test_xml_text_is_the_element() -> None:
+    schema = content('<xs:sequence><xs:element name="x" type="t"/></xs:sequence>', OPAQUE["mixed content"])
+    value = schema.decode(b"<r>\n<x>one <a>two</a> three</x>\n</r>")
     assert value == {"x": "<x>one <a>two</a> three</x>"}
-    assert found.validate(value) == []
-    assert [finding.rule for finding in found.validate({"x": "<x>"})] == ["xml"]
-    assert [finding.rule for finding in found.validate({"x": "<y/>"})] == ["type"]
-    assert [finding.rule for finding in found.validate({"x": 3})] == ["type"]
+    assert schema.validate(value) == []
+    assert [finding.rule for finding in schema.validate({"x": "<x>"})] == ["xml"]
+    assert [finding.rule for finding in schema.validate({"x": "<y/>"})] == ["type"]
+    assert [finding.rule for finding in schema.validate({"x": 3})] == ["type"]
 
 
 def test_types_inside_themselves_stay_xml_there() -> None:
     inside = '<xs:element name="v" type="xs:int"/><xs:element name="t" type="t" minOccurs="0"/>'
-    found = parse(f'<xs:element name="r" type="t"/>{kind(f"<xs:sequence>{inside}</xs:sequence>")}')
-    value = found.decode(b"<r><v>1</v><t><v>2</v></t></r>")
+    schema = parse(f'<xs:element name="r" type="t"/>{kind(f"<xs:sequence>{inside}</xs:sequence>")}')
+    value = schema.decode(b"<r><v>1</v><t><v>2</v></t></r>")
     assert value == {"v": 1, "t": "<t><v>2</v></t>"}
-    assert found.validate(value) == []
+    assert schema.validate(value) == []
 
 
 def test_types_that_multiply_make_few_columns() -> None:
@@ -177,18 +177,18 @@ def test_types_that_multiply_make_few_columns() -> None:
         for n in range(1, 25)
     )
     first = '<xs:complexType name="t0"><xs:attribute name="a"/></xs:complexType>'
-    found = parse(f'<xs:element name="r" type="t24"/>{first}{types}')
-    assert isinstance(found.shape(), Struct | Anything)
+    schema = parse(f'<xs:element name="r" type="t24"/>{first}{types}')
+    assert isinstance(schema.shape(), Struct | Anything)
 
 
 def test_a_type_in_place_of_the_declared_one_has_no_columns() -> None:
     """The payload is valid, but what it holds is of another shape."""
     base = '<xs:complexType name="t"><xs:sequence/><xs:attribute name="a"/></xs:complexType>'
     more = '<xs:complexContent><xs:extension base="t"><xs:attribute name="b"/></xs:extension></xs:complexContent>'
-    found = parse(f'<xs:element name="r" type="t"/>{base}<xs:complexType name="u">{more}</xs:complexType>')
-    assert found.decode(f'<r a="1" i:type="t" xmlns:i="{XSI}"/>'.encode()) == {"@a": "1"}
+    schema = parse(f'<xs:element name="r" type="t"/>{base}<xs:complexType name="u">{more}</xs:complexType>')
+    assert schema.decode(f'<r a="1" i:type="t" xmlns:i="{XSI}"/>'.encode()) == {"@a": "1"}
     with pytest.raises(PayloadError) as caught:
-        found.decode(f'<r i:type="u" b="1" xmlns:i="{XSI}"/>'.encode())
+        schema.decode(f'<r i:type="u" b="1" xmlns:i="{XSI}"/>'.encode())
     assert caught.value.reason == "unsupported_format"
 
 

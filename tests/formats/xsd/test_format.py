@@ -22,8 +22,8 @@ def schema(body: str, attributes: str = "") -> bytes:
     return f'<xs:schema xmlns:xs="{XS}" {attributes}>{body}</xs:schema>'.encode()
 
 
-def parse(body: str, link: str = "", others: Mapping[str, bytes] | None = None, attributes: str = "") -> XsdSchema:
-    return FORMAT.parse(schema(body, attributes), "XSD/1.1", link=link, resolve=(others or {}).get)
+def parse(body: str, link: str = "", documents: Mapping[str, bytes] | None = None, attributes: str = "") -> XsdSchema:
+    return FORMAT.parse(schema(body, attributes), "XSD/1.1", link=link, resolve=(documents or {}).get)
 
 
 def order(content: str, attributes: str = "") -> str:
@@ -151,7 +151,7 @@ def test_versions_differ() -> None:
     [("XSD/1.0", "XSD/1.0"), ("xmlschema/1.1", "XSD/1.1"), ("XMLSchema", "XSD"), ("XSD/2.0", None), ("XSD/", None)],
 )
 def test_formats_have_canonical_names(format: str, canonical: str | None) -> None:
-    """G-13."""
+    """Names of formats are canonical (G-13)."""
     assert FORMAT.canonical(format) == canonical
 
 
@@ -181,14 +181,14 @@ TYPE = '<xs:complexType name="T"><xs:attribute name="n" type="xs:int"/></xs:comp
 )
 def test_deep_links_name_an_element_or_a_type(body: str, link: str, payload: bytes, value: JSON) -> None:
     """G.2: by XPath, or by name."""
-    found = parse(body, link)
-    assert found.decode(payload) == value
-    assert found.validate(value) == []
-    assert found.fingerprint != parse(body + '<xs:attributeGroup name="U"/>', link).fingerprint
+    schema_ = parse(body, link)
+    assert schema_.decode(payload) == value
+    assert schema_.validate(value) == []
+    assert schema_.fingerprint != parse(body + '<xs:attributeGroup name="U"/>', link).fingerprint
 
 
 @pytest.mark.parametrize(
-    ("link", "what"),
+    ("link", "message"),
     [
         ("#c", "nothing"),
         ("//xs:element", "several"),
@@ -200,18 +200,18 @@ def test_deep_links_name_an_element_or_a_type(body: str, link: str, payload: byt
         ("document('/etc/passwd')", "no XPath"),
     ],
 )
-def test_links_to_nothing_say_what_there_is(link: str, what: str) -> None:
-    with pytest.raises(SchemaError, match=what):
+def test_links_to_nothing_say_what_there_is(link: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
         parse(TWO, link)
 
 
 def test_without_a_link_any_top_level_element_is_taken() -> None:
     """G-17: known by the root, with a warning."""
-    found = parse(TWO)
-    assert [found.decode(b"<a>1</a>"), found.decode(b"<b>1</b>")] == [{"a": 1}, {"b": "1"}]
-    assert found.shape() == Anything()
-    assert [warning.rule for warning in found.warnings] == ["link"]
-    assert [len(found.validate(value)) for value in ({"a": 1}, {"a": "x"}, {"c": 1}, 3)] == [0, 1, 1, 1]
+    schema_ = parse(TWO)
+    assert [schema_.decode(b"<a>1</a>"), schema_.decode(b"<b>1</b>")] == [{"a": 1}, {"b": "1"}]
+    assert schema_.shape() == Anything()
+    assert [warning.rule for warning in schema_.warnings] == ["link"]
+    assert [len(schema_.validate(value)) for value in ({"a": 1}, {"a": "x"}, {"c": 1}, 3)] == [0, 1, 1, 1]
     with pytest.raises(SchemaError, match="no element at its top level"):
         parse(TYPE)
 
@@ -232,7 +232,7 @@ def test_without_a_link_any_top_level_element_is_taken() -> None:
     ],
 )
 def test_refused_payloads_say_where_and_why(payload: bytes, reason: str, rule: str, path: str) -> None:
-    """K-44."""
+    """The error has the reason, the rule and the path (K-44)."""
     with pytest.raises(PayloadError) as caught:
         parse(ORDER).decode(payload)
     assert caught.value.reason == reason
@@ -241,7 +241,7 @@ def test_refused_payloads_say_where_and_why(payload: bytes, reason: str, rule: s
 
 @pytest.mark.parametrize("content_type", ["", "application/xml", "text/xml; charset=utf-8", "application/order+xml"])
 def test_xml_by_any_name(content_type: str) -> None:
-    """K-40."""
+    """XML payloads are accepted with every XML media type (K-40)."""
     assert parse(TWO, "a").decode(b"<a>1</a>", content_type) == 1
 
 
@@ -275,10 +275,10 @@ def test_values_are_held_to_the_schema() -> None:
 
 def test_namespaces_are_left_out_of_names() -> None:
     body = order(sequence('name="id" type="xs:int"'))
-    found = parse(body, attributes='targetNamespace="urn:o" elementFormDefault="qualified"')
-    assert found.decode(b'<o:order xmlns:o="urn:o"><o:id>1</o:id></o:order>') == {"id": 1}
+    schema_ = parse(body, attributes='targetNamespace="urn:o" elementFormDefault="qualified"')
+    assert schema_.decode(b'<o:order xmlns:o="urn:o"><o:id>1</o:id></o:order>') == {"id": 1}
     with pytest.raises(PayloadError, match="the root is order"):
-        found.decode(b"<order><id>1</id></order>")
+        schema_.decode(b"<order><id>1</id></order>")
 
 
 REFERRING = '<xs:include schemaLocation="parts/b.xsd"/><xs:element name="a" type="B"/>'
@@ -292,7 +292,7 @@ PARTS = {
 
 def test_documents_are_gathered_through_the_resolver() -> None:
     """Relative to the document that refers, each one once."""
-    assert parse(REFERRING, others=PARTS).decode(b'<a c="1"/>') == {"@c": 1}
+    assert parse(REFERRING, documents=PARTS).decode(b'<a c="1"/>') == {"@c": 1}
     assert [finding.severity for finding in FORMAT.check(schema(REFERRING), "XSD/1.1")] == ["warning"]
     with pytest.raises(SchemaError, match=r"parts/b\.xsd"):
         parse(REFERRING)
@@ -307,8 +307,8 @@ def test_documents_that_refer_to_others_are_checked_in_part() -> None:
 
 def test_documents_that_include_each_other_end() -> None:
     body = REFERRING.replace("parts/", "")
-    others = {"a.xsd": schema(body), "b.xsd": schema(f'<xs:include schemaLocation="a.xsd"/>{NUMBER.format("B")}')}
-    assert parse(body, others=others).decode(b"<a>1</a>") == 1
+    documents = {"a.xsd": schema(body), "b.xsd": schema(f'<xs:include schemaLocation="a.xsd"/>{NUMBER.format("B")}')}
+    assert parse(body, documents=documents).decode(b"<a>1</a>") == 1
 
 
 def test_imports_are_found_by_place_or_by_namespace() -> None:
@@ -320,14 +320,14 @@ def test_imports_are_found_by_place_or_by_namespace() -> None:
         ("", "urn:b"),
         ('schemaLocation="http://elsewhere/b.xsd"', "http://elsewhere/b.xsd"),
     ):
-        found = parse(body.format(where), others={place: other}, attributes='xmlns:b="urn:b"')
-        assert found.decode(b"<a>1</a>") == 1
+        schema_ = parse(body.format(where), documents={place: other}, attributes='xmlns:b="urn:b"')
+        assert schema_.decode(b"<a>1</a>") == 1
 
 
-def test_faults_in_other_documents_name_them() -> None:
-    others = {"parts/b.xsd": schema('\n<xs:complexType name="B"><xs:attribute name="c" type="D"/></xs:complexType>')}
+def test_errors_in_other_documents_have_their_names() -> None:
+    documents = {"parts/b.xsd": schema('\n<xs:complexType name="B"><xs:attribute name="c" type="D"/></xs:complexType>')}
     with pytest.raises(SchemaError) as caught:
-        parse(REFERRING, others=others)
+        parse(REFERRING, documents=documents)
     assert [finding.path for finding in caught.value.findings] == ["parts/b.xsd line 2"]
 
 
@@ -335,21 +335,21 @@ def test_faults_in_other_documents_name_them() -> None:
     "location", ["/etc/passwd", "file:///etc/passwd", "http://127.0.0.1:9/x.xsd", "../../x", "http://["]
 )
 @pytest.mark.parametrize("kind", ["include", "redefine", "override", 'import namespace="urn:x"'])
-def test_nothing_is_fetched(location: str, kind: str) -> None:
-    asked: list[str] = []
+def test_schemas_fetch_nothing(location: str, kind: str) -> None:
+    requested: list[str] = []
 
     def resolve(place: str) -> None:
-        asked.append(place)
+        requested.append(place)
 
     with pytest.raises(SchemaError, match="to include or import"):
         FORMAT.parse(schema(f'<xs:{kind} schemaLocation="{location}"/>'), "XSD/1.1", resolve=resolve)
-    assert len(asked) == 1
+    assert len(requested) == 1
     with pytest.raises(SchemaError):
         FORMAT.parse(schema(f'<xs:{kind} schemaLocation="{location}"/>'), "XSD/1.1")
 
 
 def test_payloads_fetch_nothing() -> None:
-    """Where a payload says its schema is does not matter."""
+    """The schema location of a payload is ignored."""
     places = 'i:noNamespaceSchemaLocation="http://127.0.0.1:9/x.xsd" i:schemaLocation="urn:x /etc/x"'
     hint = f'<a xmlns:i="{XSI}" {places}>1</a>'
     assert parse(TWO, "a").decode(hint.encode()) == 1
@@ -359,9 +359,9 @@ def test_payloads_fetch_nothing() -> None:
 def test_patterns_take_linear_time(pattern: str) -> None:
     """Python's engine would not come back from these."""
     kind = restricted("xs:string", f'<xs:pattern value="{pattern}"/>')
-    found = parse(f'<xs:element name="a">{kind}</xs:element>')
+    schema_ = parse(f'<xs:element name="a">{kind}</xs:element>')
     with pytest.raises(PayloadError):
-        found.decode(b"<a>" + b"a" * 5000 + b"!</a>")
+        schema_.decode(b"<a>" + b"a" * 5000 + b"!</a>")
 
 
 def test_groups_that_multiply_are_refused() -> None:
@@ -379,21 +379,23 @@ def test_expressions_without_bounds_are_not_run() -> None:
 
 
 def test_assertions_hold() -> None:
-    found = parse(order(sequence('name="a" type="xs:int" maxOccurs="unbounded"'), '<xs:assert test="sum(a) &lt; 10"/>'))
-    assert found.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
+    schema_ = parse(
+        order(sequence('name="a" type="xs:int" maxOccurs="unbounded"'), '<xs:assert test="sum(a) &lt; 10"/>')
+    )
+    assert schema_.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
     with pytest.raises(PayloadError, match="assert"):
-        found.decode(b"<order><a>11</a></order>")
+        schema_.decode(b"<order><a>11</a></order>")
     with pytest.raises(PayloadError, match="more than 2000 elements"):
-        found.decode(b"<order>" + b"<a>0</a>" * 2000 + b"</order>")
+        schema_.decode(b"<order>" + b"<a>0</a>" * 2000 + b"</order>")
 
 
 def test_identity_is_checked() -> None:
     key = '<xs:key name="k"><xs:selector xpath="a"/><xs:field xpath="."/></xs:key>'
     body = order(sequence('name="a" type="xs:int" maxOccurs="9"'))
-    found = parse(body[: -len("</xs:element>")] + key + "</xs:element>")
-    assert found.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
+    schema_ = parse(body[: -len("</xs:element>")] + key + "</xs:element>")
+    assert schema_.decode(b"<order><a>1</a><a>2</a></order>") == {"a": [1, 2]}
     with pytest.raises(PayloadError, match="duplicated"):
-        found.decode(b"<order><a>1</a><a>1</a></order>")
+        schema_.decode(b"<order><a>1</a><a>1</a></order>")
 
 
 def unique(xpath: str) -> str:
@@ -405,7 +407,7 @@ def unique(xpath: str) -> str:
 
 @pytest.mark.parametrize("xpath", ["q:b", "b[1]", "//b", "/".join(["a:a:a:a:a:a"] * 20) + "!"])
 def test_identity_has_paths_that_lead_somewhere(xpath: str) -> None:
-    """And no path keeps a pattern busy, as the last one would the library's own."""
+    """Invalid paths are rejected, and no path causes backtracking, as the last one would in the library."""
     assert [finding.path for finding in FORMAT.check(schema(unique(xpath)), "XSD/1.1")] == ["line 1"]
 
 
@@ -416,12 +418,12 @@ def test_identity_has_paths_that_lead_somewhere(xpath: str) -> None:
     "text", ["9" * 10_000, "-" * 10_000, "a:" * 5_000, f"{'9' * 5000}-01-01T00:00:00", f"P{'9' * 5000}Y"]
 )
 def test_long_values_end(kind: str, text: str) -> None:
-    found = parse(f'<xs:element name="a" type="xs:{kind}"/>')
+    schema_ = parse(f'<xs:element name="a" type="xs:{kind}"/>')
     try:
-        told = found.decode(f"<a>{text}</a>".encode()) is not None
+        is_expected = schema_.decode(f"<a>{text}</a>".encode()) is not None
     except PayloadError as error:
-        told = error.reason in ("schema_violation", "decode_error")
-    assert told
+        is_expected = error.reason in ("schema_violation", "decode_error")
+    assert is_expected
 
 
 def test_a_registry_without_xml_schema_does_not_load_the_library() -> None:
@@ -435,10 +437,10 @@ def test_a_registry_without_xml_schema_does_not_load_the_library() -> None:
 @settings(deadline=None)
 def test_any_bytes_are_a_value_or_a_payload_error(payload: bytes) -> None:
     try:
-        told = parse(TWO, "b").decode(payload) is not None
+        is_expected = parse(TWO, "b").decode(payload) is not None
     except PayloadError as error:
-        told = bool(error.findings)
-    assert told
+        is_expected = bool(error.findings)
+    assert is_expected
 
 
 @given(st.text("<>/xs:schemaelnt= '\"", max_size=60))
@@ -456,12 +458,12 @@ def test_any_text_is_a_schema_or_has_findings(text: str) -> None:
     ],
 )
 def test_values_become_payloads_again(body: str, value: JSON) -> None:
-    """K-52"""
-    found = parse(body)
-    assert found.decode(found.encode(value, "text/xml"), "text/xml") == value
+    """Encoded values are decoded to the same values (K-52)."""
+    schema_ = parse(body)
+    assert schema_.decode(schema_.encode(value, "text/xml"), "text/xml") == value
 
 
-def test_xml_that_is_given_stays_as_it_is() -> None:
+def test_xml_text_is_sent_unchanged() -> None:
     """K-52: XML as given, held to the schema."""
     assert parse(ORDER).encode(SENT.decode()) == SENT
 
@@ -478,8 +480,8 @@ def test_xml_that_is_given_stays_as_it_is() -> None:
         (MEANT, "application/json", "unsupported_format"),
     ],
 )
-def test_values_that_become_none(value: JSON, content_type: str, reason: str) -> None:
-    """K-52"""
+def test_invalid_value_is_not_encoded(value: JSON, content_type: str, reason: str) -> None:
+    """The error has the reason (K-52)."""
     with pytest.raises(PayloadError) as caught:
         parse(ORDER).encode(value, content_type)
     assert caught.value.reason == reason

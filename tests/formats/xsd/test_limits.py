@@ -10,11 +10,11 @@ LAUGHS = b'<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&
 
 
 def test_elements_have_names_attributes_lines_and_prefixes() -> None:
-    found = read(b'<a xmlns="urn:d" xmlns:p="urn:p">\n<p:b p:c="1" d="2"/>\n</a>')
-    assert found.root.tag == "{urn:d}a"
-    assert [(child.tag, child.attrib) for child in found.root] == [("{urn:p}b", {"{urn:p}c": "1", "d": "2"})]
-    assert found.lines == (1, 2)
-    assert found.prefixes == {"": "urn:d", "p": "urn:p"}
+    document = read(b'<a xmlns="urn:d" xmlns:p="urn:p">\n<p:b p:c="1" d="2"/>\n</a>')
+    assert document.root.tag == "{urn:d}a"
+    assert [(child.tag, child.attrib) for child in document.root] == [("{urn:p}b", {"{urn:p}c": "1", "d": "2"})]
+    assert document.lines == (1, 2)
+    assert document.prefixes == {"": "urn:d", "p": "urn:p"}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_encodings(data: bytes) -> None:
     ],
     ids=range(17),
 )
-def test_what_is_not_accepted(data: bytes, message: str) -> None:
+def test_unsafe_xml_is_rejected(data: bytes, message: str) -> None:
     with pytest.raises(XMLError, match=message):
         read(data)
 
@@ -70,9 +70,9 @@ def model(inside: str) -> str:
     return f'<xs:complexType name="t"><xs:sequence>{inside}</xs:sequence></xs:complexType>'
 
 
-def doubling(kind: str, first: str, each: str, depth: int = 40) -> str:
+def doubling(kind: str, first: str, template: str, depth: int = 40) -> str:
     """Declarations, each of which uses the one before twice."""
-    return first + "".join(each.format(f"{kind}{number}", f"{kind}{number - 1}") for number in range(1, depth))
+    return first + "".join(template.format(f"{kind}{number}", f"{kind}{number - 1}") for number in range(1, depth))
 
 
 GROUPS = doubling(
@@ -108,30 +108,30 @@ CHAIN = "".join(
     ids=range(7),
 )
 def test_models_are_as_long_as_their_particles(body: str, longest: int, heavy: bool) -> None:
-    found = weigh([root(body)])
-    assert (found.longest, found.is_heavy) == (longest, heavy)
+    weight = weigh([root(body)])
+    assert (weight.longest, weight.is_heavy) == (longest, heavy)
 
 
 @pytest.mark.parametrize("body", [GROUPS, UNIONS], ids=["groups", "unions"])
-def test_what_multiplies_is_heavy(body: str) -> None:
+def test_multiplying_definitions_are_heavy(body: str) -> None:
     assert weigh([root(body)]).is_heavy
 
 
-def test_what_contains_itself_has_a_weight() -> None:
+def test_recursive_group_has_a_finite_weight() -> None:
     circle = '<xs:group name="g"><xs:sequence><xs:group ref="g"/><xs:element name="a"/></xs:sequence></xs:group>'
     assert not weigh([root(circle)]).is_heavy
 
 
 def test_endless_chains_are_heavy() -> None:
-    each = '<xs:group name="g{}"><xs:sequence><xs:group ref="g{}"/></xs:sequence></xs:group>'
-    assert weigh([root("".join(each.format(number, number + 1) for number in range(5000)))]).is_heavy
+    group_template = '<xs:group name="g{}"><xs:sequence><xs:group ref="g{}"/></xs:sequence></xs:group>'
+    assert weigh([root("".join(group_template.format(number, number + 1) for number in range(5000)))]).is_heavy
 
 
 def test_long_models_have_short_payloads() -> None:
     values = "".join(f'<xs:enumeration value="{number}"/>' for number in range(25_000))
     restriction = f'<xs:restriction base="xs:string">{values}</xs:restriction>'
-    found = weigh([root(f'<xs:simpleType name="s">{restriction}</xs:simpleType>')])
-    assert round(found.longest) == 101
-    assert not found.is_heavy
-    assert found.most_elements < 10_000
+    weight = weigh([root(f'<xs:simpleType name="s">{restriction}</xs:simpleType>')])
+    assert round(weight.longest) == 101
+    assert not weight.is_heavy
+    assert weight.most_elements < 10_000
     assert Weight(work=0, longest=0).most_elements == 1_000_000

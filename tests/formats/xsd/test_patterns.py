@@ -63,7 +63,7 @@ def test_surrogates_are_no_characters(pattern: str, matches: bool) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(a", "[b", "a{2,1}", r"\p{Nothing}", "((((a{1000}){1000}){1000}){1000})+", "a" * 10_001]
 )
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_invalid_pattern_is_rejected(pattern: str) -> None:
     with pytest.raises(ValueError):
         LinearPattern(pattern, "1.1")
 
@@ -91,13 +91,13 @@ def test_only_text_matches() -> None:
 
 def test_patterns_are_work() -> None:
     """Hundreds of patterns of a few characters take the translation minutes."""
-    own = work.Work(steps=30_000, seconds=0)
+    budget = work.Work(steps=30_000, seconds=0)
     schema = "".join(f'<xs:pattern value="\\w{{0,99}}\\p{{L}}{{0,99}}{i}"/>' for i in range(1000))
     document = (
         '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:simpleType name="t"><xs:restriction '
         f'base="xs:string">{schema}</xs:restriction></xs:simpleType></xs:schema>'
     ).encode()
-    with own.in_turn():
+    with budget.in_turn():
         assert work.worked_out("it", lambda: FORMAT.check(document, "XSD/1.0"), size=len(document)) is None
     with pytest.raises(work.TooComplex):
-        own.work_out()
+        budget.work_out()

@@ -31,8 +31,10 @@ def judge(dice: Random, tally: Tally) -> None:
     second = schemas.changed(first)
     old, new = map(write, (first, second) if dice.random() < 0.5 else (second, first))
     try:
-        found = FORMAT.differences(new, old)
-        read, written = (documents.build("1.1", documents.gather(one.document, None)).schema for one in (new, old))
+        differences = FORMAT.differences(new, old)
+        read, written = (
+            documents.build("1.1", documents.gather(schema_text.document, None)).schema for schema_text in (new, old)
+        )
     except SchemaError:
         tally.counts["no schema"] += 1
         return
@@ -40,7 +42,7 @@ def judge(dice: Random, tally: Tally) -> None:
     writer = Writer(dice, written)
 
     def documents_of() -> Iterator[Element]:
-        for _ in range(600 if found else 20):
+        for _ in range(600 if differences else 20):
             with suppress(RecursionError):  # there is no end to what is required
                 yield writer.document()
 
@@ -61,7 +63,7 @@ def judge(dice: Random, tally: Tally) -> None:
         # Of a group that occurs too often the library names no element.
         return any(re.search(rf"'{last}'|/{last}\b|\b{last}=|occurs \d+ times", error) for error in errors)
 
-    tally.add(f"{old.document.decode()} read as {new.document.decode()}", found, rejections(), describes)
+    tally.add(f"{old.document.decode()} read as {new.document.decode()}", differences, rejections(), describes)
 
 
 def test_verdicts_are_sound_and_reasons_true(pairs: int) -> None:

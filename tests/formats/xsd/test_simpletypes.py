@@ -52,13 +52,13 @@ def types() -> dict[str, Any]:
     ]  # fmt: skip
     parts += [(f"list {base}", f'<xs:list itemType="xs:{base}"/>') for base in ("int", "integer", "token", "NCName")]
     for members in ("int boolean", "string int", "date dateTime", "integer NMTOKENS", "short NCName boolean"):
-        named = " ".join(f"xs:{one}" for one in members.split())
-        parts.append((f"union {members}", f'<xs:union memberTypes="{named}"/>'))
+        member_types = " ".join(f"xs:{type_name}" for type_name in members.split())
+        parts.append((f"union {members}", f'<xs:union memberTypes="{member_types}"/>'))
     body = "".join(f'<xs:simpleType name="T{at}">{inner}</xs:simpleType>' for at, (_, inner) in enumerate(parts))
     text = f'<xs:schema xmlns:xs="{XS}">{body}</xs:schema>'
     schema = documents.build("1.1", documents.gather(text.encode(), None)).schema
-    found = {name: schema.maps.types[f"{{{XS}}}{name}"] for name in BUILTIN}
-    return found | {name: schema.types[f"T{at}"] for at, (name, _) in enumerate(parts)}
+    types_by_name = {name: schema.maps.types[f"{{{XS}}}{name}"] for name in BUILTIN}
+    return types_by_name | {name: schema.types[f"T{at}"] for at, (name, _) in enumerate(parts)}
 
 
 def accepts(xsd: Any, text: str) -> bool:
@@ -68,12 +68,12 @@ def accepts(xsd: Any, text: str) -> bool:
         return False  # years beyond what Python counts
 
 
-def _facet(said: str) -> str:
-    name, _, value = said.partition(" ")
+def _facet(facet_text: str) -> str:
+    name, _, value = facet_text.partition(" ")
     return f'<xs:{name} value="{value}"/>'
 
 
-@pytest.mark.parametrize("writer", [*BUILTIN, *(f"{base} {one}" for base in FACETS for one in FACETS[base])])
+@pytest.mark.parametrize("writer", [*BUILTIN, *(f"{base} {facet}" for base in FACETS for facet in FACETS[base])])
 def test_no_text_says_otherwise(writer: str) -> None:
     old = types()[writer]
     texts = [text for text in TEXTS if accepts(old, text)]
@@ -83,7 +83,7 @@ def test_no_text_says_otherwise(writer: str) -> None:
 
 
 @pytest.mark.parametrize("writer", ["list int", "list token", "union int boolean", "union short NCName boolean"])
-def test_neither_does_one_of_lists_and_unions(writer: str) -> None:
+def test_comparison_of_lists_and_unions_is_sound(writer: str) -> None:
     test_no_text_says_otherwise(writer)
 
 
@@ -99,6 +99,6 @@ def test_neither_does_one_of_lists_and_unions(writer: str) -> None:
         ("union int boolean", "string"),
     ],
 )  # fmt: skip
-def test_what_is_within_is_found(old: str, new: str) -> None:
+def test_narrower_types_are_compatible(old: str, new: str) -> None:
     """Soundness alone would be met by refusing everything."""
     assert simpletypes.problems(types()[old], types()[new], lambda _: None) == []

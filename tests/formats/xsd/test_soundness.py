@@ -19,13 +19,15 @@ from signalbook.formats.xsd import FORMAT, documents
 def outcome(dice: Random, reader: Element, writer: Element, documents_made: int = 25) -> str:
     new, old = write(reader), write(writer)
     try:
-        found = FORMAT.differences(new, old)
-        read, written = (documents.build("1.1", documents.gather(one.document, None)).schema for one in (new, old))
+        differences = FORMAT.differences(new, old)
+        read, written = (
+            documents.build("1.1", documents.gather(schema_text.document, None)).schema for schema_text in (new, old)
+        )
     except SchemaError:
         return "no schema"
     spaced = SchemaText(document=old.document + b"\n", format=old.format)
     assert FORMAT.differences(spaced, old) == []
-    if found:
+    if differences:
         return "different"
     documents_of = Writer(dice, written)
     for _ in range(documents_made):
@@ -50,10 +52,10 @@ def test_a_changed_schema_is_compatible_only_if_no_document_says_otherwise(dice:
 
 def test_enough_pairs_are_compatible() -> None:
     """The test above says something."""
-    found: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for seed in range(60):
         dice = Random(seed)
         maker = Maker(dice)
         schema = maker.schema()
-        found[outcome(dice, maker.changed(schema), schema, 5)] += 1
-    assert min(found["compatible"], found["different"]) > 5, found
+        outcomes[outcome(dice, maker.changed(schema), schema, 5)] += 1
+    assert min(outcomes["compatible"], outcomes["different"]) > 5, outcomes

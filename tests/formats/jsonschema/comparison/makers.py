@@ -62,15 +62,15 @@ class Maker:
             keywords = self.dice.sample([name for kind in self.kinds.values() for name in kind], 3)
             return {name: self.keyword(name, depth) for name in keywords}
         kind = self.dice.choice(["number", "string", "array", "object", "object", "object", "any"])
-        found: JSONObject = {}
+        result: JSONObject = {}
         if kind != "any" and self.dice.random() < 0.8:
-            own = self.dice.choice(["number", "integer"]) if kind == "number" else kind
-            found["type"] = own if self.dice.random() < 0.8 else [own, "null"]
+            type_name = self.dice.choice(["number", "integer"]) if kind == "number" else kind
+            result["type"] = type_name if self.dice.random() < 0.8 else [type_name, "null"]
         for name in self.dice.choices(self.kinds[kind], k=self.dice.randint(1, 3 if kind == "object" else 2)):
-            found[name] = self.keyword(name, depth)
-        if "if" in found:
-            found |= {name: self.schema(depth + 1) for name in ("then", "else") if self.dice.random() < 0.7}
-        return found
+            result[name] = self.keyword(name, depth)
+        if "if" in result:
+            result |= {name: self.schema(depth + 1) for name in ("then", "else") if self.dice.random() < 0.7}
+        return result
 
     def value(self, depth: int = 0) -> JSON:
         chance = self.dice.random()
@@ -103,11 +103,11 @@ class Maker:
             case "required":
                 return self.some(NAMES, 2, 1)
             case "dependentRequired":
-                return {one: self.some(NAMES, 2) for one in self.some(NAMES, 2, 1)}
+                return {name_: self.some(NAMES, 2) for name_ in self.some(NAMES, 2, 1)}
             case "properties" | "dependentSchemas":
-                return {one: self.schema(depth + 1) for one in self.some(NAMES, 3, 1)}
+                return {name_: self.schema(depth + 1) for name_ in self.some(NAMES, 3, 1)}
             case "patternProperties":
-                return {one: self.schema(depth + 1) for one in self.some(PATTERNS, 2, 1)}
+                return {name_: self.schema(depth + 1) for name_ in self.some(PATTERNS, 2, 1)}
             case "propertyNames":
                 return dice.choice([{"maxLength": 1}, {"pattern": "^a"}, {"enum": ["a", "b"]}, self.schema(depth + 1)])
             case "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems":
@@ -122,20 +122,20 @@ class Maker:
         """A schema that differs here and there, or not at all."""
         if not isinstance(schema, dict):
             return schema
-        found: JSONObject = {}
+        result: JSONObject = {}
         for name, item in schema.items():
             chance = self.dice.random()
             if chance < 0.8 or name in ("$defs", "maxProperties"):
-                found[name] = self._changed_parts(item, depth + 1) if name not in ("const", "enum") else item
+                result[name] = self._changed_parts(item, depth + 1) if name not in ("const", "enum") else item
             elif chance < 0.9 and name not in ("then", "else", "type"):
-                found[name] = self.keyword(name, max(2, depth))
+                result[name] = self.keyword(name, max(2, depth))
         if self.dice.random() < 0.1:
             name = self.dice.choice(self.dice.choice(list(self.kinds.values())))
-            found[name] = self.keyword(name, max(2, depth))
-        return found
+            result[name] = self.keyword(name, max(2, depth))
+        return result
 
     def _changed_parts(self, item: JSON, depth: int) -> JSON:
-        """What a keyword says, with its schemas changed: one, several, or several by name."""
+        """Return the value of a keyword with its schemas changed: a single schema, a list or a map of schemas."""
         if isinstance(item, list):
             return [self.changed(part, depth) for part in item]
         if isinstance(item, dict) and (not item or {*NAMES, *PATTERNS, "x", "y"} & item.keys()):
@@ -161,7 +161,7 @@ class Guide:
         self.sizes: dict[int, None] = dict.fromkeys([0, 1, 2])
         for root in self.roots:
             self._collect(root)
-        self.goals = [self._goal(one) for one in differences]
+        self.goals = [self._goal(difference) for difference in differences]
         self.goal: Goal | None = None
 
     def _collect(self, node: JSON) -> None:
@@ -211,32 +211,34 @@ class Guide:
     def _lead(self, schema: JSONObject) -> tuple[str, str]:
         """Return the keyword and the name or index in it that lead from a schema of the reader to the difference."""
         away = self.goal.away if self.goal else {}
-        own = away.get(id(schema))
+        own_way = away.get(id(schema))
         if self.goal and schema is self.goal.place:
             return self.dice.choice([*schema, ""]), ""
-        if own is None or self.goal is None:
+        if own_way is None or self.goal is None:
             return "", ""
         for keyword, item in schema.items():
             inner = self._resolve(1, item) if keyword == "$ref" else item
-            if away.get(id(inner), own) >= own or keyword == "$defs":
+            if away.get(id(inner), own_way) >= own_way or keyword == "$defs":
                 continue
             if keyword not in _SEVERAL:
                 return keyword, ""
-            names = [str(one) for one in (inner if isinstance(inner, dict) else range(len(inner)))]
+            names = [str(name_) for name_ in (inner if isinstance(inner, dict) else range(len(inner)))]
             parts = inner.values() if isinstance(inner, dict) else inner
-            nearer = [name for name, part in zip(names, parts, strict=True) if away.get(id(part), own) < own - 1]
+            nearer = [
+                name for name, part in zip(names, parts, strict=True) if away.get(id(part), own_way) < own_way - 1
+            ]
             return keyword, self.goal.last if away[id(inner)] == 0 else nearer[0]
         return self.goal.last, ""
 
     def _applied(self, views: list[tuple[int, JSON]]) -> list[tuple[int, JSONObject]]:
         """The schemas that apply to the same value, one alternative of each union."""
-        found: list[tuple[int, JSONObject]] = []
+        applied: list[tuple[int, JSONObject]] = []
         waiting = list(views)
-        while waiting and len(found) < 40:
+        while waiting and len(applied) < 40:
             side, schema = waiting.pop()
             if not isinstance(schema, dict):
                 continue
-            found.append((side, schema))
+            applied.append((side, schema))
             leading, name = self._lead(schema)
             more: list[JSON] = list(schema.get("allOf", ()))
             for keyword in ("anyOf", "oneOf"):
@@ -254,7 +256,7 @@ class Guide:
             if isinstance(schema.get("$ref"), str):
                 more.append(self._resolve(side, schema["$ref"]))
             waiting += [(side, item) for item in more]
-        return found
+        return applied
 
     def _resolve(self, side: int, ref: str) -> JSON:
         node: JSON = self.roots[side]
@@ -265,7 +267,7 @@ class Guide:
     def _of(self, views: list[tuple[int, JSON]], depth: int) -> JSON:
         dice = self.dice
         schemas = self._applied(views)
-        leads = [(one, *self._lead(one)) for side, one in schemas if side == 1 and self._lead(one)[0]]
+        leads = [(chosen, *self._lead(chosen)) for side, chosen in schemas if side == 1 and self._lead(chosen)[0]]
         if not leads and len(views) > 1 and dice.random() < 0.3:
             views = [dice.choice(views)]
             schemas = self._applied(views)
@@ -273,23 +275,25 @@ class Guide:
             return dice.choice(self.scalars)
         writers = [schema for side, schema in schemas if side == 0] or [schema for _, schema in schemas]
         listed = [
-            item for one in writers for item in [*one.get("enum", ()), *([one["const"]] if "const" in one else [])]
+            item
+            for chosen in writers
+            for item in [*chosen.get("enum", ()), *([chosen["const"]] if "const" in chosen else [])]
         ]
         if listed and dice.random() < 0.9:
             return dice.choice(listed)
-        listed = [one for _, one in schemas if "const" in one or "enum" in one]
+        listed = [chosen for _, chosen in schemas if "const" in chosen or "enum" in chosen]
         if listed and dice.random() < 0.3:
-            one = dice.choice(listed)
-            return dice.choice(one["enum"]) if one.get("enum") else one.get("const")
+            chosen = dice.choice(listed)
+            return dice.choice(chosen["enum"]) if chosen.get("enum") else chosen.get("const")
         kinds = {*TYPES}
-        for one in writers:
-            if "type" in one:
-                said = one["type"] if isinstance(one["type"], list) else [one["type"]]
-                kinds &= {*said, *(["integer"] if "number" in said else [])}
+        for chosen in writers:
+            if "type" in chosen:
+                types = chosen["type"] if isinstance(chosen["type"], list) else [chosen["type"]]
+                kinds &= {*types, *(["integer"] if "number" in types else [])}
         if not kinds or dice.random() < 0.05:
             kinds = {*TYPES}
         if len(kinds) > 2 and dice.random() < 0.7:
-            keywords = {keyword for _, keyword, _ in leads} or {keyword for _, one in schemas for keyword in one}
+            keywords = {keyword for _, keyword, _ in leads} or {keyword for _, chosen in schemas for keyword in chosen}
             kinds = {kind for kind in kinds if keywords & {*_KINDS.get(kind, ())}} or kinds
         kind = dice.choice(sorted(kinds))
         match kind:
@@ -300,10 +304,10 @@ class Guide:
             case "integer" | "number" if any(keyword == "multipleOf" for _, keyword, _ in leads):
                 return dice.choice([0.33, 1.33, 7.33, -7.33, 0.3, 1.3, 7.3, 1, 7])
             case "integer" | "number":
-                return dice.choice([one for one in self.scalars if type(one) in (int, float)])
+                return dice.choice([chosen for chosen in self.scalars if type(chosen) in (int, float)])
             case "string":
                 if dice.random() < 0.5:
-                    return dice.choice([one for one in self.scalars if isinstance(one, str)])
+                    return dice.choice([chosen for chosen in self.scalars if isinstance(chosen, str)])
                 size = dice.choice([*self.sizes])
                 return (dice.choice(["a", "b", "c", "ab", "q"]) + dice.choice("abq") * size)[:size]
             case "array":
@@ -318,7 +322,7 @@ class Guide:
         return self.dice.choice([*self.sizes])
 
     def _array(self, schemas: list[tuple[int, JSONObject]], leads: list[Lead], depth: int) -> list[JSON]:
-        found: list[JSON] = []
+        items: list[JSON] = []
         size = self._size(leads)
         for _, keyword, name in leads:
             if self.dice.random() < 0.8 and keyword in ("prefixItems", "items", "unevaluatedItems", "uniqueItems"):
@@ -327,52 +331,60 @@ class Guide:
                 size = needed if self.dice.random() < 0.5 else max(size, needed)
         repeat = 0.7 if any(keyword == "uniqueItems" for _, keyword, _ in leads) else 0.15
         for index in range(size):
-            if found and self.dice.random() < repeat:
-                found.append(self.dice.choice(found))
+            if items and self.dice.random() < repeat:
+                items.append(self.dice.choice(items))
                 continue
             views: list[tuple[int, JSON]] = []
-            for side, one in schemas:
-                prefix = one.get("prefixItems", [])
+            for side, side_schema in schemas:
+                prefix = side_schema.get("prefixItems", [])
                 if index < len(prefix):
                     views.append((side, prefix[index]))
                 else:
-                    views += [(side, one[name]) for name in ("items", "unevaluatedItems") if name in one]
-                if "contains" in one and self.dice.random() < 0.5:
-                    views.append((side, one["contains"]))
-            found.append(self._of(views, depth + 1))
-        return found
+                    views += [
+                        (side, side_schema[name]) for name in ("items", "unevaluatedItems") if name in side_schema
+                    ]
+                if "contains" in side_schema and self.dice.random() < 0.5:
+                    views.append((side, side_schema["contains"]))
+            items.append(self._of(views, depth + 1))
+        return items
 
     def _led_names(self, leads: list[Lead], mentioned: list[str]) -> tuple[list[str], set[str]]:
         """Return names of members that lead to the difference, and names whose absence does."""
         dice, names, absent = self.dice, list[str](), set[str]()
-        for one, keyword, name in leads:
+        for lead_schema, keyword, name in leads:
             if keyword in ("properties", "dependentSchemas") and name:
                 names.append(name)
             elif keyword == "patternProperties" and name:
                 names += [dice.choice([other for other in [*self.names, *mentioned] if _MATCHES[name](other)])]
             elif keyword in ("additionalProperties", "unevaluatedProperties", "propertyNames"):
-                declared = one.get("properties", ()) if keyword == "additionalProperties" else ()
+                declared = lead_schema.get("properties", ()) if keyword == "additionalProperties" else ()
                 names.append(dice.choice([other for other in [*self.names, *mentioned] if other not in declared]))
             elif keyword == "required" and self.goal:
-                absent |= {other for other in one["required"] if f"member {other} is" in self.goal.difference.message}
+                absent |= {
+                    other for other in lead_schema["required"] if f"member {other} is" in self.goal.difference.message
+                }
             elif keyword == "dependentRequired":
-                needing = dice.choice([*one["dependentRequired"]])
+                needing = dice.choice([*lead_schema["dependentRequired"]])
                 names.append(needing)
-                absent |= {*one["dependentRequired"][needing][:1]}
+                absent |= {*lead_schema["dependentRequired"][needing][:1]}
         return names, absent
 
     def _object(
         self, schemas: list[tuple[int, JSONObject]], writers: list[JSONObject], leads: list[Lead], depth: int
     ) -> JSONObject:
         dice = self.dice
-        required = [name for one in writers for name in one.get("required", ())]
-        mentioned = [name for _, one in schemas for name in [*one.get("properties", ()), *one.get("required", ())]]
+        required = [name for side_schema in writers for name in side_schema.get("required", ())]
+        mentioned = [
+            name
+            for _, side_schema in schemas
+            for name in [*side_schema.get("properties", ()), *side_schema.get("required", ())]
+        ]
         density = dice.choice([0.05, 0.05, 0.7] if leads else [0.0, 0.3, 0.7])
         names, absent = self._led_names(leads, mentioned)
         names += [name for name in required if dice.random() < 0.95]
         names += [name for name in mentioned if dice.random() < density]
         names += [name for name in self.names if dice.random() < density / 5]
-        dependent = [pair for one in writers for pair in one.get("dependentRequired", {}).items()]
+        dependent = [pair for side_schema in writers for pair in side_schema.get("dependentRequired", {}).items()]
         for _ in range(3):
             names += [
                 needed
@@ -381,24 +393,30 @@ class Guide:
                 if name in names and needed not in names and dice.random() < 0.9
             ]
         names = [name for name in dict.fromkeys(names) if name not in absent or dice.random() < 0.1]
-        least = max((one.get("minProperties", 0) for one in writers), default=0)
+        least = max((side_schema.get("minProperties", 0) for side_schema in writers), default=0)
         if any(keyword in _SIZES for _, keyword, _ in leads) or len(names) < least or dice.random() < 0.2:
             size = max(least, self._size(leads)) if dice.random() < 0.9 else self._size(leads)
             start = dice.choice(["m", "ab", "b"])
             fresh = dice.choice([[f"{start}{number}" for number in range(size)], [*"abcdefghijklm"]])
             names = [*names, *(name for name in fresh if name not in names)][:size]
         dice.shuffle(names)
-        found: JSONObject = {}
+        result: JSONObject = {}
         for name in names:
             views: list[tuple[int, JSON]] = []
-            for side, one in schemas:
-                own = [(side, one["properties"][name])] if name in one.get("properties", {}) else []
-                patterns = one.get("patternProperties", {})
-                own += [(side, patterns[p]) for p in patterns if _MATCHES[p](name)]
-                others = [(side, one[key]) for key in ("additionalProperties", "unevaluatedProperties") if key in one]
-                views += own or others
-            found[name] = self._of(views, depth + 1)
-        return found
+            for side, side_schema in schemas:
+                declared = (
+                    [(side, side_schema["properties"][name])] if name in side_schema.get("properties", {}) else []
+                )
+                patterns = side_schema.get("patternProperties", {})
+                declared += [(side, patterns[p]) for p in patterns if _MATCHES[p](name)]
+                additional = [
+                    (side, side_schema[key])
+                    for key in ("additionalProperties", "unevaluatedProperties")
+                    if key in side_schema
+                ]
+                views += declared or additional
+            result[name] = self._of(views, depth + 1)
+        return result
 
 
 @dataclass(frozen=True)

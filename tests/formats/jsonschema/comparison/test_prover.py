@@ -31,8 +31,8 @@ def differences(reader: JSON, writer: JSON, format: str = DRAFT_07) -> list[Diff
     return FORMAT.differences(text(reader, format), text(writer, format))
 
 
-def named(found: list[Difference]) -> str:
-    return " ".join(sorted({one.rule for one in found}))
+def named(differences_: list[Difference]) -> str:
+    return " ".join(sorted({difference.rule for difference in differences_}))
 
 
 # what, one schema, another, why the first does not read the second, why the second does not read the first
@@ -464,10 +464,10 @@ PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other", "forth", "back"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
-def test_what_a_change_means(one: JSON, other: JSON, forth: str, back: str) -> None:
-    assert named(differences(one, other)) == forth
-    assert named(differences(other, one)) == back
+@pytest.mark.parametrize(("first", "other", "forth", "back"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
+def test_changes_have_the_expected_differences(first: JSON, other: JSON, forth: str, back: str) -> None:
+    assert named(differences(first, other)) == forth
+    assert named(differences(other, first)) == back
 
 
 NEWER: list[tuple[str, JSON, JSON, str]] = [
@@ -528,14 +528,17 @@ def test_a_recursive_reference_leads_to_the_outermost_anchor() -> None:
 
 
 def test_references_to_other_documents_are_followed() -> None:
-    """Each side has its own documents."""
+    """Every side resolves its own documents."""
     root = {"$id": "https://example.com/order", "properties": {"item": {"$ref": "item.json#/definitions/item"}}}
     old, new = ({"definitions": {"item": {"type": name}}} for name in ("integer", "number"))
     reader = text(root, resolve=lambda uri: dump_json(old))
     writer = text(root, resolve=lambda uri: dump_json(new))
     assert FORMAT.differences(writer, reader) == []
-    (found,) = FORMAT.differences(reader, writer)
-    assert (found.path, found.rule) == ("https://example.com/item.json#/definitions/item/type", "type_narrowed")
+    (difference,) = FORMAT.differences(reader, writer)
+    assert (difference.path, difference.rule) == (
+        "https://example.com/item.json#/definitions/item/type",
+        "type_narrowed",
+    )
 
 
 @pytest.mark.parametrize(
@@ -564,27 +567,29 @@ def test_drafts_are_compared_with_each_other(reader: JSON, writer: JSON, formats
 def test_a_difference_says_where_and_what() -> None:
     old = {"properties": {"a/b": {"type": "string", "maxLength": 5}}}
     new = {"properties": {"a/b": {"type": "string", "maxLength": 3}}}
-    (found,) = differences(new, old)
-    assert (found.path, found.rule) == ("/properties/a~1b/maxLength", "max_length_decreased")
-    assert (found.old, found.new) == (5, 3)
-    assert found.message == "texts of 5 characters may be written, but at most 3 are accepted here"
+    (difference,) = differences(new, old)
+    assert (difference.path, difference.rule) == ("/properties/a~1b/maxLength", "max_length_decreased")
+    assert (difference.old, difference.new) == (5, 3)
+    assert difference.message == "texts of 5 characters may be written, but at most 3 are accepted here"
 
 
 def test_the_alternative_that_was_meant_is_explained() -> None:
-    """Not only that no alternative fits."""
+    """The explanation is more specific than that no alternative matches."""
     union = {"oneOf": [{"$ref": "#/definitions/a"}, {"type": "null"}]}
     old: Any = {**union, "definitions": {"a": {"type": "object", "properties": {"x": {"type": "string"}}}}}
     new = {**union, "definitions": {"a": {**old["definitions"]["a"], "required": ["x"]}}}
-    assert [(one.path, one.rule) for one in differences(new, old)] == [("/definitions/a/required", "required_added")]
+    assert [(difference.path, difference.rule) for difference in differences(new, old)] == [
+        ("/definitions/a/required", "required_added")
+    ]
 
 
-def test_what_a_collection_no_longer_has_is_missed() -> None:
-    (found,) = differences({"definitions": {"a": {}}}, {"definitions": {"a": {}, "b": {}}})
-    assert found.rule == "definition_removed"
-    assert "#/definitions/b is gone" in found.message
+def test_removed_definition_is_a_difference() -> None:
+    (difference,) = differences({"definitions": {"a": {}}}, {"definitions": {"a": {}, "b": {}}})
+    assert difference.rule == "definition_removed"
+    assert "#/definitions/b is gone" in difference.message
 
 
-def test_what_is_no_schema_cannot_be_compared() -> None:
+def test_invalid_schema_cannot_be_compared() -> None:
     with pytest.raises(SchemaError):
         differences({"type": 5}, {})
 
@@ -623,15 +628,15 @@ HOSTILE: list[tuple[str, JSON, JSON]] = [
 
 @pytest.mark.parametrize(("reader", "writer"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 def test_work_is_bounded(reader: JSON, writer: JSON) -> None:
-    """What takes too long to find out is a difference, not a wait."""
+    """A comparison that takes too long results in a difference."""
     assert len(differences(reader, writer)) <= MAX_FINDINGS
     assert differences(reader, reader) == []
 
 
 def test_without_time_nothing_is_compatible() -> None:
-    one, other = (load(dump_json(schema), DRAFT_07, None) for schema in ({"maximum": 2}, {"maximum": 1}))
-    assert compare(one, other) == []
-    assert [found.rule for found in compare(one, other, steps=0)] == ["undecided"]
+    first, other = (load(dump_json(schema), DRAFT_07, None) for schema in ({"maximum": 2}, {"maximum": 1}))
+    assert compare(first, other) == []
+    assert [difference.rule for difference in compare(first, other, steps=0)] == ["undecided"]
 
 
 def turned(value: JSON) -> JSON:
@@ -640,16 +645,16 @@ def turned(value: JSON) -> JSON:
         return [turned(item) for item in reversed(value)]
     if isinstance(value, dict):
         texts = [name for name in ("title", "description") if isinstance(value.get(name), str)]
-        kept = {name: turned(item) for name, item in reversed(value.items()) if name not in texts}
-        return {**kept, "$comment": "turned"} if isinstance(value.get("type"), str) else kept
+        turned_members = {name: turned(item) for name, item in reversed(value.items()) if name not in texts}
+        return {**turned_members, "$comment": "turned"} if isinstance(value.get("type"), str) else turned_members
     return value
 
 
 def test_real_schemas_are_themselves_in_any_order(webhooks: Path) -> None:
     document = (webhooks / "schema.json").read_bytes()
-    one, other = load(document, DRAFT_07, None), load(dump_json(turned(parse_json(document))), DRAFT_07, None)
-    assert compare(one, other) == []
-    readers, writers = Library(one), Library(other)
+    original, other = load(document, DRAFT_07, None), load(dump_json(turned(parse_json(document))), DRAFT_07, None)
+    assert compare(original, other) == []
+    readers, writers = Library(original), Library(other)
     for name in parse_json(document)["definitions"]:
         uri = f"#/definitions/{name}"
         assert compare_terms([(readers.refer(uri), writers.refer(uri))]) == [], name
@@ -665,8 +670,8 @@ def test_schemas_of_registries_are_themselves_in_any_order(sample_file: Callable
     versions = [version for schema in schemas for version in schema["versions"].values() if "schema" in version]
     versions = [version for version in versions if version["format"].casefold().startswith("jsonschema")]
     for version in versions:
-        one, other = text(version["schema"], version["format"]), text(turned(version["schema"]), version["format"])
-        assert FORMAT.differences(one, other) == FORMAT.differences(other, one) == []
+        original, other = text(version["schema"], version["format"]), text(turned(version["schema"]), version["format"])
+        assert FORMAT.differences(original, other) == FORMAT.differences(other, original) == []
 
 
 def test_a_change_deep_inside_is_found_from_the_top(webhooks: Path) -> None:
@@ -675,8 +680,10 @@ def test_a_change_deep_inside_is_found_from_the_top(webhooks: Path) -> None:
     document["definitions"]["user"]["required"].append("shoe_size")
     new = load(dump_json(document), DRAFT_07, None)
     uri = "#/definitions/issues_event" if webhooks.name == "github-webhooks" else "#/definitions/order_event"
-    found = compare_terms([(Library(new).refer(uri), Library(old).refer(uri))])
-    assert [(one.path, one.rule) for one in found] == [("/definitions/user/required", "required_added")]
+    found_differences = compare_terms([(Library(new).refer(uri), Library(old).refer(uri))])
+    assert [(difference.path, difference.rule) for difference in found_differences] == [
+        ("/definitions/user/required", "required_added")
+    ]
 
 
 CARD = {"properties": {"card": {"type": "string"}}, "required": ["card"]}
@@ -717,7 +724,7 @@ def tagged_union(count: int) -> JSONObject:
     return {"oneOf": [{"$ref": f"#/definitions/{name}"} for name in names], "definitions": events}
 
 
-def test_a_union_of_a_hundred_events_gains_one() -> None:
+def test_union_of_a_hundred_events_can_gain_an_event() -> None:
     assert differences(tagged_union(101), tagged_union(100)) == []
 
 
@@ -748,13 +755,13 @@ def closed_object(**members: JSON) -> JSONObject:
     return {"type": "object", "properties": members, "additionalProperties": False}
 
 
-def test_one_of_a_hundred_branches_gains_a_member() -> None:
+def test_branch_of_a_hundred_can_gain_a_member() -> None:
     """The branches of the writer and of the reader have the same conditions."""
     old, new = branches(100), branches(100, y={"type": "string"})
     assert differences(new, old) == []
-    (found,) = differences(old, new)
-    assert found.rule == "property_removed_from_closed_content_model"
-    assert found.path == "/allOf/0/then/properties/data/additionalProperties"
+    (difference,) = differences(old, new)
+    assert difference.rule == "property_removed_from_closed_content_model"
+    assert difference.path == "/allOf/0/then/properties/data/additionalProperties"
 
 
 # what the writer has, what the reader has, why: no reason is given for values that there are not
@@ -928,20 +935,20 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
 
 
 @pytest.mark.parametrize(("writer", "reader", "rule"), [row[1:] for row in UNTRUE], ids=[row[0] for row in UNTRUE])
-def test_no_reason_is_given_for_values_that_there_are_not(writer: JSONObject, reader: JSONObject, rule: str) -> None:
+def test_impossible_values_cause_no_difference(writer: JSONObject, reader: JSONObject, rule: str) -> None:
     kind = {"type": "object"} if "type" not in writer else {}
     assert named(differences({**kind, **reader}, {**kind, **writer}, "JsonSchema/draft/2020-12")) == rule
 
 
 def test_a_reason_names_no_more_items_than_there_may_be() -> None:
     items: JSONObject = {"type": "array", "maxItems": 2, "prefixItems": [{}, {"const": {}, "required": ["a"]}]}
-    (found,) = differences({"type": "array", "maxItems": 0}, items, NEWEST)
-    assert (found.rule, found.old) == ("max_items_decreased", 1)
+    (difference,) = differences({"type": "array", "maxItems": 0}, items, NEWEST)
+    assert (difference.rule, difference.old) == ("max_items_decreased", 1)
 
 
-def test_the_limit_of_steps_is_the_only_reason() -> None:
+def test_step_limit_is_the_only_reason() -> None:
     """Differences found before the limit may be cases that were left unsolved, so they are not reported."""
     new, old = (load(dump_json(tagged_union(count)), DRAFT_07, None) for count in (31, 30))
-    (found,) = compare(new, old, steps=500)
-    assert found.rule == "undecided"
-    assert found.message.endswith("the comparison reached its limit of 500 steps")
+    (difference,) = compare(new, old, steps=500)
+    assert difference.rule == "undecided"
+    assert difference.message.endswith("the comparison reached its limit of 500 steps")

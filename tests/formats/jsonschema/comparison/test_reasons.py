@@ -37,7 +37,9 @@ def at(value: Any, pointer: str) -> JSON:
 
 
 def describes(difference: Difference, rejection: Rejection) -> bool:
-    """Whether a difference is about the place that rejects a part of the value, and about that part."""
+    """Return True if a difference is about the schema location that rejects a part of the value, and about that
+    part.
+    """
     # The validator does not say which part of an ``unevaluated...`` schema rejects a value.
     path, cut, _ = unquote(difference.path.lstrip("#")).partition("/unevaluated")
     parts = [part for place, part in rejection[1] if cut or place == path or place.startswith(f"{path}/")]
@@ -45,12 +47,12 @@ def describes(difference: Difference, rejection: Rejection) -> bool:
         schema = path.removesuffix("/required")
         objects = [part for place, part in rejection[1] if place.startswith(schema) and isinstance(part, dict)]
         name = difference.message.split()[1]
-        return any(name not in one for one in objects)
+        return any(name not in object_ for object_ in objects)
     if difference.rule in SIZES:
         kind = SIZES[difference.rule]
-        return any(len(one) == difference.old for one in parts if isinstance(one, kind))
+        return any(len(object_) == difference.old for object_ in parts if isinstance(object_, kind))
     if difference.rule in ("enum_narrowed", "value_refused"):
-        return any(("null" if one is None else text(one)) in difference.message for one in parts)
+        return any(("null" if object_ is None else text(object_)) in difference.message for object_ in parts)
     return bool(parts)
 
 
@@ -61,29 +63,33 @@ def judge(dice: Random, tally: Tally) -> None:
     second = maker.changed(first)
     old, new = (first, second) if dice.random() < 0.5 else (second, first)
     try:
-        writer, reader = (FORMAT.parse(dump_json(one), DRAFT) for one in (old, new))
+        writer, reader = (FORMAT.parse(dump_json(schema), DRAFT) for schema in (old, new))
         accepts, validator = writer.validator.is_valid, reader.validator
     except SchemaError:
         tally.counts["no schema"] += 1
         return
-    found = compare(reader.document, writer.document)
-    guide = Guide(dice, old, new, found)
+    differences = compare(reader.document, writer.document)
+    guide = Guide(dice, old, new, differences)
 
     def rejections() -> Iterator[Rejection]:
-        for _ in range(30 if not found else 5000):
+        for _ in range(30 if not differences else 5000):
             value = guide.value()
             if accepts(value) and not validator.is_valid(value):
                 nodes = (node for node in validator.evaluate(value).list()["details"] if not node["valid"])
                 yield (
                     value,
                     [
-                        (unquote(one["schemaLocation"]).partition("#")[2], at(value, one["instanceLocation"]))
-                        for one in nodes
+                        (unquote(schema["schemaLocation"]).partition("#")[2], at(value, schema["instanceLocation"]))
+                        for schema in nodes
                     ],
                 )
 
     tally.add(
-        f"{dump_json(old).decode()} read as {dump_json(new).decode()}", found, rejections(), describes, strict=not wild
+        f"{dump_json(old).decode()} read as {dump_json(new).decode()}",
+        differences,
+        rejections(),
+        describes,
+        strict=not wild,
     )
 
 

@@ -49,18 +49,18 @@ _PLAIN: Final[dict[str, st.SearchStrategy[JSON]]] = {
 
 def _keywords(inner: st.SearchStrategy[JSON]) -> st.SearchStrategy[JSON]:
     several = st.lists(inner, min_size=1, max_size=3)
-    named = st.dictionaries(NAMES, inner, min_size=1, max_size=3)
+    members = st.dictionaries(NAMES, inner, min_size=1, max_size=3)
     nested = {
         "items": inner,
         "prefixItems": several,
         "contains": inner,
         "unevaluatedItems": inner,
-        "properties": named,
+        "properties": members,
         "patternProperties": st.dictionaries(PATTERNS, inner, min_size=1, max_size=2),
         "additionalProperties": inner,
         "unevaluatedProperties": inner,
         "propertyNames": inner,
-        "dependentSchemas": named,
+        "dependentSchemas": members,
         "allOf": several,
         "anyOf": several,
         "oneOf": several,
@@ -115,13 +115,13 @@ OBJECTS: Final = st.dictionaries(NAMES, st.sampled_from([1, "a", None]), max_siz
 def changed(draw: st.DrawFn, schema: JSON) -> JSON:
     """A schema that differs here and there, or not at all."""
     if isinstance(schema, dict):
-        kept = {
+        kept_keywords = {
             key: draw(changed(item)) for key, item in schema.items() if key == "$defs" or draw(st.integers(0, 9)) > 0
         }
         if draw(st.integers(0, 9)) == 0:
             extra = draw(PARTS)
-            kept |= extra if isinstance(extra, dict) and "$defs" in schema else {}
-        return kept
+            kept_keywords |= extra if isinstance(extra, dict) and "$defs" in schema else {}
+        return kept_keywords
     if isinstance(schema, list) and schema and isinstance(schema[0], dict | bool):
         return [draw(changed(item)) for item in schema]
     return schema
@@ -153,10 +153,10 @@ def test_a_changed_schema_is_compatible_only_if_no_value_says_otherwise(
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples(30))
 @given(st.data(), CLOSED, CLOSED, st.lists(OBJECTS, min_size=30, max_size=30))
-def test_so_are_objects_closed_by_unevaluated_properties(
+def test_comparison_of_closed_objects_is_sound(
     data: st.DataObject, schema: JSONObject, second: JSONObject, values: list[JSON]
 ) -> None:
-    """What their conditional parts look at depends on the value."""
+    """The result of their conditional parts depends on the value."""
     names = data.draw(st.lists(st.sampled_from(sorted(schema)), unique=True))
     other = {**{name: schema[name] for name in schema if name not in names}, **second}
     for reader, writer in ((other, schema), (schema, other)):
@@ -165,7 +165,7 @@ def test_so_are_objects_closed_by_unevaluated_properties(
 
 @settings(suppress_health_check=list(HealthCheck), max_examples=examples(100))
 @given(SCHEMAS, SCHEMAS, st.tuples(FORMATS, FORMATS), st.lists(VALUES, min_size=20, max_size=20))
-def test_so_are_two_schemas_of_any_drafts(
+def test_comparison_across_drafts_is_sound(
     reader: JSON, writer: JSON, formats: tuple[str, str], values: list[JSON]
 ) -> None:
     check(reader, writer, formats, values)

@@ -61,9 +61,9 @@ REASONS: list[tuple[str, JSONObject, JSONObject, list[tuple[str, object]]]] = [
 
 
 @pytest.mark.parametrize(("writer", "reader", "reasons"), [row[1:] for row in REASONS], ids=[row[0] for row in REASONS])
-def test_a_reason_is_given_where_a_value_shows_it(
+def test_difference_is_reported_if_a_value_shows_it(
     writer: JSONObject, reader: JSONObject, reasons: list[tuple[str, object]]
 ) -> None:
     kind = {"type": writer.get("type", "object")}
-    found = differences({**kind, **reader}, {**kind, **writer}, NEWEST)
-    assert [(one.rule, one.old) for one in found] == reasons
+    differences_ = differences({**kind, **reader}, {**kind, **writer}, NEWEST)
+    assert [(difference.rule, difference.old) for difference in differences_] == reasons
