@@ -23,15 +23,15 @@ SOUND: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type"
     ],
 )
 def test_valid_events(more: dict[str, Any]) -> None:
-    """K-24"""
+    """Valid attributes have no findings (K-24)."""
     assert invalid_attributes({**SOUND, **more}) == []
 
 
 @pytest.mark.parametrize("name", ["specversion", "id", "source", "type"])
 def test_required_attributes(name: str) -> None:
-    """K-24"""
-    found = invalid_attributes({key: value for key, value in SOUND.items() if key != name})
-    assert [(finding.path, finding.rule) for finding in found] == [(name, "required")]
+    """Missing required attributes are findings (K-24)."""
+    findings = invalid_attributes({key: value for key, value in SOUND.items() if key != name})
+    assert [(finding.path, finding.rule) for finding in findings] == [(name, "required")]
 
 
 INVALID: dict[str, list[object]] = {
@@ -53,24 +53,24 @@ INVALID: dict[str, list[object]] = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in INVALID.items() for value in values])
 def test_invalid_attributes(name: str, value: object) -> None:
-    """K-24"""
-    found = invalid_attributes({**SOUND, name: value})
-    assert [(finding.path, finding.rule) for finding in found] == [(name, "cloudevents")]
+    """Invalid values of attributes are findings (K-24)."""
+    findings = invalid_attributes({**SOUND, name: value})
+    assert [(finding.path, finding.rule) for finding in findings] == [(name, "cloudevents")]
 
 
 def test_every_fault_is_reported() -> None:
-    found = invalid_attributes({"id": "", "time": "x", "a_b": "y"})
-    assert {finding.path for finding in found} == {"specversion", "source", "type", "id", "time", "a_b"}
+    findings = invalid_attributes({"id": "", "time": "x", "a_b": "y"})
+    assert {finding.path for finding in findings} == {"specversion", "source", "type", "id", "time", "a_b"}
 
 
 def test_copies_of_an_event_have_one_key() -> None:
-    """K-25"""
+    """Source and id identify an event (K-25)."""
     assert dedupe_key(CloudEvent(attributes={**SOUND, "time": "x"})) == ("/s", "1")
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "true"), (False, "false"), (-5, "-5"), ("x", "x")])
 def test_canonical_strings(value: str | int | bool, expected: str) -> None:
-    """K-19"""
+    """Values have a canonical text form (K-19)."""
     assert attribute_text(value) == expected
 
 
@@ -97,7 +97,7 @@ def test_data_and_its_type(event: CloudEvent, content_type: str, payload: bytes 
     ],
 )  # fmt: skip
 def test_instants(text: str) -> None:
-    """K-24"""
+    """Valid timestamps are recognised (K-24)."""
     assert is_timestamp(text)
 
 
@@ -110,13 +110,13 @@ def test_instants(text: str) -> None:
         "9999-12-31T23:59:60Z", "9999-12-31T23:59:60-01:00",
     ],
 )  # fmt: skip
-def test_no_instants(text: str) -> None:
+def test_invalid_timestamps_are_rejected(text: str) -> None:
     """K-24, F-25: the sentinel is no time of a message."""
     assert not is_timestamp(text)
 
 
 @given(st.datetimes(timezones=st.timezones()))
-def test_every_instant_the_registry_writes_is_one(stamp: datetime) -> None:
+def test_timestamps_of_the_registry_are_valid(stamp: datetime) -> None:
     try:
         text = format_timestamp(stamp)
     except OverflowError:
@@ -125,6 +125,6 @@ def test_every_instant_the_registry_writes_is_one(stamp: datetime) -> None:
 
 
 @given(st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fullmatch=True))
-def test_what_counts_as_an_instant_can_be_parsed(text: str) -> None:
+def test_valid_timestamps_can_be_parsed(text: str) -> None:
     if is_timestamp(text):
         parse_timestamp(text)

@@ -58,7 +58,7 @@ def test_a_message_is_rebuilt(message: Message) -> None:
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.none() | st.binary())
-def test_nothing_is_lost(sections: dict[str, Any], body: bytes | None) -> None:
+def test_messages_survive_serialisation(sections: dict[str, Any], body: bytes | None) -> None:
     message = Message(protocol="AMQP/1.0", body=body, sections=sections)
     again = of_record(to_record(message), body or b"")
     assert again == message
@@ -70,7 +70,7 @@ def test_headers_read_as_people_expect() -> None:
     assert json.loads(to_record(sent))["sections"]["headers"] == [["Content-Type", "text/plain"]]
 
 
-def test_what_nests_without_end_is_cut_not_fatal() -> None:
+def test_deeply_nested_sections_are_truncated() -> None:
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]

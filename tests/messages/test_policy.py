@@ -33,7 +33,7 @@ def results(contract: Contract, message: Message) -> list[str]:
 
 
 def test_the_most_specific_setting_wins() -> None:
-    """K-46"""
+    """A setting for a definition overrides that of its group, which overrides the global one (K-46)."""
     policy = parse_flags(
         [f"{ORDER}:on_ambiguous=best", f"{GROUP}:on_ambiguous=all", "strict_delivery=true", f"{GROUP}:on_removed=warn"]
     )
@@ -65,7 +65,7 @@ def test_flags_and_sections_say_the_same() -> None:
         (f"{ORDER}:on_no_match=drop", f"policy for {ORDER}: there is no setting 'on_no_match'"),
     ],
 )
-def test_what_is_no_setting_is_reported(flag: str, words: str) -> None:
+def test_invalid_setting_is_reported(flag: str, words: str) -> None:
     with pytest.raises(PolicyError) as caught:
         parse_flags([flag])
     assert words in str(caught.value)
@@ -85,12 +85,12 @@ def test_overrides_of_nothing_are_found() -> None:
 
 
 def test_one_definition_is_tagged_and_another_rejects() -> None:
-    """K-46"""
-    found = contract(
+    """The policy for violations can differ by definition (K-46)."""
+    compiled = contract(
         {ORDER: definition("order"), f"{GROUP}/messages/bill": definition("bill")}, f"{ORDER}:on_schema_violation=tag"
     )
-    assert results(found, event("order", "{}")) == ["Accepted"]
-    assert results(found, event("bill", "{}")) == ["schema_violation"]
+    assert results(compiled, event("order", "{}")) == ["Accepted"]
+    assert results(compiled, event("bill", "{}")) == ["schema_violation"]
 
 
 def test_a_schema_asked_of_one_group() -> None:
@@ -112,7 +112,7 @@ def test_a_schema_asked_of_one_group() -> None:
         ((f"{GROUP}:on_ambiguous=all", f"{ORDER}:on_ambiguous=best"), ["ambiguous"]),
     ],
 )
-def test_definitions_have_to_agree_on_what_is_ambiguous(flags: tuple[str, ...], expected: list[str]) -> None:
+def test_ambiguous_definitions_must_agree_on_the_policy(flags: tuple[str, ...], expected: list[str]) -> None:
     """K-30, K-46"""
     definitions = {ORDER: definition("t"), f"{GROUP}/messages/other": definition("t")}
     assert results(contract(definitions, *flags), event("t")) == expected
@@ -122,6 +122,6 @@ def test_delivery_is_strict_for_one_definition() -> None:
     """K-27, K-46"""
     sent = {"protocol": "HTTP", "protocoloptions": {"method": "POST"}}
     definitions = {ORDER: definition("t", **sent), f"{GROUP}/messages/other": definition("u", **sent)}
-    found = contract(definitions, f"{ORDER}:strict_delivery=true")
-    assert results(found, event("t")) == ["no_match"]
-    assert results(found, event("u")) == ["Accepted"]
+    compiled = contract(definitions, f"{ORDER}:strict_delivery=true")
+    assert results(compiled, event("t")) == ["no_match"]
+    assert results(compiled, event("u")) == ["Accepted"]

@@ -36,15 +36,15 @@ def messages(document: JSONObject) -> dict[str, JSONObject]:
 
 
 def schemas(document: JSONObject) -> dict[str, SchemaDocument]:
-    found: dict[str, SchemaDocument] = {}
+    documents: dict[str, SchemaDocument] = {}
     for xid, resource in members(document, "schemagroups", "schemas"):
         for name, version in resource.get("versions", {}).items():
             text = version.get("schema")
             content = text.encode() if isinstance(text, str) else dump_json(text)
             stated = version.get("format") or resource.get("format") or ""
             parsed = SchemaDocument(content=content, format=stated, xid=f"{xid}/versions/{name}")
-            found[xid] = found[parsed.xid] = parsed
-    return found
+            documents[xid] = documents[parsed.xid] = parsed
+    return documents
 
 
 def contract(document: JSONObject) -> Contract:
@@ -58,8 +58,8 @@ def test_every_sample_compiles_without_error(sample_file: Callable[[str], Path],
     for raw in messages(document).values():
         definition, doubts = normalise(raw)
         assert normalise(definition) == (definition, [])
-        found = [*doubts, *lint(materialise(raw, messages(document).get).definition)]
-        assert [finding for finding in found if finding.severity == "error"] == []
+        findings = [*doubts, *lint(materialise(raw, messages(document).get).definition)]
+        assert [finding for finding in findings if finding.severity == "error"] == []
     compiled = contract(document)
     assert compiled.broken == {}
     assert len(compiled.definitions) == len(messages(document)) > 0
@@ -113,13 +113,13 @@ def test_events_of_samples(
         ("workshop.cereg", "workshop", "repaired", "repaired"),
     ],
 )
-def test_the_2023_form_is_read(
+def test_form_of_2023_is_read(
     sample_file: Callable[[str], Path], file: str, group: str, message: str, schema: str
 ) -> None:
     """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
-    found = Contract.compile(load(sample_file(file))["definitionGroups"][group]["definitions"], lambda _: None)
-    assert found.broken == {}
-    definition = found.definitions[f"{group}.{message}"].definition
+    compiled = Contract.compile(load(sample_file(file))["definitionGroups"][group]["definitions"], lambda _: None)
+    assert compiled.broken == {}
+    definition = compiled.definitions[f"{group}.{message}"].definition
     assert definition["envelope"] == "CloudEvents/1.0"
     assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
     assert definition["dataschemauri"] == f"#/schemagroups/{group}/schemas/{schema}"

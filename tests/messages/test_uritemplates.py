@@ -48,13 +48,13 @@ def test_a_template_captures_what_its_placeholders_stand_for(text: str, value: s
     ],
 )
 def test_a_template_refuses_the_rest(text: str, value: str) -> None:
-    """K-16"""
+    """Texts that a template does not match are rejected (K-16)."""
     assert parse_template(text).match(value) is None
 
 
 @pytest.mark.parametrize("text", ["{+x}", "{a,b}", "{x*}", "{x:3}", "{a-b}", "{", "}", "{}", "{a}{", "a}b{c}", "{é}"])
 def test_only_level_1_is_accepted(text: str) -> None:
-    """F-26"""
+    """Operators of higher levels are rejected (F-26)."""
     with pytest.raises(TemplateError, match="level 1"):
         parse_template(text)
 
@@ -66,7 +66,7 @@ def test_a_template_has_a_bounded_length() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("{a}", True), ("x{a-b}", False), ("", False), ("{a-b}{c}", True)])
 def test_a_text_with_a_well_formed_placeholder_is_a_template(text: str, expected: bool) -> None:
-    """F-28"""
+    """A text is a template only if it has a valid placeholder (F-28)."""
     assert is_template(text) is expected
 
 
@@ -75,7 +75,7 @@ def test_a_text_with_a_well_formed_placeholder_is_a_template(text: str, expected
     [(True, "a%20b", "a b"), (True, "a%FFb", "a%FFb"), (False, "a%20b", "a%20b"), (True, "a%2520b", "a%20b")],
 )
 def test_values_in_uris_are_decoded_once(encoded: bool, value: str, expected: str) -> None:
-    """K-16"""
+    """Percent-encoded values are decoded exactly once (K-16)."""
     assert parse_template("/x/{v}/y", encoded=encoded).match(f"/x/{value}/y") == {"v": expected}
 
 
@@ -93,13 +93,13 @@ def test_expansion_encodes_all_but_unreserved_characters() -> None:
 
 @pytest.mark.parametrize("context", [{}, {"x": ""}])
 def test_expansion_needs_every_value(context: dict[str, str]) -> None:
-    """K-18"""
+    """A missing value is an error (K-18)."""
     with pytest.raises(TemplateError, match=r"\{x\}"):
         parse_template("/t/{x}").expand(context)
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=5))
-def test_what_was_expanded_is_read_back(pairs: list[tuple[str, str]]) -> None:
+def test_expanded_template_matches_its_values(pairs: list[tuple[str, str]]) -> None:
     """K-16, K-18, K-55: a slash never comes out of a value, so it separates them."""
     context = dict(pairs)
     template = parse_template("/" + "/".join(f"{{{name}}}" for name in context))
@@ -123,7 +123,7 @@ def test_hostile_values_do_not_make_matching_search() -> None:
 
 
 def test_unify_names_the_placeholder_in_conflict() -> None:
-    """F-27"""
+    """Conflicting values are reported with the name of the placeholder (F-27)."""
     context = {"a": "1"}
     assert unify(context, {"b": "2"}) is None
     assert unify(context, {"a": "3"}) == "a"
@@ -142,7 +142,7 @@ def test_a_value_does_not_end_its_placeholder(text: str, separator: str, value: 
 
 
 def test_half_a_character_has_no_form_in_a_uri() -> None:
-    """K-18"""
+    """A lone surrogate cannot be encoded in a URI (K-18)."""
     with pytest.raises(TemplateError, match="half a character"):
         parse_template("/{x}").expand({"x": "\ud800"})
 
@@ -155,7 +155,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "aab", "c"]), min_size=1, 
 def test_the_tree_misses_no_template_that_fits(templates: set[str], text: str) -> None:
     """K-14: what is found is a superset of what fits; templates that are one placeholder are not filed."""
     tree: TemplateTree[str] = TemplateTree("/")
-    filed = [parse_template(each) for each in templates if not parse_template(each).whole]
+    filed = [parse_template(filed_text) for filed_text in templates if not parse_template(filed_text).whole]
     for template in filed:
         tree.add(template, template.text)
     fitting = {template.text for template in filed if template.match(text) is not None}

@@ -71,10 +71,10 @@ def test_every_example_finds_its_definition(webhooks: Path) -> None:
         ("unheard_of", {"action": "opened"}, "no_match"),
     ],
 )
-def test_deliveries_that_do_not_fit(webhooks: Path, event: str, body: Any, expected: str) -> None:
+def test_invalid_deliveries_are_rejected(webhooks: Path, event: str, body: Any, expected: str) -> None:
     """K-28, K-30, K-44"""
     contract, _ = load(webhooks)
-    known = "issues" if webhooks.name == "github-webhooks" else "order"
-    outcome = deliver(contract, known if event == "first" else event, body)
+    event_name = "issues" if webhooks.name == "github-webhooks" else "order"
+    outcome = deliver(contract, event_name if event == "first" else event, body)
     assert isinstance(outcome, Rejected)
     assert outcome.reason == expected

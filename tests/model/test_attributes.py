@@ -173,7 +173,7 @@ SWITCHES: JSONObject = {
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "expected"),
     [
         ({"kind": "plain", "grain": "x"}, []),
         ({"kind": "PLAIN", "grain": "x"}, []),  # R88: case-insensitive
@@ -190,9 +190,9 @@ SWITCHES: JSONObject = {
         ({"kind": ["plain"]}, [("invalid_attribute", "kind")]),
     ],
 )
-def test_ifvalues(values: JSONObject, found: list[tuple[str, str]]) -> None:
+def test_ifvalues(values: JSONObject, expected: list[tuple[str, str]]) -> None:
     """R73, R88, R89."""
-    assert faults(attributes(SWITCHES).check(values)) == found
+    assert faults(attributes(SWITCHES).check(values)) == expected
 
 
 def test_active_attributes() -> None:
@@ -227,10 +227,10 @@ def test_attributes_tell_of_themselves() -> None:
 def test_hints_are_for_few() -> None:
     """A body full of unknown names is reported at once, without a search for each."""
     values = dict.fromkeys([f"dcription{number}" for number in range(50)], "x")
-    found = attributes({}).check(values).findings
-    assert len(found) == 50
-    assert "did you mean" in found[0].message
-    assert "did you mean" not in found[-1].message
+    findings = attributes({}).check(values).findings
+    assert len(findings) == 50
+    assert "did you mean" in findings[0].message
+    assert "did you mean" not in findings[-1].message
 
 
 def test_many_combinations_of_switches() -> None:
@@ -268,7 +268,7 @@ def test_deprecated(deprecated: JSONObject, good: bool) -> None:
     assert bool(group.attributes.check({"deprecated": deprecated}).findings) is not good
 
 
-def test_what_the_server_supplies_is_never_missing() -> None:
+def test_attributes_set_by_the_server_are_not_required() -> None:
     """R84: ids, times and counts are required, but not of clients; of a required description it is."""
     model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
     files = model.groups["dirs"].resources["files"]
@@ -290,14 +290,14 @@ def test_what_the_server_supplies_is_never_missing() -> None:
     ],
 )
 def test_version_attributes(values: JSONObject, good: bool) -> None:
-    """R57."""
+    """Attributes of versions are checked (R57)."""
     model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
     assert bool(model.groups["dirs"].resources["files"].attributes.check(values).findings) is not good
 
 
 @pytest.mark.parametrize(("value", "good"), [("backward", True), ("Full_Transitive", True), ("none", False)])
 def test_compatibility_is_case_insensitive(value: str, good: bool) -> None:
-    """R257."""
+    """Names of compatibility rules are compared without case (R257)."""
     meta = compile_model(builtin("default")).groups["schemagroups"].resources["schemas"].metaattributes
     assert bool(meta.check({"compatibility": value}).findings) is not good
 
@@ -312,12 +312,12 @@ def test_compatibility_is_case_insensitive(value: str, good: bool) -> None:
 )
 def test_faults_become_one_error(values: JSONObject, code: str, arguments: JSONObject) -> None:
     """The first fault decides the code; all are reported."""
-    found = attributes(MIXED).check(values).findings
-    error = findings_to_error(found, "/dirs/d")
+    findings = attributes(MIXED).check(values).findings
+    error = findings_to_error(findings, "/dirs/d")
     assert isinstance(error, RegistryError)
     assert (error.code, error.subject, error.arguments) == (code, "/dirs/d", arguments)
-    assert [finding.path for finding in error.faults] == [fault.path for fault in found]
-    assert found[0].error("/dirs/d").code == code
+    assert [finding.path for finding in error.faults] == [fault.path for fault in findings]
+    assert findings[0].error("/dirs/d").code == code
 
 
 JSON_VALUES = json_trees(JSON_SCALARS, st.text(max_size=5))

@@ -24,8 +24,8 @@ def group_type(constraints: JSON = None) -> GroupType:
 
 
 def violations(constraints: JSONObject, version: JSONObject, group: JSONObject | None = None) -> list[str]:
-    found = group_type(constraints).constraints.violations("files", version, group or {})
-    return [f"{violation.path} {violation.kind}" for violation in found]
+    violations_ = group_type(constraints).constraints.violations("files", version, group or {})
+    return [f"{violation.path} {violation.kind}" for violation in violations_]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_rejects(key: str, aspects: JSON, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraint", "version", "group", "found"),
+    ("constraint", "version", "group", "expected"),
     [
         ({"enum": ["red"]}, {"colour": "red"}, {}, []),
         ({"enum": ["red"]}, {}, {}, []),
@@ -94,13 +94,13 @@ def test_rejects(key: str, aspects: JSON, path: str) -> None:
         ({"enum": ["red"], "equals": "tint"}, {"colour": "blue"}, {"tint": "red"}, ["colour enum", "colour equals"]),
     ],
 )
-def test_violations(constraint: JSONObject, version: JSONObject, group: JSONObject, found: list[str]) -> None:
+def test_violations(constraint: JSONObject, version: JSONObject, group: JSONObject, expected: list[str]) -> None:
     """R105 to R109."""
-    assert violations({"files.colour": constraint}, version, group) == found
+    assert violations({"files.colour": constraint}, version, group) == expected
 
 
 def test_nested_paths() -> None:
-    """R104."""
+    """Constraints can refer to nested attributes (R104)."""
     constraints = {"files.o.inner": {"equals": "o.deep"}}
     assert violations(constraints, {"o": {"inner": "a"}}, {"o": {"deep": "b"}}) == ["o.inner equals"]
     assert violations(constraints, {"o": {"inner": "a"}}, {"o": {"deep": "a"}}) == []
@@ -114,7 +114,7 @@ def test_format_compares_without_case() -> None:
     assert constraints.violations("files", {"format": "Avro/1.9"}, {}) == (violation,)
 
 
-def test_true_is_not_one() -> None:
+def test_true_does_not_equal_one() -> None:
     constraints = group_type({"files.size": {"enum": [1]}}).constraints
     assert constraints.violations("files", {"size": True}, {})
 
@@ -131,7 +131,7 @@ def test_true_is_not_one() -> None:
     ],
 )
 def test_defaults(key: str, default: JSON, version: JSONObject, filled: JSONObject) -> None:
-    """R105."""
+    """A default value fills a missing attribute (R105)."""
     before = repr(version)
     constraints = group_type({key: {"default": default}}).constraints
     assert constraints.fill("files", version) == filled
@@ -162,7 +162,7 @@ OUTER: JSONObject = {"files.colour": {"enum": ["red", "green"], "equals": "tint"
     ],
 )
 def test_an_instance_only_narrows(instance: JSONObject, path: str | None) -> None:
-    """R108."""
+    """The constraints of an instance can only narrow those of the type (R108)."""
     _, faults = group_type(OUTER).narrowed(instance)
     assert [fault.path for fault in faults] == ([path] if path else [])
 
@@ -170,8 +170,12 @@ def test_an_instance_only_narrows(instance: JSONObject, path: str | None) -> Non
 def test_narrowed_constraints_hold_together() -> None:
     """R108: what either level says."""
     constraints, _ = group_type(OUTER).narrowed({"files.colour": {"enum": ["red"]}, "files.size": {"enum": [1]}})
-    found = constraints.violations("files", {"colour": "green", "size": 2}, {"tint": "red"})
-    assert [(item.path, item.kind) for item in found] == [("colour", "enum"), ("colour", "equals"), ("size", "enum")]
+    violations_ = constraints.violations("files", {"colour": "green", "size": 2}, {"tint": "red"})
+    assert [(item.path, item.kind) for item in violations_] == [
+        ("colour", "enum"),
+        ("colour", "equals"),
+        ("size", "enum"),
+    ]
 
 
 @pytest.mark.parametrize("instance", [None, {}])

@@ -34,32 +34,32 @@ def their_model() -> Model:
     return theirs()
 
 
-def narrower(them: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
-    """Where a definition of ours refuses what theirs takes."""
-    if us["type"] not in {them["type"], "any", *WIDER.get(them["type"], ())}:
-        yield f"{path}: {us['type']} instead of {them['type']}"
-    if us.get("required") and "default" not in us and not them.get("required"):
+def narrower(theirs: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
+    """Yield the paths where a definition of ours rejects what theirs accepts."""
+    if us["type"] not in {theirs["type"], "any", *WIDER.get(theirs["type"], ())}:
+        yield f"{path}: {us['type']} instead of {theirs['type']}"
+    if us.get("required") and "default" not in us and not theirs.get("required"):
         yield f"{path}: required"
-    if us.get("readonly") and not them.get("readonly"):
+    if us.get("readonly") and not theirs.get("readonly"):
         yield f"{path}: readonly"
-    if us.get("enum") and us.get("strict", True) and not set(them.get("enum") or [object()]) <= set(us["enum"]):
+    if us.get("enum") and us.get("strict", True) and not set(theirs.get("enum") or [object()]) <= set(us["enum"]):
         yield f"{path}: enum {us['enum']}"
-    if us.get("target") and us["target"] != them.get("target") and path.removesuffix("[]") != CORRECTED:
+    if us.get("target") and us["target"] != theirs.get("target") and path.removesuffix("[]") != CORRECTED:
         yield f"{path}: target {us['target']}"
-    if them.get("namecharset") == "extended" and us["type"] == "object" and us.get("namecharset") != "extended":
+    if theirs.get("namecharset") == "extended" and us["type"] == "object" and us.get("namecharset") != "extended":
         yield f"{path}: namecharset"
     if us["type"] != "any":
-        yield from narrower_set(them.get("attributes", {}), us.get("attributes", {}), path)
-        if "item" in them:
-            yield from narrower(them["item"], us["item"], f"{path}[]")
+        yield from narrower_set(theirs.get("attributes", {}), us.get("attributes", {}), path)
+        if "item" in theirs:
+            yield from narrower(theirs["item"], us["item"], f"{path}[]")
     branches = {value.casefold(): branch for value, branch in us.get("ifvalues", {}).items()}
-    for value, branch in them.get("ifvalues", {}).items():
+    for value, branch in theirs.get("ifvalues", {}).items():
         siblings = branches[value.casefold()]["siblingattributes"]
         yield from narrower_set(branch["siblingattributes"], siblings, f"{path}={value}")
 
 
-def narrower_set(them: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
-    for name, definition in them.items():
+def narrower_set(theirs: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
+    for name, definition in theirs.items():
         if name in us:
             yield from narrower(definition, us[name], f"{path}.{name}")
         else:
@@ -87,15 +87,15 @@ def foreign(definitions: JSONObject, path: str) -> Iterator[str]:
             yield from foreign(branch["siblingattributes"], f"{here}={value}")
 
 
-def test_no_aspect_that_the_model_language_does_not_have() -> None:
+def test_default_model_has_no_unknown_aspects() -> None:
     """R68: other clients refuse a model with an aspect they do not know."""
-    found = list(foreign(OURS.document["attributes"], ""))
+    aspects = list(foreign(OURS.document["attributes"], ""))
     for plural, group in OURS.groups.items():
-        found += foreign(group.document["attributes"], f"/{plural}")
+        aspects += foreign(group.document["attributes"], f"/{plural}")
         for name, resource in group.resources.items():
             for part in ("attributes", "resourceattributes", "metaattributes"):
-                found += foreign(resource.document[part], f"/{plural}/{name}")
-    assert found == []
+                aspects += foreign(resource.document[part], f"/{plural}/{name}")
+    assert aspects == []
 
 
 def test_the_source_names_its_plurals() -> None:
@@ -105,16 +105,18 @@ def test_the_source_names_its_plurals() -> None:
     assert all(r["plural"] == name for group in groups.values() for name, r in group.get("resources", {}).items())
 
 
-def test_every_attribute_of_theirs_is_there(their_model: Model) -> None:
+def test_default_model_has_every_attribute_of_the_specification(their_model: Model) -> None:
     """F-2, F-56, H-2, G-1: each path, with a type, enum, target and charset that takes at least as much."""
-    found: list[str] = []
+    narrower_paths: list[str] = []
     for plural, group in their_model.groups.items():
         ours = OURS.groups[plural].document
-        found += narrower_set(group.document["attributes"], ours["attributes"], f"/{plural}")
+        narrower_paths += narrower_set(group.document["attributes"], ours["attributes"], f"/{plural}")
         for name, resource in group.resources.items():
             for part in ("attributes", "resourceattributes", "metaattributes"):
-                found += narrower_set(resource.document[part], ours["resources"][name][part], f"/{plural}/{name}")
-    assert found == []
+                narrower_paths += narrower_set(
+                    resource.document[part], ours["resources"][name][part], f"/{plural}/{name}"
+                )
+    assert narrower_paths == []
 
 
 def test_group_and_resource_types_are_theirs(their_model: Model) -> None:
@@ -194,7 +196,7 @@ ENTITIES = ["endpoints", "messagegroups", "messagegroups/messages", "schemagroup
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_takes_what_theirs_takes(kind: str, data: st.DataObject) -> None:
-    """Of values made from their definitions, ours finds no finding that theirs does not find."""
+    """The model has no findings that theirs lacks for values made from their definitions."""
     values = data.draw(entities(*kind.partition("/")[::2]))
     assert refused(OURS, kind, values) <= refused(theirs(), kind, values)
 
@@ -210,8 +212,8 @@ def document_findings(document: JSONObject) -> Iterator[tuple[str, ValueFinding]
     """Every finding in the Groups, Resources and Versions of a registry document."""
     for plural, kind in OURS.groups.items():
         for group_id, group in document.get(plural, {}).items():
-            own = {name: value for name, value in group.items() if name not in kind.resources}
-            yield from ((group_id, finding) for finding in kind.attributes.check(own).findings)
+            group_attributes = {name: value for name, value in group.items() if name not in kind.resources}
+            yield from ((group_id, finding) for finding in kind.attributes.check(group_attributes).findings)
             for name, resource in kind.resources.items():
                 for resource_id, entity in group.get(name, {}).items():
                     yield from ((resource_id, finding) for finding in resource_findings(resource.attributes, entity))

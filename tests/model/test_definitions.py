@@ -24,7 +24,7 @@ def faults(attributes: JSON, **lists: JSON) -> list[tuple[str, str]]:
 
 
 def unnamed(definition: JSON) -> JSON:
-    """Without names, which the full model repeats on every attribute."""
+    """Return the definition without names, which the full model repeats on every attribute."""
     if not isinstance(definition, dict):
         return definition
     return {key: unnamed(value) for key, value in definition.items() if key != "name"}
@@ -107,13 +107,13 @@ def test_rejects(definition: JSON, path: str, rule: str) -> None:
 
 @pytest.mark.parametrize("name", ["A", "1a", "a-b", "", "a" * 64])
 def test_names(name: str) -> None:
-    """R5."""
+    """Invalid names of attributes are rejected (R5)."""
     assert [rule for _, rule in faults({name: {"type": "string"}})] == ["model_error"]
 
 
 @pytest.mark.parametrize("aspect", [{"required": True}, {"readonly": True}, {"ifvalues": {"a": {}}}])
 def test_star_is_plain(aspect: JSONObject) -> None:
-    """R75."""
+    """The attribute * has only a type (R75)."""
     assert faults({"*": {"type": "string", **aspect}})[0] == (f"*.{next(iter(aspect))}", "model_error")
 
 
@@ -126,14 +126,14 @@ def test_siblings_do_not_meet_their_level(sibling: str) -> None:
 
 
 def test_nested_siblings_do_not_meet_their_levels() -> None:
-    """R89."""
+    """Nested sibling attributes must not have the names of outer attributes (R89)."""
     inner = {"type": "string", "ifvalues": {"w": {"siblingattributes": {"a": {"type": "string"}}}}}
     outer = {"type": "string", "ifvalues": {"v": {"siblingattributes": {"b": inner}}}}
     assert "ifvalues.w.siblingattributes.a" in faults({"a": outer})[0][0]
 
 
-def test_siblings_follow_the_charset_around_them() -> None:
-    """R79."""
+def test_siblings_have_the_charset_of_their_object() -> None:
+    """Sibling attributes have the charset of the surrounding object (R79)."""
     switch = {"type": "string", "ifvalues": {"v": {"siblingattributes": {"x-y": {"type": "string"}}}}}
     compiled({"o": {"type": "object", "namecharset": "extended", "attributes": {"s": switch}}})
     assert faults({"o": {"type": "object", "attributes": {"s": switch}}})[0][1] == "invalid_attribute"
@@ -141,8 +141,8 @@ def test_siblings_follow_the_charset_around_them() -> None:
 
 def test_enum_on_an_array_of_scalars() -> None:
     """R80, H-3: rc4's endpoint model has one, and no item of the model language knows ``enum``."""
-    given = {"type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
-    assert compiled({"a": given})["a"] == {"name": "a", **given}
+    attribute = {"type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
+    assert compiled({"a": attribute})["a"] == {"name": "a", **attribute}
 
 
 def test_enum_in_the_item_of_a_stored_array() -> None:
@@ -162,12 +162,12 @@ def test_enum_in_the_item_of_a_stored_array() -> None:
     ],
 )
 def test_enum_where_there_are_no_scalars(definition: JSONObject, path: str) -> None:
-    """R80."""
+    """An enum is rejected for types that have no scalars (R80)."""
     assert faults({"a": definition})[0][0] == path
 
 
 def test_enum_and_default_timestamps_are_in_utc() -> None:
-    """R7."""
+    """Timestamps of enum and default are normalised to UTC (R7)."""
     local, utc = "2024-01-01T01:00:00+01:00", "2024-01-01T00:00:00Z"
     full = compiled({"a": {"type": "timestamp", "required": True, "enum": [local], "default": local}})
     assert (full["a"]["enum"], full["a"]["default"]) == ([utc], utc)
@@ -202,7 +202,7 @@ def test_specification_attributes_may_be_narrowed(name: str, definition: JSONObj
     ],
 )
 def test_specification_attributes_stay_compatible(name: str, definition: JSONObject, path: str) -> None:
-    """R67."""
+    """Attributes of the specification can only be redefined compatibly (R67)."""
     assert (path, "model_error") in faults({name: definition})
 
 
@@ -224,7 +224,7 @@ def test_strict_enums_of_the_specification_only_shrink(aspect: JSONObject) -> No
 
 
 def test_matchversions_stands_on_static_scalars_of_versions() -> None:
-    """R81."""
+    """The aspect matchversions is allowed only for static scalar attributes of versions (R81)."""
     match = {"type": "string", "matchversions": True}
     compiled({}, version={"a": match, "o": {"type": "object", "attributes": {"b": match}}})
     for bad in (
@@ -247,7 +247,7 @@ def test_every_fault_is_reported() -> None:
     assert len(error.faults) == 5
 
 
-def test_errors_name_the_attribute_as_instances_have_it() -> None:
+def test_errors_name_the_attribute_path() -> None:
     """R278: "name: Model attribute name in question"."""
     scalar: JSONObject = {"type": "integer", "default": 3}
     inner: JSONObject = {"type": "object", "attributes": {"defint": scalar}}

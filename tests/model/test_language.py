@@ -102,7 +102,7 @@ def test_group_names(groups: JSONObject, path: str) -> None:
     assert path in fault_paths({"groups": groups})
 
 
-def test_an_empty_plural_is_none() -> None:
+def test_empty_plural_is_ignored() -> None:
     """R90: xr sends one where the source it read had none."""
     group = {"plural": "", "singular": "dir", "resources": {"files": {"plural": "", "singular": "file"}}}
     groups = compile_model({"groups": {"dirs": group}}).document["groups"]
@@ -126,7 +126,7 @@ def test_resource_names(plural: str, singular: str, place: str) -> None:
 
 
 def test_longest_names() -> None:
-    """R90."""
+    """Names up to the maximum length are accepted (R90)."""
     resources = {"r" * 57: {"singular": "s" * 57}}
     compile_model({"groups": {"p" * 57: {"singular": "g" * 63, "resources": resources}}})
 
@@ -154,8 +154,8 @@ def test_ordered_modes_have_one_root(mode: str) -> None:
     assert (files.versionmode, files.singleversionroot) == (mode.lower(), True)
 
 
-def test_null_aspects_are_absent_ones() -> None:
-    """R13."""
+def test_null_aspects_are_ignored() -> None:
+    """An aspect with the value null is absent (R13)."""
     empty = dict.fromkeys(("description", "labels", "attributes", "typemap", "maxversions", "hasdocument"))
     plain = compile_model(model())
     source = model({}, empty)
@@ -195,7 +195,7 @@ def test_types_stay_in_the_order_of_the_model() -> None:
 
 
 def test_long_chains_of_imports() -> None:
-    """R111."""
+    """Long chains of imports are resolved (R111)."""
     groups: JSONObject = {
         f"g{number}": {"singular": f"s{number}", "ximportresources": [f"/g{number + 1}/files"]}
         for number in range(1500)
@@ -205,8 +205,8 @@ def test_long_chains_of_imports() -> None:
     assert model.resource_type("/g0/files") is model.resource_type("/g1500/files")
 
 
-def test_one_of_several_imports_is_followed() -> None:
-    """R111."""
+def test_import_through_another_type_is_resolved() -> None:
+    """A type can import resources that another type imports (R111)."""
     model = source(boxes=["/dirs/files"], racks=["/boxes/files"])
     model["groups"]["dirs"]["resources"]["lids"] = {"singular": "lid"}
     model["groups"]["boxes"]["ximportresources"] = ["/dirs/lids", "/dirs/files"]
@@ -214,8 +214,8 @@ def test_one_of_several_imports_is_followed() -> None:
 
 
 @pytest.mark.parametrize("references", [[], None])
-def test_nothing_to_import(references: JSON) -> None:
-    """R111."""
+def test_empty_imports_are_accepted(references: JSON) -> None:
+    """An empty list of imports adds nothing (R111)."""
     assert compile_model(source(boxes=references)).groups["boxes"].resources == {}
 
 
@@ -234,7 +234,7 @@ def test_nothing_to_import(references: JSON) -> None:
     ],
 )
 def test_bad_imports(imports: JSONObject, message: str) -> None:
-    """R111."""
+    """Invalid imports are rejected (R111)."""
     with pytest.raises(RegistryError, match=message) as caught:
         compile_model(source(**imports))
     assert caught.value.code == "model_error"
@@ -274,7 +274,7 @@ def test_implicit_entries(contenttype: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "contenttype", "kind"),
+    ("typemap", "contenttype", "kind"),
     [
         ({"text/*": "string", "text/mine": "json"}, "text/mine", "binary"),
         ({"text/*": "string"}, "text/plain", "string"),
@@ -284,21 +284,21 @@ def test_implicit_entries(contenttype: str, kind: str) -> None:
         ({"application/x.y": "string"}, "application/xzy", "binary"),
     ],
 )
-def test_own_entries(given: dict[str, DocumentType], contenttype: str, kind: str) -> None:
+def test_own_entries(typemap: dict[str, DocumentType], contenttype: str, kind: str) -> None:
     """R102: several matches of different kinds make it binary; an own entry overrides an implicit one."""
-    assert compile_typemap(given)(contenttype) == kind
+    assert compile_typemap(typemap)(contenttype) == kind
 
 
-@pytest.mark.parametrize("given", [[], {"a": "xml"}, {"a": 1}, {"": "json"}, {"*/*": "json"}])
-def test_bad_entries(given: JSON) -> None:
-    """R102."""
+@pytest.mark.parametrize("typemap", [[], {"a": "xml"}, {"a": 1}, {"": "json"}, {"*/*": "json"}])
+def test_bad_entries(typemap: JSON) -> None:
+    """Invalid type maps are rejected (R102)."""
     place = ModelPosition(findings=[])
-    check_typemap(given, place)
+    check_typemap(typemap, place)
     assert place.findings
 
 
 def test_kinds_are_case_insensitive() -> None:
-    """R102."""
+    """The kinds of a type map are compared without case (R102)."""
     place = ModelPosition(findings=[])
     assert check_typemap({"a/b": "JSON"}, place) == {"a/b": "json"}
     assert not place.findings

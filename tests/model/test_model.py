@@ -27,7 +27,7 @@ def flat(part: JSON, path: str = "") -> Iterator[str]:
     for name, value in part.items():
         if isinstance(value, dict) and "type" in value and "name" in value:
             assert value["name"] == name
-            more = {flag: said for flag, said in value.items() if flag not in ("name", "type")}
+            more = {flag: setting for flag, setting in value.items() if flag not in ("name", "type")}
             yield f"{path}/{name} {value['type']} {json.dumps(more) if more else ''}".rstrip()
         elif isinstance(value, dict):
             yield from flat(value, f"{path}/{name}")
@@ -77,7 +77,7 @@ FILES = compile_model(SOURCE).groups["dirs"].resources["files"]
     ],
 )
 def test_attributes_that_versions_share(versions: list[JSONObject], paths: tuple[str, ...]) -> None:
-    """R81."""
+    """Attributes with matchversions that differ are reported (R81)."""
     assert FILES.mismatched(versions) == paths
 
 
@@ -102,8 +102,8 @@ def test_no_resource_type_there(text: str) -> None:
     assert (model.group_type(Xid.parse(text)) is not None) is text.startswith("/dirs")
 
 
-def test_a_model_is_its_own() -> None:
-    """Neither the source given nor the full view taken changes it."""
+def test_model_is_independent_of_its_source() -> None:
+    """Changes of the source or of the full view do not change the model."""
     source = copy.deepcopy(SOURCE)
     model = compile_model(source)
     source["groups"].clear()

@@ -11,7 +11,7 @@ NAMES = st.text().filter(lambda name: not ("'" in name and '"' in name))
 
 
 @given(st.lists(NAMES | st.integers(min_value=0), min_size=1).map(tuple))
-def test_reads_what_it_writes(path: DotPath) -> None:
+def test_paths_survive_a_round_trip(path: DotPath) -> None:
     assert parse_path(format_path(path)) == path
 
 
@@ -40,8 +40,8 @@ def test_rejects_other_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [(("a", "b", 1), 2), (("a", "b", 9), None), (("a", 0), None), (("x", "y"), None), (("a", "b", "c"), None)],
 )
-def test_pick(path: DotPath, found: JSON) -> None:
-    assert pick({"a": {"b": [1, 2]}}, path) == found
+def test_pick(path: DotPath, expected: JSON) -> None:
+    assert pick({"a": {"b": [1, 2]}}, path) == expected

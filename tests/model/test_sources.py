@@ -13,13 +13,13 @@ from signalbook.values import JSON, JSONObject
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_built_in_models_compile_without_includes(name: str) -> None:
-    """What /modelsource shows can be read by any registry."""
+    """The model at /modelsource can be read by any registry."""
     source = builtin(name)
     assert "$include" not in json.dumps(source)
     compile_model(source)
 
 
-def test_the_caller_may_change_what_it_gets() -> None:
+def test_builtin_model_is_a_copy() -> None:
     builtin("default").clear()
     assert builtin("default")
 
@@ -44,7 +44,7 @@ def test_a_file_may_include_its_neighbours(tmp_path: Path) -> None:
         ('{"groups": {"$include": "https://example.com/model.json"}}', "includes other files only"),
     ],
 )
-def test_includes_that_cannot_be_resolved(tmp_path: Path, text: str, message: str) -> None:
+def test_unresolvable_includes_are_reported(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "model.json"
     path.write_text(text)
     with pytest.raises(RegistryError, match=message):
@@ -52,7 +52,7 @@ def test_includes_that_cannot_be_resolved(tmp_path: Path, text: str, message: st
 
 
 @pytest.mark.parametrize("text", ["[]", "{"])
-def test_files_that_hold_no_model(tmp_path: Path, text: str) -> None:
+def test_invalid_model_files_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "model.json"
     path.write_text(text)
     with pytest.raises(ValueError):
@@ -97,7 +97,7 @@ def test_includes_are_resolved(source: JSONObject, expanded: JSONObject) -> None
     ("order", "winner"), [(["lib/a.json", "lib/b.json"], "integer"), (["lib/b.json", "lib/a.json"], "string")]
 )
 def test_earlier_includes_win(order: list[str], winner: str) -> None:
-    """R112."""
+    """The first of several includes takes precedence (R112)."""
     expanded, faults = resolve({"$includes": order})
     assert not faults
     assert expanded["both"] == {"type": winner}
@@ -125,7 +125,7 @@ def test_bad_includes_are_reported(source: JSONObject, message: str) -> None:
     """R112: cycles, both forms at once, nothing there."""
     _, messages = resolve(source)
     assert messages
-    assert all(message in told for told in messages)
+    assert all(message in fault_message for fault_message in messages)
 
 
 def test_without_a_loader_only_the_document_itself_is_read() -> None:
@@ -150,7 +150,7 @@ def test_included_arrays_count_too() -> None:
     assert [fault.message for fault in faults] == ["the model is too large or too deep"]
 
 
-def test_long_chains_are_cut() -> None:
+def test_long_chains_of_includes_are_rejected() -> None:
     source: JSONObject = {f"l{level}": {"$include": f"#/l{level + 1}"} for level in range(500)}
     _, faults = expand(source | {"l500": {}}, None)
     assert any("deeper" in fault.message for fault in faults)

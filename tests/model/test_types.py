@@ -84,16 +84,16 @@ def test_no_scalar_is_a_container(name: str, value: JSON) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("text", "stored"),
     [
         ("2030-12-19T06:00:00+01:00", "2030-12-19T05:00:00Z"),
         ("2030-12-19T06:00:00", "2030-12-19T06:00:00Z"),
         ("2030-12-19t06:00:00.25z", "2030-12-19T06:00:00.250000Z"),
     ],
 )
-def test_timestamps_become_utc(given: str, stored: str) -> None:
-    """R7."""
-    assert scalar_check("timestamp", TYPES)(given) == stored
+def test_timestamps_become_utc(text: str, stored: str) -> None:
+    """Timestamps are normalised to UTC (R7)."""
+    assert scalar_check("timestamp", TYPES)(text) == stored
 
 
 TARGETS = [
@@ -128,13 +128,13 @@ def test_targets(name: str, target: str, value: str, good: bool) -> None:
 @pytest.mark.parametrize("name", ["uri", "url"])
 @pytest.mark.parametrize("value", ["https://example.com/dirs", "#/dirs/d", "other"])
 def test_targets_leave_other_uris_free(name: str, value: str) -> None:
-    """R78."""
+    """A target does not restrict URIs outside of the registry (R78)."""
     assert scalar_check(name, TYPES, parse_target("/dirs", TYPES))(value) == value
 
 
 @pytest.mark.parametrize("target", ["dirs", "/", "/none", "/dirs/none", "/dirs/files/meta", "/dirs[/versions]", 5, ""])
 def test_bad_targets(target: JSON) -> None:
-    """R77."""
+    """Invalid targets are rejected (R77)."""
     with pytest.raises(ValueError):
         parse_target(target, TYPES)
 

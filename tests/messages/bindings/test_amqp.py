@@ -17,19 +17,19 @@ NAMES = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 
 
 def binary(separator: str = "_", content_type: str = "", **more: Any) -> Message:
-    named = {f"cloudEvents{separator}{name}": value for name, value in {**NAMES, **more}.items()}
-    return message(b"", {"properties": {"content-type": content_type or None}, "application-properties": named})
+    properties = {f"cloudEvents{separator}{name}": value for name, value in {**NAMES, **more}.items()}
+    return message(b"", {"properties": {"content-type": content_type or None}, "application-properties": properties})
 
 
-def mode(found: Message) -> Mode:
-    return BINDING.mode(found, BINDING.values(found))
+def mode(message_: Message) -> Mode:
+    return BINDING.mode(message_, BINDING.values(message_))
 
 
-def attributes(found: Message) -> dict[str, Any]:
-    return dict(BINDING.attributes(found, BINDING.values(found)))
+def attributes(message_: Message) -> dict[str, Any]:
+    return dict(BINDING.attributes(message_, BINDING.values(message_)))
 
 
-def test_what_a_message_carries() -> None:
+def test_values_of_a_message() -> None:
     """K-7, K-20"""
     sections: dict[str, dict[str, Any]] = {
         "header": {"durable": True},
@@ -38,17 +38,17 @@ def test_what_a_message_carries() -> None:
         "application-properties": {"A": 1, "a": True},
         "footer": {"sum": b"\xff"},
     }
-    found = message(b"body", sections)
-    assert BINDING.values(found) == {
+    received = message(b"body", sections)
+    assert BINDING.values(received) == {
         "header.durable": True, "message-annotations.x-opt-key": "k", "properties.message-id": 5,
         "properties.content-type": "t/x", "properties.content-encoding": "gzip", "application-properties.A": 1,
         "application-properties.a": True, "footer.sum": b"\xff",
     }  # fmt: skip
-    assert (found.protocol, found.content_type, found.content_encoding) == ("AMQP/1.0", "t/x", "gzip")
+    assert (received.protocol, received.content_type, received.content_encoding) == ("AMQP/1.0", "t/x", "gzip")
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("message_", "expected"),
     [
         (message(b"", {"properties": {"content-type": "application/cloudevents+json"}}), Mode.STRUCTURED),
         (binary(), Mode.BINARY),
@@ -59,24 +59,24 @@ def test_what_a_message_carries() -> None:
         (message(b"", {}), Mode.NONE),
     ],
 )
-def test_modes(found: Message, expected: Mode) -> None:
+def test_modes(message_: Message, expected: Mode) -> None:
     """K-21, K-5 AMQP row"""
-    assert mode(found) is expected
+    assert mode(message_) is expected
 
 
 @pytest.mark.parametrize("separator", ["_", ":"])
 def test_binary_attributes(separator: str) -> None:
     """K-5 AMQP row: native types as well as strings."""
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    found = attributes(binary(separator, "text/plain", time=at, n=5, flag=True, raw=b"\xff", x=UUID(int=1)))
-    assert found == {
+    attributes_ = attributes(binary(separator, "text/plain", time=at, n=5, flag=True, raw=b"\xff", x=UUID(int=1)))
+    assert attributes_ == {
         **NAMES, "time": "2026-01-02T03:04:05Z", "n": 5, "flag": True, "raw": "/w==", "x": str(UUID(int=1)),
         "datacontenttype": "text/plain",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("found", "complaint"),
+    ("message_", "complaint"),
     [
         (binary(datacontenttype="a/b"), "drop the other one"),
         (binary(ext=[1]), "no simple value"),
@@ -86,19 +86,19 @@ def test_binary_attributes(separator: str) -> None:
         ),
     ],
 )
-def test_properties_that_are_no_attributes(found: Message, complaint: str) -> None:
+def test_properties_that_are_no_attributes(message_: Message, complaint: str) -> None:
     """K-5 AMQP row: one separator per message."""
     with pytest.raises(EventError, match=complaint):
-        attributes(found)
+        attributes(message_)
 
 
-def test_attributes_survive_the_way_through_properties() -> None:
+def test_attributes_survive_encoding_as_properties() -> None:
     """K-23: with their types, after an underscore."""
     event = CloudEvent(attributes={**NAMES, "n": 5, "b": True}, value={"a": 1})
-    found = BINDING.encode(event, Mode.BINARY)
-    assert found.sections["application-properties"]["cloudEvents_n"] == 5
-    assert attributes(found) == {**event.attributes, "datacontenttype": "application/json"}
-    assert (mode(found), found.body) == (Mode.BINARY, b'{"a":1}')
+    encoded = BINDING.encode(event, Mode.BINARY)
+    assert encoded.sections["application-properties"]["cloudEvents_n"] == 5
+    assert attributes(encoded) == {**event.attributes, "datacontenttype": "application/json"}
+    assert (mode(encoded), encoded.body) == (Mode.BINARY, b'{"a":1}')
     assert mode(BINDING.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED
     assert BINDING.encode(CloudEvent(attributes=NAMES), Mode.BINARY).body is None
 
@@ -106,10 +106,10 @@ def test_attributes_survive_the_way_through_properties() -> None:
 @pytest.mark.parametrize(
     ("id", "identity"), [("m1", "m1"), (7, "7"), (UUID(int=1), str(UUID(int=1))), (b"\xff", "/w==")]
 )
-def test_a_message_is_known_by_its_id(id: Any, identity: str) -> None:
-    """K-35"""
-    found = message(b"", {"properties": {"message-id": id}})
-    assert BINDING.identity(found, BINDING.values(found)) == identity
+def test_message_id_is_the_identity(id: Any, identity: str) -> None:
+    """The message id is the identity of a message (K-35)."""
+    message_ = message(b"", {"properties": {"message-id": id}})
+    assert BINDING.identity(message_, BINDING.values(message_)) == identity
     assert BINDING.identity(message(b"", {}), {}) == ""
 
 

@@ -17,13 +17,13 @@ from signalbook.messages.message import Message
     ],
 )
 def test_modes(content_type: str, expected: Mode) -> None:
-    """K-21"""
+    """The content type determines the mode (K-21)."""
     message = Message(content_type=content_type, body=b"{}")
     assert BINDING.mode(message, BINDING.values(message)) is expected
 
 
 def test_events_are_written_as_lines() -> None:
-    """K-23"""
+    """An event is written as one line of JSON (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, value={"a": "\n"})
     message = BINDING.encode(event, Mode.BINARY)
     assert b"\n" not in (message.body or b"")

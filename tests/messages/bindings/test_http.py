@@ -23,7 +23,7 @@ def attributes(message: Message) -> dict[str, Any]:
     return dict(BINDING.attributes(message, BINDING.values(message)))
 
 
-def test_what_a_request_carries() -> None:
+def test_values_of_a_request() -> None:
     """K-7, K-20: header names compare without case, names of parameters with it."""
     message = request("post", "/a/b?x=1&X=2&x=", [("A", "1"), ("a", "2"), ("Content-Type", "t/x")], b"body")
     assert BINDING.values(message) == {
@@ -33,8 +33,8 @@ def test_what_a_request_carries() -> None:
     assert (message.protocol, message.content_type, message.body) == ("HTTP", "t/x", b"body")
 
 
-def test_what_a_response_carries() -> None:
-    """K-7"""
+def test_values_of_a_response() -> None:
+    """A response has a status and headers (K-7)."""
     message = response(202, [("Content-Encoding", "gzip")], None)
     assert BINDING.values(message)["status"] == "202"
     assert message.content_encoding == "gzip"
@@ -54,7 +54,7 @@ def test_what_a_response_carries() -> None:
     ],
 )
 def test_modes(content_type: str, headers: list[tuple[str, str]], expected: Mode) -> None:
-    """K-21"""
+    """Content type and headers determine the mode (K-21)."""
     head = [("Content-Type", content_type)] if content_type else []
     assert mode(request("POST", "/", head + headers, b"")) is expected
 
@@ -62,8 +62,8 @@ def test_modes(content_type: str, headers: list[tuple[str, str]], expected: Mode
 def test_binary_attributes() -> None:
     """K-5 HTTP row: percent-decoded once after unquoting; the content type is datacontenttype."""
     more = [("ce-subject", "Euro%20%E2%82%AC%20%F0%9F%98%80"), ("ce-ext", '"a \\"b\\" %25"'), ("X-Other", "x")]
-    found = attributes(request("POST", "/", [*CE, *more, ("Content-Type", "text/plain")], b"x"))
-    assert found == {
+    attributes_ = attributes(request("POST", "/", [*CE, *more, ("Content-Type", "text/plain")], b"x"))
+    assert attributes_ == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "Euro € 😀", "ext": 'a "b" %',
         "datacontenttype": "text/plain",
     }  # fmt: skip
@@ -85,8 +85,8 @@ def test_headers_that_are_no_attributes(header: tuple[str, str], message: str) -
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip))
-def test_attributes_survive_the_way_through_headers(text: str) -> None:
-    """K-23"""
+def test_attributes_survive_encoding_as_headers(text: str) -> None:
+    """Encoded attributes are decoded to the same values (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": text, "source": "/s", "type": "t", "n": 5}, body=b"x")
     message = BINDING.encode(event, Mode.BINARY)
     assert all(value.isascii() and value.isprintable() for _, value in message.sections["headers"])
@@ -95,7 +95,7 @@ def test_attributes_survive_the_way_through_headers(text: str) -> None:
 
 
 def test_encoding_states_the_content_type_json_implies() -> None:
-    """K-23"""
+    """JSON data gets the content type application/json (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, value={"a": 1})
     assert BINDING.encode(event, Mode.BINARY).content_type == "application/json"
     assert mode(BINDING.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED

@@ -23,7 +23,7 @@ def attributes(message: Message) -> dict[str, Any]:
     return dict(BINDING.attributes(message, BINDING.values(message)))
 
 
-def test_what_a_record_carries() -> None:
+def test_values_of_a_record() -> None:
     """K-7, K-20: names of headers have their case; what is no text stays bytes."""
     headers = [("A", b"1"), ("a", b"2"), ("a", b"\xff"), ("content-type", b"t/x"), ("content-encoding", b"gzip")]
     message = record("orders", b"body", headers, key=b"k1", partition=3, offset=7)
@@ -82,8 +82,8 @@ def test_headers_that_are_no_attributes(header: tuple[str, bytes], message: str)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
-def test_attributes_survive_the_way_through_headers(text: str) -> None:
-    """K-23"""
+def test_attributes_survive_encoding_as_headers(text: str) -> None:
+    """Encoded attributes are decoded to the same values (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": text, "source": "/s", "type": "t", "n": 5}, body=b"x")
     message = BINDING.encode(event, Mode.BINARY)
     assert attributes(message) == {"specversion": "1.0", "id": text, "source": "/s", "type": "t", "n": "5"}

@@ -28,7 +28,7 @@ def attributes(message: Message) -> dict[str, Any]:
     return dict(MQTT5.attributes(message, MQTT5.values(message)))
 
 
-def test_what_a_message_of_version_5_carries() -> None:
+def test_values_of_a_message_of_version_5() -> None:
     """K-7, K-20: names of user properties have their case."""
     message = five(
         topic_name="a/b", qos=1, retain=False, content_type="t/x", correlation_data=b"c", response_topic=None,
@@ -42,8 +42,8 @@ def test_what_a_message_of_version_5_carries() -> None:
     assert MQTT5.values(five(correlation_data=b"\xff")) == {"correlation_data": b"\xff"}
 
 
-def test_what_a_message_of_version_3_carries() -> None:
-    """K-7"""
+def test_values_of_a_message_of_version_3() -> None:
+    """A message of version 3 has no user properties (K-7)."""
     message = publish(V3, b"21.5", {"topic_name": "a/b", "qos": 0, "retain": True})
     assert MQTT3.values(message) == {"topic_name": "a/b", "qos": 0, "retain": True}
     assert MQTT3.identity(message, {}) == ""
@@ -88,8 +88,8 @@ def test_an_attribute_is_there_once() -> None:
 
 
 @given(st.text(min_size=1))
-def test_attributes_survive_the_way_through_user_properties(text: str) -> None:
-    """K-23"""
+def test_attributes_survive_encoding_as_user_properties(text: str) -> None:
+    """Encoded attributes are decoded to the same values (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": text, "source": "/s", "type": "t", "b": True}, value=1)
     message = MQTT5.encode(event, Mode.BINARY)
     assert attributes(message) == {**event.attributes, "b": "true", "datacontenttype": "application/json"}
@@ -97,7 +97,7 @@ def test_attributes_survive_the_way_through_user_properties(text: str) -> None:
 
 
 def test_structured_encoding() -> None:
-    """K-23"""
+    """MQTT 3 supports only the structured mode (K-23)."""
     event = CloudEvent(attributes=dict(CE))
     assert mode(MQTT5.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED
     assert MQTT3.encode(event, Mode.BINARY).content_type == "application/cloudevents+json"

@@ -16,22 +16,22 @@ CE = [("ce-specversion", "1.0"), ("Ce-Id", "1"), ("ce-source", "/s"), ("ce-type"
 EVENT = b' {"specversion":"1.0","id":"1","source":"/s","type":"t"}'
 
 
-def mode(found: Message) -> Mode:
-    return BINDING.mode(found, BINDING.values(found))
+def mode(message_: Message) -> Mode:
+    return BINDING.mode(message_, BINDING.values(message_))
 
 
-def attributes(found: Message) -> dict[str, Any]:
-    return dict(BINDING.attributes(found, BINDING.values(found)))
+def attributes(message_: Message) -> dict[str, Any]:
+    return dict(BINDING.attributes(message_, BINDING.values(message_)))
 
 
-def test_what_a_message_carries() -> None:
+def test_values_of_a_message() -> None:
     """K-7, K-20: names of headers have no case."""
-    found = message("orders.new", b"body", [("A", "1"), ("a", "2"), ("CONTENT-TYPE", "t/x")], reply_to="back")
-    assert BINDING.values(found) == {
+    received = message("orders.new", b"body", [("A", "1"), ("a", "2"), ("CONTENT-TYPE", "t/x")], reply_to="back")
+    assert BINDING.values(received) == {
         "subject": "orders.new", "reply-to": "back", "headers.a": ("1", "2"), "headers.content-type": ("t/x",),
     }  # fmt: skip
-    assert (found.protocol, found.content_type) == ("NATS", "t/x")
-    assert BINDING.identity(found, {}) == ""
+    assert (received.protocol, received.content_type) == ("NATS", "t/x")
+    assert BINDING.identity(received, {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_headers_that_are_no_attributes(header: tuple[str, str], complaint: str)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip))
-def test_attributes_survive_the_way_through_headers(text: str) -> None:
-    """K-23"""
+def test_attributes_survive_encoding_as_headers(text: str) -> None:
+    """Encoded attributes are decoded to the same values (K-23)."""
     event = CloudEvent(attributes={"specversion": "1.0", "id": text, "source": "/s", "type": "t"}, value=[1])
-    found = BINDING.encode(event, Mode.BINARY)
-    assert all(value.isascii() and value.isprintable() for _, value in found.sections["headers"])
-    assert attributes(found) == {**event.attributes, "datacontenttype": "application/json"}
-    assert (mode(found), found.body) == (Mode.BINARY, b"[1]")
+    encoded = BINDING.encode(event, Mode.BINARY)
+    assert all(value.isascii() and value.isprintable() for _, value in encoded.sections["headers"])
+    assert attributes(encoded) == {**event.attributes, "datacontenttype": "application/json"}
+    assert (mode(encoded), encoded.body) == (Mode.BINARY, b"[1]")
     assert mode(BINDING.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED
 
 

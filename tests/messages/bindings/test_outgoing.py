@@ -28,12 +28,12 @@ def test_values_as_text(value: Any, expected: str) -> None:
     assert outgoing.texts({"a": value, "b": (value, value)}) == {"a": expected, "b": (expected, expected)}
 
 
-def test_all_that_is_refused_is_reported() -> None:
+def test_all_invalid_values_are_reported() -> None:
     rules = {"topic": outgoing.topic, "headers.": outgoing.header}
     with pytest.raises(Uncarriable) as caught:
         outgoing.refuse({"topic": "a", "headers.x": ("fine", "a\nb"), "key": "k", "headers": "x"}, rules)
-    told = [(finding.path, finding.rule) for finding in caught.value.findings]
-    assert told == [("protocoloptions.headers.x", "value"), ("protocoloptions.key", "unknown"),
+    findings = [(finding.path, finding.rule) for finding in caught.value.findings]
+    assert findings == [("protocoloptions.headers.x", "value"), ("protocoloptions.key", "unknown"),
                     ("protocoloptions.headers", "unknown")]  # fmt: skip
 
 
@@ -43,8 +43,8 @@ NAMES = st.sampled_from(["a", "A", "b"])
 @given(
     st.lists(st.tuples(NAMES, st.text())), st.dictionaries(NAMES, st.one_of(st.text(), st.tuples(st.text(), st.text())))
 )
-def test_given_values_take_the_place_of_those_there(pairs: list[tuple[str, str]], named: dict[str, Any]) -> None:
+def test_new_values_replace_existing_ones(pairs: list[tuple[str, str]], values: dict[str, Any]) -> None:
     """K-23: ``regrouped`` is the reverse of ``grouped``."""
-    found = regrouped(pairs, {f"h.{name}": value for name, value in named.items()}, "h.", fold=False)
-    expected = {name: value if isinstance(value, tuple) else (value,) for name, value in named.items()}
-    assert grouped(found, "", fold=False) == {**grouped(pairs, "", fold=False), **expected}
+    merged = regrouped(pairs, {f"h.{name}": value for name, value in values.items()}, "h.", fold=False)
+    expected = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
+    assert grouped(merged, "", fold=False) == {**grouped(pairs, "", fold=False), **expected}

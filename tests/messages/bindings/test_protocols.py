@@ -48,39 +48,39 @@ def accepted(contract: Contract, message: Message) -> Accepted:
 
 
 @pytest.mark.parametrize("protocol", OPTIONS)
-def test_a_message_that_is_no_event(protocol: str, contract_of: ContractOf) -> None:
+def test_native_message_is_accepted(protocol: str, contract_of: ContractOf) -> None:
     """K-26.4, K-27: topic, key and headers tell; what is about delivery does not."""
     definition = {"protocol": protocol, "protocoloptions": OPTIONS[protocol], **SCHEMA}
-    found = accepted(contract_of({"order": definition}), NATIVE[protocol](b'{"n":1}'))
-    assert found.context["shop"] == "7"
-    assert found.data == {"n": 1}
+    outcome = accepted(contract_of({"order": definition}), NATIVE[protocol](b'{"n":1}'))
+    assert outcome.context["shop"] == "7"
+    assert outcome.data == {"n": 1}
     (refused,) = contract_of({"order": definition}).process(NATIVE[protocol](b'{"n":"x"}'))
     assert getattr(refused, "reason", None) == "schema_violation"
 
 
 @pytest.mark.parametrize("mode", [Mode.STRUCTURED, Mode.BINARY])
 @pytest.mark.parametrize("protocol", OPTIONS)
-def test_a_message_that_is_an_event(protocol: str, mode: Any, contract_of: ContractOf) -> None:
+def test_event_message_is_accepted(protocol: str, mode: Any, contract_of: ContractOf) -> None:
     """K-5, K-23: as it was encoded."""
     binding = find_binding(protocol)
     assert binding is not None
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
     contract = contract_of({"order": {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **SCHEMA}})
-    found = accepted(contract, binding.encode(EVENT, mode))
-    assert found.event is not None
-    assert {**found.event.attributes, **EVENT.attributes} == dict(found.event.attributes)
-    assert (found.context, found.data) == ({"shop": "7"}, {"n": 1})
+    outcome = accepted(contract, binding.encode(EVENT, mode))
+    assert outcome.event is not None
+    assert {**outcome.event.attributes, **EVENT.attributes} == dict(outcome.event.attributes)
+    assert (outcome.context, outcome.data) == ({"shop": "7"}, {"n": 1})
 
 
-def test_an_event_is_made_of_a_record_that_is_none(contract_of: ContractOf) -> None:
+def test_native_record_is_mapped_to_an_event(contract_of: ContractOf) -> None:
     """K-35: its id is the place in the log."""
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
     options = {"topic": "shops.{shop}"}
     definition = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "protocol": "KAFKA"}
     contract = contract_of({"order": {**definition, "protocoloptions": options}}, native_mapping=True)
-    found = accepted(contract, kafka.record("shops.7", b"{}", partition=3, offset=4))
-    assert found.event is not None
-    assert (found.event.attributes["id"], found.event.attributes["source"]) == ("shops.7/3/4", "/shops/7")
+    outcome = accepted(contract, kafka.record("shops.7", b"{}", partition=3, offset=4))
+    assert outcome.event is not None
+    assert (outcome.event.attributes["id"], outcome.event.attributes["source"]) == ("shops.7/3/4", "/shops/7")
 
 
 CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -114,14 +114,14 @@ CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("protocol", CARRIED)
-def test_what_a_message_is_given_it_carries(protocol: str) -> None:
+def test_carried_values_can_be_read(protocol: str) -> None:
     """K-23, K-37: ``carrying`` is the reverse of ``values``."""
-    binding, (given, read) = find_binding(protocol), CARRIED[protocol]
+    binding, (values, read) = find_binding(protocol), CARRIED[protocol]
     assert binding is not None
-    found = binding.carrying(binding.native(b"{}", "application/json"), given)
-    assert dict(binding.values(found)) == read
-    assert (found.protocol, found.body) == (protocol, b"{}")
-    again = binding.carrying(found, given)
+    carrier = binding.carrying(binding.native(b"{}", "application/json"), values)
+    assert dict(binding.values(carrier)) == read
+    assert (carrier.protocol, carrier.body) == (protocol, b"{}")
+    again = binding.carrying(carrier, values)
     assert dict(binding.values(again)) == read
 
 
@@ -155,7 +155,7 @@ def test_what_a_message_is_given_it_carries(protocol: str) -> None:
         ("", {"headers.x": "a"}),
     ],
 )
-def test_what_a_protocol_does_not_carry(protocol: str, values: dict[str, Any]) -> None:
+def test_invalid_values_are_not_carried(protocol: str, values: dict[str, Any]) -> None:
     """K-18: no value breaks out of its place."""
     binding = find_binding(protocol)
     assert binding is not None
@@ -175,6 +175,6 @@ def test_events_in_other_formats(protocol: str, format: str, contract_of: Contra
             binding.encode(EVENT, Mode.STRUCTURED, format)
         return
     contract = contract_of({"order": {"envelope": "CloudEvents/1.0"}})
-    found = accepted(contract, binding.encode(EVENT, Mode.STRUCTURED, format))
-    assert found.event is not None
-    assert (found.message.content_type, found.event.attributes["subject"]) == (format, "größe")
+    outcome = accepted(contract, binding.encode(EVENT, Mode.STRUCTURED, format))
+    assert outcome.event is not None
+    assert (outcome.message.content_type, outcome.event.attributes["subject"]) == (format, "größe")

@@ -19,12 +19,12 @@ EVENT = "application/cloudevents+json"
 
 def left(policy: Policy, **definitions: Any) -> Contract:
     """The contract of definitions without those that cannot be used."""
-    raw = {G + name: each for name, each in definitions.items()}
+    raw = {G + name: definition for name, definition in definitions.items()}
     source = DefinitionSource(definitions=raw, schemas=lambda _: None, bases=lambda _: None)
     schemas = source.contract_schemas()
-    outlines, found = leave_out({xid: source.verdict(xid, schemas, policy) for xid in source.definitions})
-    assert found, "the definition was meant to be broken"
-    return Contract.outlined(outlines, source, policy, found)
+    outlines, broken = leave_out({xid: source.verdict(xid, schemas, policy) for xid in source.definitions})
+    assert broken, "the definition was meant to be broken"
+    return Contract.outlined(outlines, source, policy, broken)
 
 
 def event(**more: Any) -> Message:
@@ -55,39 +55,39 @@ HEADERS = {"protocol": "HTTP", "protocoloptions": {"path": "/a", "headers": [5]}
     ],
     ids=str,
 )
-def test_messages_of_a_broken_definition_say_so(definition: Any, message: Message) -> None:
+def test_messages_of_a_broken_definition_are_rejected(definition: Any, message: Message) -> None:
     """K-44, K-45: which definition it is, and why; all other messages are as ever."""
     contract = left(Policy(), broken=definition, sound=SOUND)
-    found = judged(contract, message)
-    assert isinstance(found, Rejected)
-    assert (found.reason, found.candidates) == (Reason.CONTRACT_UNAVAILABLE, (G + "broken",))
-    (finding,) = found.violations
+    outcome = judged(contract, message)
+    assert isinstance(outcome, Rejected)
+    assert (outcome.reason, outcome.candidates) == (Reason.CONTRACT_UNAVAILABLE, (G + "broken",))
+    (finding,) = outcome.violations
     assert finding.rule == "broken_definition"
     assert finding.message.startswith(f"the definition {G}broken cannot be used: ")
     assert isinstance(judged(contract, event(type="u", source="/else")), Accepted)
 
 
 @pytest.mark.parametrize("definition", [5, None, [], {"datacontenttype": 5}], ids=str)
-def test_where_nothing_tells_its_messages_they_match_nothing_and_are_not_dropped(definition: Any) -> None:
-    """What fits no definition may be one of theirs."""
+def test_unrecognisable_broken_definition_prevents_dropping(definition: Any) -> None:
+    """A message without a matching definition may belong to the broken one."""
     for flags in ([], ["on_no_match=drop"]):
         sound = {**CE, "envelopemetadata": {"type": {"value": "u"}}}
         contract = left(parse_flags(flags), broken=definition, sound=sound)
-        found = judged(contract, event())
-        assert isinstance(found, Rejected)
-        assert found.reason is Reason.NO_MATCH
-        assert f"{G}broken cannot be used" in found.violations[-1].message
+        outcome = judged(contract, event())
+        assert isinstance(outcome, Rejected)
+        assert outcome.reason is Reason.NO_MATCH
+        assert f"{G}broken cannot be used" in outcome.violations[-1].message
 
 
-def test_where_its_messages_are_known_others_are_dropped_as_the_policy_says() -> None:
+def test_recognisable_broken_definition_does_not_prevent_dropping() -> None:
     contract = left(parse_flags(["on_no_match=drop"]), broken={**CE, "envelopemetadata": {**TYPE, "n": 5}})
     assert isinstance(judged(contract, event(type="other")), Dropped)
     assert isinstance(judged(contract, event()), Rejected)
 
 
-def test_a_sound_definition_that_fits_counts_more() -> None:
+def test_valid_definition_takes_precedence() -> None:
     sound = {**CE, "envelopemetadata": {**TYPE, "source": {"value": "/s"}}}
     contract = left(Policy(), broken={**CE, "envelopemetadata": {**TYPE, "n": 5}}, sound=sound)
-    found = judged(contract, event())
-    assert isinstance(found, Accepted)
-    assert found.definition.xid == f"{G}sound"
+    outcome = judged(contract, event())
+    assert isinstance(outcome, Accepted)
+    assert outcome.definition.xid == f"{G}sound"

@@ -23,19 +23,24 @@ from signalbook.messages.definitions.properties import PropertyError
 def test_attributes(name: str, entry: dict[str, Any], type: str, required: bool) -> None:
     """F-30, F-31"""
     metadata = {"specversion": {}, name: entry}
-    (found,) = declared_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
-    assert (found.name, found.path, found.type, found.required) == (name, f"envelopemetadata.{name}", type, required)
+    (attribute,) = declared_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
+    assert (attribute.name, attribute.path, attribute.type, attribute.required) == (
+        name,
+        f"envelopemetadata.{name}",
+        type,
+        required,
+    )
 
 
-def test_there_are_none_without_an_envelope() -> None:
+def test_definition_without_an_envelope_has_no_attributes() -> None:
     assert declared_attributes({"envelopemetadata": {"type": {}}}) == []
     assert declared_attributes({"envelope": "CloudEvents/1.0"}) == []
 
 
 def test_options() -> None:
-    """F.7"""
-    assert [found.path for found in declared_options("KAFKA", {"topic": "t"})] == ["protocoloptions.topic"]
-    for protocol, given in (("KAFKA", None), ("KAFKA", {}), ("", {"topic": "t"}), ("SMTP", {"topic": "t"})):
-        assert declared_options(protocol, given) == []
+    """Options are declared by the protocol (F.7)."""
+    assert [option.path for option in declared_options("KAFKA", {"topic": "t"})] == ["protocoloptions.topic"]
+    for protocol, options in (("KAFKA", None), ("KAFKA", {}), ("", {"topic": "t"}), ("SMTP", {"topic": "t"})):
+        assert declared_options(protocol, options) == []
     with pytest.raises(PropertyError):
         declared_options("KAFKA", {"topic": 5})

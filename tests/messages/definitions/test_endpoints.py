@@ -13,8 +13,8 @@ PRODUCER: dict[str, Any] = {"usage": ["producer"]}
 BOTH = ["subscriber", "consumer"]
 
 
-def options(protocol: str, **given: Any) -> dict[str, Any]:
-    return {**PRODUCER, "protocol": protocol, "protocoloptions": given}
+def options(protocol: str, **protocol_options: Any) -> dict[str, Any]:
+    return {**PRODUCER, "protocol": protocol, "protocoloptions": protocol_options}
 
 
 def found(endpoint: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -43,8 +43,8 @@ def found(endpoint: dict[str, Any]) -> list[tuple[str, str, str]]:
 def test_usage(usage: Any, protocol: str, expected: list[str] | None) -> None:
     """H-3; H-4 says what the roles mean to clients: each of them may be stated alone."""
     endpoint = {"usage": usage, **({"protocol": protocol} if protocol else {})}
-    told = [finding.rule for finding in lint_endpoint(endpoint) if finding.path == "usage"]
-    assert told == (expected or [])
+    rules = [finding.rule for finding in lint_endpoint(endpoint) if finding.path == "usage"]
+    assert rules == (expected or [])
 
 
 ATTRIBUTES: dict[str, Any] = {
@@ -122,8 +122,8 @@ ADDRESSES: dict[str, Any] = {
 def test_addresses(protocol: str, addresses: Any, expected: list[tuple[str, str]]) -> None:
     """H-9, H-11, I-6."""
     findings = found(options(protocol, endpoints=addresses))
-    told = [(path, rule) for path, rule, severity in findings if severity == "error"]
-    assert told == [(f"protocoloptions.{path}", rule) for path, rule in expected]
+    errors = [(path, rule) for path, rule, severity in findings if severity == "error"]
+    assert errors == [(f"protocoloptions.{path}", rule) for path, rule in expected]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,11 @@ def test_addresses(protocol: str, addresses: Any, expected: list[tuple[str, str]
     ],
 )
 def test_authorization(entry: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
-    """H-10"""
+    """Invalid entries of authorization are findings (H-10)."""
     place = "protocoloptions.authorization[0]"
-    assert found(options("HTTP", authorization=[entry])) == [(f"{place}.{name}", *rest) for name, *rest in expected]
+    assert found(options("HTTP", authorization=[entry])) == [
+        (f"{place}.{name}", *details) for name, *details in expected
+    ]
     assert found(options("HTTP", authorization=["x"])) == [(place, "structure", "error")]
     assert found(options("HTTP", authorization={})) == [("protocoloptions.authorization", "structure", "error")]
 
@@ -176,7 +178,7 @@ INNER = ("endpoints", "authorization", "topic", "topicfilter", "acks", "headers"
     st.dictionaries(st.sampled_from(INNER), json),
     st.sampled_from(["HTTP", "AMQP", "MQTT", "KAFKA", "NATS", 5, None]),
 )
-def test_nothing_breaks_it(endpoint: dict[str, Any], inner: dict[str, Any], protocol: Any) -> None:
+def test_any_endpoint_can_be_linted(endpoint: dict[str, Any], inner: dict[str, Any], protocol: Any) -> None:
     """Documents nobody checked get findings, no failure."""
     lint_endpoint({**endpoint, "protocol": protocol})
     lint_endpoint({**endpoint, "protocol": protocol, "protocoloptions": inner})

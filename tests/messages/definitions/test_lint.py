@@ -73,8 +73,8 @@ def event(**metadata: Any) -> dict[str, Any]:
                      {("protocoloptions.status", "error")}, id="F.7"),
     ],
 )  # fmt: skip
-def test_what_is_found(definition: dict[str, Any], expected: set[tuple[str, str]]) -> None:
-    """K-13"""
+def test_lint_reports_findings(definition: dict[str, Any], expected: set[tuple[str, str]]) -> None:
+    """Every definition has the expected findings (K-13)."""
     assert {(finding.path, finding.severity) for finding in lint(definition)} == expected
 
 
@@ -116,10 +116,10 @@ def test_names_of_envelopes_and_protocols(stated: dict[str, Any], expected: list
 
 
 def test_equal_types_are_doubtful() -> None:
-    """K-13"""
-    found = lint_together({
+    """Definitions with equal types are reported together (K-13)."""
+    findings_by_xid = lint_together({
         "/a": event(type={"value": "t"}), "/b": event(type={"value": "t"}), "/c": event(type={"value": "u"}),
         "/d": {**event(type={"value": "t"}), "protocol": "HTTP"},
     })  # fmt: skip
     expected = {"/a": ["duplicate_type"], "/b": ["duplicate_type"]}
-    assert {xid: [finding.rule for finding in findings] for xid, findings in found.items()} == expected
+    assert {xid: [finding.rule for finding in findings] for xid, findings in findings_by_xid.items()} == expected

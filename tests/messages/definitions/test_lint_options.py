@@ -73,7 +73,9 @@ def test_good_options(protocol: str) -> None:
         ("HTTP", {"path": "/a/{b*}"}, [("path", "uritemplate", "error")]),
     ],
 )
-def test_what_is_found(protocol: str, options: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+def test_lint_reports_findings_of_options(
+    protocol: str, options: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
     """F.7, F-24, F-26, F-53: topic names are templates."""
     assert found(protocol, options) == expected
 

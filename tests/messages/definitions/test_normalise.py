@@ -66,7 +66,7 @@ TYPE = {"type": {"value": "t"}}
     ],
 )  # fmt: skip
 def test_one_canonical_form(raw: dict[str, Any], expected: dict[str, Any]) -> None:
-    """K-11"""
+    """Normalising results in one canonical form, which is stable (K-11)."""
     definition, findings = normalise(raw)
     assert definition == expected
     assert findings == []
@@ -93,7 +93,7 @@ def test_the_original_is_left_alone() -> None:
     assert raw == {"basemessage": "/a", "envelopemetadata": {"attributes": TYPE}}
 
 
-def test_an_attribute_called_attributes_stays_one() -> None:
+def test_attribute_named_attributes_is_unchanged() -> None:
     """F-36: only an object of objects is lifted."""
     raw = {"envelopemetadata": {"attributes": {"value": "x"}}}
     assert normalise(raw)[0] == raw

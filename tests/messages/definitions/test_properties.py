@@ -25,8 +25,8 @@ def declare(**members: Any) -> Property:
 
 def rule(declared: Property, values: dict[str, Any], context: dict[str, str] | None = None) -> str:
     check = compile_property(declared)
-    found = None if check is None else check(values, {} if context is None else context)
-    return "" if found is None else found.rule
+    finding = None if check is None else check(values, {} if context is None else context)
+    return "" if finding is None else finding.rule
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_types(type: str, good: list[Any], bad: list[Any]) -> None:
     ],
 )
 def test_equality(type: str, declared: str, actual: Any, expected: bool) -> None:
-    """K-20"""
+    """Values are compared by their type (K-20)."""
     assert equal(type, declared, actual) is expected
 
 
@@ -112,7 +112,7 @@ def test_checks(declared: Property, values: dict[str, Any], expected: str) -> No
     [("a", ("b", "a"), ""), ("a", ("b", "c"), "value"), ("v{x}", ("w1", "v2"), ""), ("a", (), "required")],
 )
 def test_any_occurrence_may_satisfy(value: str, occurrences: tuple[str, ...], expected: str) -> None:
-    """K-26.4"""
+    """A single matching occurrence of a repeated property suffices (K-26.4)."""
     assert rule(declare(value=value, multiple=True, required=True), {"p": occurrences}) == expected
 
 
@@ -137,7 +137,7 @@ def test_a_placeholder_stands_for_one_value() -> None:
         (declare(type="integer", value="x"), "not of type integer"),
     ],
 )
-def test_what_does_not_compile(declared: Property, message: str) -> None:
+def test_invalid_property_is_rejected(declared: Property, message: str) -> None:
     """F-24, F-26"""
     with pytest.raises(PropertyError, match=message):
         compile_property(declared)
@@ -148,7 +148,7 @@ def test_a_declaration_without_demands_costs_nothing() -> None:
 
 
 def test_braces_that_hold_no_symbol_are_literal_text() -> None:
-    """K-15"""
+    """Braces without a valid symbol are literal text (K-15)."""
     assert rule(declare(value='{"a": 1}'), {"p": '{"a": 1}'}) == ""
 
 

@@ -29,12 +29,12 @@ def rules(findings: list[Finding]) -> list[tuple[str, str]]:
 def test_a_definition_is_completed_first() -> None:
     """F-21: what the base states need not be said again; F-51: a base may be an xid or lie elsewhere."""
     bases = {"/messagegroups/g/messages/base": EVENT}
-    for reference, told in (
+    for reference, expected in (
         ("/messagegroups/g/messages/base", []),
         ("https://x.example/base", ["basemessage_unresolved"]),
     ):
-        found = review({"xid": "/a", "basemessage": reference}, {}, bases.get)
-        assert [finding.rule for finding in found] == told
+        findings = review({"xid": "/a", "basemessage": reference}, {}, bases.get)
+        assert [finding.rule for finding in findings] == expected
     group = {"envelope": "CloudEvents/1.0"}
     assert review({"xid": "/a", "basemessage": "/messagegroups/g/messages/base"}, group, bases.get) == []
 
@@ -45,14 +45,14 @@ def test_a_definition_is_completed_first() -> None:
 )
 def test_a_circle_is_an_error(bases: dict[str, JSONObject]) -> None:
     """F-16; a base that is missing is none (F-17)."""
-    found = review({"xid": "/a", **bases["/a"]}, {}, bases.get)
-    assert rules(found) == [("basemessage_cycle", "error")]
+    findings = review({"xid": "/a", **bases["/a"]}, {}, bases.get)
+    assert rules(findings) == [("basemessage_cycle", "error")]
     expected = [("basemessage_unresolved", "warning")]
     assert rules(review({"xid": "/a", "basemessageuri": "/gone"}, {}, bases.get)) == expected
 
 
 @pytest.mark.parametrize(
-    ("stated", "own", "fits"),
+    ("stated", "own_envelope", "fits"),
     [
         pytest.param(None, None, True, id="nothing"),
         pytest.param("myspec", "myspec", True, id="same"),
@@ -66,20 +66,20 @@ def test_a_circle_is_an_error(bases: dict[str, JSONObject]) -> None:
         pytest.param("myspec", None, False, id="none"),
     ],
 )
-def test_envelopes_in_endpoints(stated: str | None, own: str | None, fits: bool) -> None:
-    """H-6"""
-    definition: JSONObject = {"envelope": own, "envelopemetadata": {}} if own else {}
+def test_envelopes_in_endpoints(stated: str | None, own_envelope: str | None, fits: bool) -> None:
+    """The envelope of a message must equal that of its endpoint (H-6)."""
+    definition: JSONObject = {"envelope": own_envelope, "envelopemetadata": {}} if own_envelope else {}
     findings = review(definition, {"envelope": stated}, _no_base, endpoint=True)
-    found = [finding for finding in findings if finding.rule == "endpoint"]
-    assert (found == []) is fits
+    mismatches = [finding for finding in findings if finding.rule == "endpoint"]
+    assert (mismatches == []) is fits
 
 
-@pytest.mark.parametrize(("own", "fits"), [("AMQP", True), ("amqp/1.0", True), (None, True), ("HTTP", False)])
-def test_protocols_in_endpoints(own: str | None, fits: bool) -> None:
+@pytest.mark.parametrize(("own_protocol", "fits"), [("AMQP", True), ("amqp/1.0", True), (None, True), ("HTTP", False)])
+def test_protocols_in_endpoints(own_protocol: str | None, fits: bool) -> None:
     """H-8: an inline message without a protocol has the endpoint's."""
-    definition: dict[str, Any] = {"protocol": own, "protocoloptions": {}} if own else {}
-    found = review(definition, {"protocol": "AMQP/1.0"}, _no_base, endpoint=True)
-    assert ("endpoint" not in {finding.rule for finding in found}) is fits
+    definition: dict[str, Any] = {"protocol": own_protocol, "protocoloptions": {}} if own_protocol else {}
+    findings = review(definition, {"protocol": "AMQP/1.0"}, _no_base, endpoint=True)
+    assert ("endpoint" not in {finding.rule for finding in findings}) is fits
 
 
 def test_a_borrowed_message() -> None:
@@ -101,7 +101,7 @@ json = json_trees(SCALARS | st.sampled_from(["{a}", "{", "text/plain", "/m"]), s
 @given(
     st.dictionaries(st.sampled_from(NAMES), json), st.sampled_from(["HTTP", "AMQP", "MQTT", "KAFKA", "NATS", 5]), json
 )
-def test_nothing_breaks_it(definition: dict[str, Any], protocol: Any, stated: Any) -> None:
+def test_any_definition_can_be_reviewed(definition: dict[str, Any], protocol: Any, stated: Any) -> None:
     """Definitions nobody checked get findings, no failure."""
     group = {"envelope": stated, "protocol": stated}
     for raw in (definition, {**definition, "protocol": protocol}):

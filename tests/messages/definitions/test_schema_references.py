@@ -55,7 +55,7 @@ def test_no_reading_splits_scheme_or_authority() -> None:
     ],
 )
 def test_the_version_a_dataschema_names(uri: str, expected: str | None) -> None:
-    """K-39"""
+    """A dataschema can name a version of the schema (K-39)."""
     assert version_named(uri, S) == expected
 
 

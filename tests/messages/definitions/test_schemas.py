@@ -18,13 +18,13 @@ def document(content: bytes, xid: str, format: str = FORMAT) -> SchemaDocument:
 
 
 def shelf() -> ContractSchemas:
-    found = {
+    documents = {
         S: document(b'{"type": "string", "definitions": {"n": {"type": "integer"}}}', f"{S}/versions/2"),
         f"{S}/versions/1": document(b'{"type": "null"}', f"{S}/versions/1"),
         "/schemagroups/g/schemas/broken": document(b'{"type": 5}', "/schemagroups/g/schemas/broken/versions/1"),
         "/schemagroups/g/schemas/strange": document(b"x", "/schemagroups/g/schemas/strange/versions/1", "Own/1"),
     }
-    return ContractSchemas(found.get)
+    return ContractSchemas(documents.get)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def shelf() -> ContractSchemas:
         ({"dataschemauri": f"{S}:definitions/n"}, 5, "x"),
     ],
 )
-def test_where_a_schema_comes_from(definition: dict[str, Any], good: Any, bad: Any) -> None:
+def test_schema_of_a_definition_is_found(definition: dict[str, Any], good: Any, bad: Any) -> None:
     """K-39, G-15, G-17"""
     use = shelf().of_definition({"dataschemaformat": FORMAT, **definition})
     assert use.schema is not None
@@ -65,7 +65,7 @@ def test_schemas_that_cannot_be_used(uri: str, reason: Reason) -> None:
 
 
 def test_no_schema_is_no_fault() -> None:
-    """K-42"""
+    """A definition without a schema is valid (K-42)."""
     use = shelf().of_definition({})
     assert (use.schema, use.reason) == (None, None)
 
@@ -79,22 +79,22 @@ def test_no_schema_is_no_fault() -> None:
     ],
 )
 def test_the_writers_version(dataschema: str, good: Any) -> None:
-    """K-39"""
-    found = shelf()
-    use = found.of_writer(found.of_definition({"dataschemauri": S}), dataschema)
+    """The dataschema of an event selects the version that wrote it (K-39)."""
+    schemas = shelf()
+    use = schemas.of_writer(schemas.of_definition({"dataschemauri": S}), dataschema)
     assert use.schema is not None
     assert use.schema.validate(good) == []
 
 
 def test_a_writers_version_that_is_not_there() -> None:
     """K-39, K-44"""
-    found = shelf()
-    use = found.of_writer(found.of_definition({"dataschemauri": S}), f"https://r.example{S}/versions/9")
+    schemas = shelf()
+    use = schemas.of_writer(schemas.of_definition({"dataschemauri": S}), f"https://r.example{S}/versions/9")
     assert use.reason is Reason.SCHEMA_NOT_FOUND
 
 
-@pytest.mark.parametrize("named", [f"https://r.example{S}/versions/9", 9])
-def test_each_version_reads_for_itself(named: str | int) -> None:
+@pytest.mark.parametrize("writer", [f"https://r.example{S}/versions/9", 9])
+def test_each_version_keeps_its_reading_schema(writer: str | int) -> None:
     """K-40: definitions that name Versions of one schema have their own columns, whoever wrote an event."""
 
     def version(*names: str) -> bytes:
@@ -104,35 +104,35 @@ def test_each_version_reads_for_itself(named: str | int) -> None:
         return {"name": name, "type": "int", "default": 0}
 
     texts = {"1": version("a"), "2": version("a", "b"), "9": version("a", "b", "c")}
-    known = {f"{S}/versions/{name}": document(text, f"{S}/versions/{name}", "Avro") for name, text in texts.items()}
-    found = ContractSchemas({**known, f"{S}?confluent.id=9": known[f"{S}/versions/9"]}.get)
+    documents = {f"{S}/versions/{name}": document(text, f"{S}/versions/{name}", "Avro") for name, text in texts.items()}
+    schemas = ContractSchemas({**documents, f"{S}?confluent.id=9": documents[f"{S}/versions/9"]}.get)
     data = []
     for name in ("1", "2", "1"):
-        use = found.of_definition({"dataschemauri": f"{S}/versions/{name}"})
-        use = found.of_number(use, named) if isinstance(named, int) else found.of_writer(use, named)
+        use = schemas.of_definition({"dataschemauri": f"{S}/versions/{name}"})
+        use = schemas.of_number(use, writer) if isinstance(writer, int) else schemas.of_writer(use, writer)
         data.append(use.schema.decode(b"\x02\x04\x06") if use.schema else None)
     assert data == [{"a": 1}, {"a": 1, "b": 2}, {"a": 1}]
 
 
 def test_a_definition_of_one_version_is_not_held_to_another() -> None:
     """K-39: what names no Version leaves each definition its own."""
-    found = shelf()
-    uses = [found.of_definition({"dataschemauri": uri}) for uri in (S, f"{S}/versions/1")]
-    assert [found.of_writer(use, f"https://r.example{S}") for use in uses] == uses
+    schemas = shelf()
+    uses = [schemas.of_definition({"dataschemauri": uri}) for uri in (S, f"{S}/versions/1")]
+    assert [schemas.of_writer(use, f"https://r.example{S}") for use in uses] == uses
 
 
-def test_what_is_not_there_is_not_remembered() -> None:
+def test_missing_versions_are_not_cached() -> None:
     """Events name what they like: memory would be theirs to fill."""
-    found = shelf()
-    use = found.of_definition({"dataschemauri": S})
+    schemas = shelf()
+    use = schemas.of_definition({"dataschemauri": S})
     for number in range(100):
-        found.of_writer(use, f"https://r.example{S}/versions/x{number}")
-        found.of_writer(use, f"https://r.example/{number}")
-        found.of_number(use, number)
-    assert not found._writers
+        schemas.of_writer(use, f"https://r.example{S}/versions/x{number}")
+        schemas.of_writer(use, f"https://r.example/{number}")
+        schemas.of_number(use, number)
+    assert not schemas._writers
 
 
 def test_a_schema_is_parsed_once() -> None:
-    found = shelf()
-    first = found.of_definition({"dataschemauri": S})
-    assert found.of_definition({"dataschemauri": f"#{S}"}) is first
+    schemas = shelf()
+    first = schemas.of_definition({"dataschemauri": S})
+    assert schemas.of_definition({"dataschemauri": f"#{S}"}) is first

@@ -97,7 +97,7 @@ def nested(levels: int) -> bytes:
 
 
 def test_data_is_no_deeper_than_json_may_be() -> None:
-    """What JSON text may not have no schema's decoder takes: it would end the run behind the contract's back."""
+    """Data deeper than JSON allows is rejected by no schema's decoder, and would abort the run."""
     assert deeper_than(AVRO.decode(nested(64)).value, 63)
     assert failure(nested(66)) == ("decode_error", "")
 
@@ -110,12 +110,12 @@ def test_numbers_that_json_has_not(data: Callable[[float], Any], number: float) 
 
 
 def test_a_record_that_is_no_cloudevent() -> None:
-    """K-24"""
+    """A record without the required attributes is invalid (K-24)."""
     stream = BytesIO()
     fastavro.schemaless_writer(stream, PARSED, {"attribute": {"id": "1"}, "data": None})
     assert failure(stream.getvalue())[0] == "invalid_cloudevent"
 
 
-def test_there_are_no_batches() -> None:
+def test_batches_are_not_supported() -> None:
     with pytest.raises(EventError, match="no batches"):
         AVRO.split(b"")

@@ -31,7 +31,7 @@ def test_a_format_is_made_once() -> None:
 
 @pytest.mark.parametrize("content_type", ["application/cloudevents+xml", "application/cloudevents"])
 def test_a_format_nothing_reads(content_type: str) -> None:
-    """K-21"""
+    """An unknown event format is an error (K-21)."""
     with pytest.raises(EventError) as caught:
         find_format(content_type)
     assert caught.value.reason == "unsupported_format"
@@ -61,10 +61,10 @@ def test_structured_events_of_any_protocol_take_part(content_type: str) -> None:
         assert outcome.data == "one"
 
 
-def test_events_of_a_protobuf_batch_are_judged_one_by_one() -> None:
+def test_events_of_a_protobuf_batch_are_checked_separately() -> None:
     """K-22, K-47"""
     contract = Contract.compile({"/g/m/a": DEFINITION}, lambda _: None)
-    one = find_format("application/cloudevents+protobuf").encode(EVENT)
-    body = b"".join(b"\x0a" + bytes([len(part)]) + part for part in (one, b"\xff", one))
+    encoded = find_format("application/cloudevents+protobuf").encode(EVENT)
+    body = b"".join(b"\x0a" + bytes([len(part)]) + part for part in (encoded, b"\xff", encoded))
     outcomes = contract.process(Message(content_type="application/cloudevents-batch+protobuf", body=body))
     assert [type(outcome).__name__ for outcome in outcomes] == ["Accepted", "Rejected", "Accepted"]

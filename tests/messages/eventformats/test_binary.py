@@ -18,21 +18,21 @@ ATTRIBUTES = st.dictionaries(
 
 @pytest.fixture(params=[AvroEventFormat(), ProtobufEventFormat()], ids=["avro", "protobuf"], scope="module")
 def form(request: pytest.FixtureRequest) -> AvroEventFormat | ProtobufEventFormat:
-    """Each of them."""
-    found: AvroEventFormat | ProtobufEventFormat = request.param
-    return found
+    """Return each binary event format."""
+    event_format: AvroEventFormat | ProtobufEventFormat = request.param
+    return event_format
 
 
 @given(attributes=ATTRIBUTES, body=st.none() | st.binary(max_size=20))
 def test_events_survive_encoding(
     form: AvroEventFormat | ProtobufEventFormat, attributes: dict[str, str | int | bool], body: bytes | None
 ) -> None:
-    """K-23"""
+    """Encoded events are decoded to the same events (K-23)."""
     event = CloudEvent(attributes={**HEAD, **attributes}, body=body)
     assert form.decode(form.encode(event)) == event
 
 
 def test_a_json_value_is_written_as_text(form: AvroEventFormat | ProtobufEventFormat) -> None:
-    """K-23"""
+    """A JSON value is encoded as text with its content type (K-23)."""
     again = form.decode(form.encode(CloudEvent(attributes=HEAD, value={"a": [1]})))
     assert (again.body, again.content_type) == (b'{"a":[1]}', "application/json")

@@ -39,13 +39,13 @@ def failure(body: bytes) -> tuple[str, str]:
     ],
 )
 def test_data(more: str, value: object, body: bytes | None) -> None:
-    """K-22"""
+    """The data of an event is a JSON value or bytes (K-22)."""
     event = decode(more)
     assert (event.value, event.body) == (value, body)
 
 
 def test_a_null_attribute_is_unset() -> None:
-    """K-22"""
+    """A null attribute is treated as absent (K-22)."""
     assert "subject" not in decode(',"subject":null').attributes
     assert decode(',"ext":5,"flag":true').attributes["ext"] == 5
 
@@ -82,14 +82,14 @@ def test_data_may_be_as_deep_as_a_document_and_no_deeper() -> None:
 
 
 @pytest.mark.parametrize(("body", "expected"), [(b"[]", []), (b'[{"a": 1} , 5]', [b'{"a": 1}', b"5"])])
-def test_a_batch_comes_apart_into_what_was_written(body: bytes, expected: list[bytes]) -> None:
+def test_batch_is_split_into_events(body: bytes, expected: list[bytes]) -> None:
     """K-22: a batch may be empty."""
     assert JSON_EVENTS.split(body) == expected
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"[1]x"])
-def test_what_is_no_batch(body: bytes) -> None:
-    """K-22"""
+def test_invalid_batch_is_rejected(body: bytes) -> None:
+    """A batch must be a JSON array (K-22)."""
     with pytest.raises(EventError, match="not a JSON array"):
         JSON_EVENTS.split(body)
 
@@ -105,7 +105,7 @@ VALUES = json_trees(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | V
 
 @given(ATTRIBUTES, VALUES)
 def test_json_data_survives_encoding(attributes: dict[str, str | int | bool], value: object) -> None:
-    """K-23"""
+    """Encoded JSON data is decoded to the same value (K-23)."""
     head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **attributes}
     again = find_format(JSON_FORMAT).decode(JSON_EVENTS.encode(CloudEvent(attributes=head, value=value)))
     assert (dict(again.attributes), again.value) == (head, value)
@@ -113,7 +113,7 @@ def test_json_data_survives_encoding(attributes: dict[str, str | int | bool], va
 
 @given(st.binary(max_size=20), st.sampled_from(["", "text/plain", "application/json", "application/avro"]))
 def test_bytes_survive_encoding(body: bytes, content_type: str) -> None:
-    """K-23"""
+    """Encoded bytes are decoded to the same bytes (K-23)."""
     head: dict[str, str | int | bool] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
     if content_type:
         head["datacontenttype"] = content_type

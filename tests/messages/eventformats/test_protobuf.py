@@ -53,12 +53,12 @@ def test_attributes_have_their_types(event_type: Any) -> None:
         "time": {"ce_timestamp": {"seconds": 1767323045, "nanos": 120_000_000}},
         "early": {"ce_timestamp": {"seconds": -62_135_596_800}},
     }  # fmt: skip
-    found = PROTOBUF.decode(event(event_type, attributes=values).SerializeToString())
-    assert found.attributes == {
+    decoded = PROTOBUF.decode(event(event_type, attributes=values).SerializeToString())
+    assert decoded.attributes == {
         **HEAD, "n": -5, "flag": False, "raw": "AQI=", "dataschema": "http://x/y", "ref": "/y", "subject": "é",
         "time": "2026-01-02T03:04:05.12Z", "early": "0001-01-01T00:00:00Z",
     }  # fmt: skip
-    assert found.payload() is None
+    assert decoded.payload() is None
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_attributes_have_their_types(event_type: Any) -> None:
     ],
 )
 def test_data(event_type: Any, data: Any, body: bytes | None) -> None:
-    """K-22"""
+    """The data of an event is text, bytes or a message (K-22)."""
     assert PROTOBUF.decode(event(event_type, **data).SerializeToString()).body == body
 
 
@@ -100,27 +100,27 @@ def test_bytes_that_are_no_message(body: bytes) -> None:
     ],
 )
 def test_messages_that_are_no_event(event_type: Any, more: Any, path: str) -> None:
-    """K-24"""
+    """Messages with invalid attributes are rejected (K-24)."""
     assert failure(event(event_type, **more).SerializeToString()) == ("invalid_cloudevent", path)
 
 
-def test_nothing_is_a_message_without_attributes() -> None:
-    """K-24"""
+def test_empty_message_is_invalid() -> None:
+    """An empty message lacks the required attributes (K-24)."""
     assert failure(b"") == ("invalid_cloudevent", "specversion")
 
 
 def test_a_batch_comes_apart(event_type: Any) -> None:
-    """K-22"""
+    """A batch is split into its events (K-22)."""
     kind = message_factory.GetMessageClass(FORMAT.parse(DOCUMENT, "Protobuf", link="Batch").descriptor)
     events = [event(event_type).SerializeToString(), event(event_type, text_data="x").SerializeToString()]
     batch: Any = kind()
-    for one in events:
-        batch.events.add().ParseFromString(one)
+    for event_ in events:
+        batch.events.add().ParseFromString(event_)
     assert PROTOBUF.split(batch.SerializeToString()) == events
     assert PROTOBUF.split(b"") == []
 
 
 @pytest.mark.parametrize("body", [b"\x0a\xff", b"[]", b"\xff"])
-def test_what_is_no_batch(body: bytes) -> None:
+def test_invalid_batch_is_rejected(body: bytes) -> None:
     with pytest.raises(EventError, match="not a CloudEventBatch"):
         PROTOBUF.split(body)

@@ -22,7 +22,7 @@ SCHEMAS: dict[str, JSONObject] = {
 
 
 class Shelf:
-    """Where schemas are looked up, and which were."""
+    """The schemas for look-ups, with a list of the look-ups."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -43,16 +43,16 @@ def contracts(definitions: dict[str, Any], policy: Policy = Policy()) -> tuple[C
 
 
 def told(outcomes: tuple[Outcome, ...]) -> list[Any]:
-    found: list[Any] = []
-    for each in outcomes:
-        match each:
+    summary: list[Any] = []
+    for outcome in outcomes:
+        match outcome:
             case Accepted():
-                found.append((each.definition.xid, each.context, each.data, each.warnings))
+                summary.append((outcome.definition.xid, outcome.context, outcome.data, outcome.warnings))
             case Rejected():
-                found.append((each.reason, each.violations, each.candidates))
+                summary.append((outcome.reason, outcome.violations, outcome.candidates))
             case _:
-                found.append(type(each))
-    return found
+                summary.append(type(outcome))
+    return summary
 
 
 def event(type: str, source: str = "/s", subject: str | None = None, data: Any = None) -> Message:
@@ -104,13 +104,15 @@ _messages = st.one_of(
 
 @settings(max_examples=examples(150))
 @given(
-    given=st.lists(_definitions, min_size=1, max_size=12),
+    members=st.lists(_definitions, min_size=1, max_size=12),
     messages=st.lists(_messages, min_size=1, max_size=8),
     mapped=st.booleans(),
 )
-def test_what_becomes_of_a_message_is_the_same(given: list[Any], messages: list[Message], mapped: bool) -> None:
+def test_lazy_and_eager_contracts_have_equal_outcomes(
+    members: list[Any], messages: list[Message], mapped: bool
+) -> None:
     """K-14, K-28, K-45: whatever mix of definitions there is, also reasons, violations and candidates."""
-    definitions = {f"{GROUP}/m{number}": definition for number, definition in enumerate(given)}
+    definitions = {f"{GROUP}/m{number}": definition for number, definition in enumerate(members)}
     eager, later, _ = contracts(definitions, Policy(native_mapping=mapped))
     for message in messages:
         assert told(later.process(message)) == told(eager.process(message))
@@ -129,11 +131,11 @@ def test_only_definitions_that_occur_are_compiled() -> None:
         }
         for number in range(5000)
     }
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Asked(dict[str, Any]):
         def __getitem__(self, xid: str) -> Any:
-            asked.append(xid)
+            requested.append(xid)
             return definitions[xid]
 
     eager, _, shelf = contracts(definitions)
@@ -143,15 +145,15 @@ def test_only_definitions_that_occur_are_compiled() -> None:
         (outcome,) = contract.process(event("t7", data={"n": number}))
         assert isinstance(outcome, Accepted)
     assert told(contract.process(event("t5000")))[0][0] == "no_match"
-    assert asked == [f"{GROUP}/m7"]
+    assert requested == [f"{GROUP}/m7"]
     assert shelf.asked == ["/schemagroups/g/schemas/a"]
 
 
 def test_an_outline_tells_what_a_definition_is_filed_by() -> None:
-    """K-8"""
+    """An outline contains the values that definitions are indexed by (K-8)."""
     metadata = {"type": {"value": "t"}, "source": {"value": "/a/{x}"}, "subject": {"value": "s"}}
     definition = {"envelope": "CloudEvents", "envelopemetadata": metadata, "protocol": "Kafka"}
     eager, _, _ = contracts({f"{GROUP}/m": definition})
-    (found,) = map(outline, eager.definitions.values())
-    assert (found.xid, found.is_event, found.protocol, found.type) == (f"{GROUP}/m", True, "KAFKA", "t")
-    assert dict(found.constants) == {"type": "t", "subject": "s"}
+    (outline_,) = map(outline, eager.definitions.values())
+    assert (outline_.xid, outline_.is_event, outline_.protocol, outline_.type) == (f"{GROUP}/m", True, "KAFKA", "t")
+    assert dict(outline_.constants) == {"type": "t", "subject": "s"}

@@ -75,7 +75,7 @@ def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "expected", "found"),
+    ("members", "expected", "expected_rules"),
     [
         ({"source": "/x/7"}, "metadata_violation", {("source", "uritemplate")}),
         ({"source": "/d/7", "n": "x"}, "metadata_violation", {("n", "type")}),
@@ -93,14 +93,14 @@ def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
     ],
 )  # fmt: skip
 def test_reasons(
-    contract_of: ContractOf, line: Line, members: JSONObject, expected: str, found: set[tuple[str, str]]
+    contract_of: ContractOf, line: Line, members: JSONObject, expected: str, expected_rules: set[tuple[str, str]]
 ) -> None:
     """K-2: of no definition; K-9, K-26, K-27, K-28, K-38, K-41, K-44"""
     source, subject = {"type": "uritemplate", "value": "/d/{d}"}, {"type": "uritemplate", "value": "{d}"}
     declared = typed("t", source=source, subject=subject, n={"type": "integer", "required": True})
     outcome = one(contract_of({"m": {**declared, **schema(SCHEMA)}}), line(**members))
     assert word(outcome) == expected
-    assert found <= rules(outcome)
+    assert expected_rules <= rules(outcome)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", 
     ],
 )
 def test_protobuf_by_content_type(contract_of: ContractOf, line: Line, content_type: str, body: bytes) -> None:
-    """In binary and as ProtoJSON, without the definition saying so: requests, events in JSON, bare messages."""
+    """The content type selects binary or ProtoJSON without a declaration, for requests, JSON events and bare
+    messages.
+    """
     request_of = request("POST", "/", [("Content-Type", content_type), *CE], body)
     outcomes = [one(contract_of({"m": {**typed("t"), **PROTO}}), request_of)]
     outcomes.append(one(contract_of({"m": {"protocol": "HTTP", **PROTO}}), request("POST", "/", [HTTP_JSON], JSON)))
@@ -172,8 +174,8 @@ def b64(body: bytes) -> str:
 @pytest.mark.parametrize(
     "data", [{"@type": "x"}, {"more": 1}, {"wholeNumber": "x"}, {"wholeNumber": 1.5}, {"text": 1}, {"text": [""]}]
 )
-def test_what_is_no_protojson(contract_of: ContractOf, line: Line, data: JSONObject) -> None:
-    """As the library judges: members that no field has, and values of other types."""
+def test_invalid_protojson_is_a_violation(contract_of: ContractOf, line: Line, data: JSONObject) -> None:
+    """Unknown members and values of another type are rejected, as by the library."""
     assert word(one(contract_of({"m": {**typed("t"), **PROTO}}), line(data=data))) == "schema_violation"
 
 
@@ -185,7 +187,7 @@ def test_unknown_fields_by_policy(contract_of: ContractOf, line: Line) -> None:
     assert word(one(contract, line(data={"wholeNumber": "x"}))) == "schema_violation"
 
 
-def test_a_declared_content_type_is_the_only_one(contract_of: ContractOf, line: Line) -> None:
+def test_declared_content_type_excludes_others(contract_of: ContractOf, line: Line) -> None:
     definition = {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}
     expected = "metadata_violation"
     assert word(one(contract_of({"m": definition}), line(datacontenttype="application/json", data={}))) == expected
@@ -207,7 +209,7 @@ def test_a_batch_has_an_outcome_for_each_event(contract_of: ContractOf) -> None:
     ("content_type", "body", "expected"),
     [("json", b"{}", "decode_error"), ("json", b"", "decode_error"), ("avro", b"[]", "unsupported_format")],
 )
-def test_what_is_no_batch(contract_of: ContractOf, content_type: str, body: bytes, expected: str) -> None:
+def test_invalid_batch_is_rejected(contract_of: ContractOf, content_type: str, body: bytes, expected: str) -> None:
     """K-21, K-22"""
     message = Message(content_type=f"application/cloudevents-batch+{content_type}", body=body)
     assert word(one(contract_of({"m": typed("t")}), message)) == expected
@@ -329,12 +331,12 @@ def test_constants_in_the_payload_select_a_definition(
         return {"type": "object", "required": ["kind"], "properties": {"kind": {"const": kind}, "n": {"type": "null"}}}
 
     contract = contract_of({name: {**http(path="/kinds/{host}"), **schema(of(name))} for name in "ab"})
-    found = contract.presumed(post(path="/kinds/h", body=body))
-    assert found is None if expected is None else found is not None and found.definition.xid == G + expected
-    assert found is None or (found.context, found.payload()) == ({"host": "h"}, body)
+    outcome = contract.presumed(post(path="/kinds/h", body=body))
+    assert outcome is None if expected is None else outcome is not None and outcome.definition.xid == G + expected
+    assert outcome is None or (outcome.context, outcome.payload()) == ({"host": "h"}, body)
 
 
-def test_nothing_is_presumed_where_more_than_the_payload_decides(contract_of: ContractOf) -> None:
+def test_definition_is_not_presumed_if_more_than_the_payload_decides(contract_of: ContractOf) -> None:
     bare, whole = http(path="/bare"), {**http(path="/typed"), **schema({"type": "object"})}
     removed = {**whole, **http(path="/removed"), "deprecated": {"removal": "2020-01-01T00:00:00Z"}}
     contract = contract_of({"bare": bare, "typed": whole, "removed": removed, "either": {**whole}})
@@ -347,20 +349,20 @@ def test_nothing_is_presumed_where_more_than_the_payload_decides(contract_of: Co
 
 
 def test_other_schemas_are_tried_only_for_violations(contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    validated: list[Any] = []
     validate = JsonSchema.validate
 
     def counted(self: JsonSchema, value: Any) -> list[Finding]:
-        asked.append(value)
+        validated.append(value)
         return validate(self, value)
 
     monkeypatch.setattr(JsonSchema, "validate", counted)
     sizes = {name: {"type": "object", "minProperties": size, "maxProperties": size} for size, name in enumerate("abc")}
-    contract = contract_of({name: {**http(("X", "1")), **schema(each)} for name, each in sizes.items()})
+    contract = contract_of({name: {**http(("X", "1")), **schema(value_size)} for name, value_size in sizes.items()})
     assert word(one(contract, post(("X", "1"), body=b'{"n":1}'))) == "b"
-    assert len(asked) == 1
+    assert len(validated) == 1
     assert word(one(contract, post(("X", "1"), body=b'{"n":1,"m":2,"o":3}'))) == "schema_violation"
-    assert len(asked) == 4
+    assert len(validated) == 4
 
 
 def test_broken_json_is_no_schema_violation(contract_of: ContractOf) -> None:
@@ -419,7 +421,7 @@ def test_protocol_variants(contract_of: ContractOf, message: Message, policy: An
 
 
 def test_only_options_that_were_compared_count(contract_of: ContractOf, line: Line) -> None:
-    """K-29"""
+    """Only the options of a compared definition count for its score (K-29)."""
     definitions = {"more": {**typed("t"), **http(("X", "1"))}, "less": {**typed("t"), "protocol": "KAFKA"}}
     contract = contract_of(definitions, on_ambiguous="best")
     outcome = one(contract, line())
@@ -433,7 +435,7 @@ def test_only_options_that_were_compared_count(contract_of: ContractOf, line: Li
 
 
 def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, line: Line) -> None:
-    """K-29"""
+    """Equal scores leave a message ambiguous (K-29)."""
     outcome = one(contract_of({"a": typed("t"), "b": typed("t")}, on_ambiguous="best"), line())
     assert isinstance(outcome, Rejected)
     assert (word(outcome), outcome.candidates) == ("ambiguous", (G + "a", G + "b"))
@@ -441,31 +443,31 @@ def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, li
 
 @pytest.mark.parametrize(("policy", "kind"), [("dead_letter", Rejected), ("pass", Passed), ("drop", Dropped)])
 def test_unknown_messages_follow_the_policy(contract_of: ContractOf, line: Line, policy: str, kind: type) -> None:
-    """K-46"""
+    """The policy on_no_match decides (K-46)."""
     contract = contract_of({"m": typed("other")}, on_no_match=policy)
-    found = one(contract, line())
-    assert type(found) is kind
-    assert contract.of_unknown_type("") == structs.replace(found, message=Message())
+    outcome = one(contract, line())
+    assert type(outcome) is kind
+    assert contract.of_unknown_type("") == structs.replace(outcome, message=Message())
     native = one(contract, record("t", b"1"))
     assert contract.of_no_event("KAFKA") == structs.replace(native, message=Message(protocol="KAFKA"))
 
 
 @pytest.mark.parametrize("other", [event(), schema({"enum": [1]}), http(("X", "1"))])
-def test_what_more_than_the_type_may_decide(contract_of: ContractOf, other: JSONObject) -> None:
+def test_outcome_is_unknown_if_more_than_the_type_decides(contract_of: ContractOf, other: JSONObject) -> None:
     contract = contract_of({"m": typed("other"), "o": other})
     assert contract.of_unknown_type("HTTP") is None
     assert contract_of({"o": other}).of_unknown_type("HTTP") is None
     assert contract.of_no_event("HTTP") is None or other == event()
 
 
-def test_what_is_mapped_to_events_needs_be_none(contract_of: ContractOf) -> None:
+def test_native_mapping_prevents_the_outcome_of_non_events(contract_of: ContractOf) -> None:
     mapped = contract_of({"m": {**event(), "protocol": "KAFKA"}}, native_mapping=True)
     assert mapped.of_no_event("KAFKA") is None
     assert mapped.of_no_event("HTTP") is not None
 
 
 @pytest.mark.parametrize(
-    ("policy", "found", "expected"),
+    ("policy", "message", "expected"),
     [
         ("drop", record("t", None, key=b"k"), "Dropped"),
         ("dead_letter", record("t", None, key=b"k"), "schema_violation"),
@@ -475,10 +477,10 @@ def test_what_is_mapped_to_events_needs_be_none(contract_of: ContractOf) -> None
         ("drop", record("other", None, key=b"k"), "no_match"),
     ],
 )
-def test_tombstones_follow_the_policy(contract_of: ContractOf, policy: str, found: Message, expected: str) -> None:
+def test_tombstones_follow_the_policy(contract_of: ContractOf, policy: str, message: Message, expected: str) -> None:
     """K-46: records that delete what has their key are no payloads."""
     definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}
-    assert word(one(contract_of({"m": definition}, on_tombstone=policy), found)) == expected
+    assert word(one(contract_of({"m": definition}, on_tombstone=policy), message)) == expected
 
 
 def test_a_policy_for_unknown_messages_spares_no_near_miss(contract_of: ContractOf, line: Line) -> None:
@@ -488,7 +490,7 @@ def test_a_policy_for_unknown_messages_spares_no_near_miss(contract_of: Contract
 
 
 def test_violations_may_be_tagged(contract_of: ContractOf, line: Line) -> None:
-    """K-46"""
+    """The policy tag accepts violations with findings (K-46)."""
     contract = contract_of({"m": {**typed("t"), **schema(SCHEMA)}}, on_schema_violation="tag")
     outcome = one(contract, line(data={"n": "x"}))
     assert isinstance(outcome, Accepted)
@@ -498,13 +500,13 @@ def test_violations_may_be_tagged(contract_of: ContractOf, line: Line) -> None:
 
 @pytest.mark.parametrize(("required", "expected"), [(False, "m"), (True, "schema_not_found")])
 def test_payloads_without_a_schema(contract_of: ContractOf, line: Line, required: bool, expected: str) -> None:
-    """K-42"""
+    """The policy required_schema rejects payloads without a schema (K-42)."""
     outcome = one(contract_of({"m": typed("t")}, required_schema=required), line(data=5))
     assert word(outcome) == expected
 
 
 @pytest.mark.parametrize(("uri", "expected"), [("/nowhere", "schema_not_found"), ("/broken", "contract_unavailable")])
-def test_schemas_that_cannot_be_had(contract_of: ContractOf, line: Line, uri: str, expected: str) -> None:
+def test_missing_schemas_have_a_reason(contract_of: ContractOf, line: Line, uri: str, expected: str) -> None:
     """K-39, K-44"""
     definition = {**typed("t"), "dataschemauri": uri, "dataschemaformat": "JsonSchema/draft-07"}
     contract = contract_of({"m": definition}, {"/broken": {"type": 5}})
@@ -573,9 +575,9 @@ def test_unknown_kinds_follow_the_policy(contract_of: ContractOf, policy: str, o
 
 def test_payloads_of_files_are_presumed_to_conform(contract_of: ContractOf) -> None:
     contract = contract_of({"a": kind("a"), "b": kind("b")})
-    found = contract.presumed(Message(content_type="application/json", body=b'{"kind":"b"}'))
-    assert found is not None
-    assert found.definition.xid == G + "b"
+    outcome = contract.presumed(Message(content_type="application/json", body=b'{"kind":"b"}'))
+    assert outcome is not None
+    assert outcome.definition.xid == G + "b"
     assert contract.presumed(Message(content_type="application/json", body=b'{"kind":"c"}')) is None
 
 
@@ -587,7 +589,7 @@ def test_a_type_names_the_message_of_that_id(contract_of: ContractOf, line: Line
     assert word(one(contract, line(type="u"))) == "u"
 
 
-def test_a_hint_does_not_bind(contract_of: ContractOf, line: Line) -> None:
+def test_hint_is_not_binding(contract_of: ContractOf, line: Line) -> None:
     """K-32: the rest is still verified, and others are tried."""
     contract = contract_of({"t": event(subject={"required": True}), "u": event()})
     assert word(one(contract, line(type="t"))) == "u"
@@ -598,7 +600,7 @@ def test_a_hint_does_not_bind(contract_of: ContractOf, line: Line) -> None:
     [(2030, "warn", "m"), (2030, "dead_letter", "metadata_violation"), (2020, "dead_letter", "m")],
 )
 def test_deprecated_definitions(contract_of: ContractOf, received: int, policy: str, expected: str) -> None:
-    """K-33"""
+    """The policy on_removed decides after the removal date (K-33)."""
     deprecated = {"removal": "2025-01-01T00:00:00Z", "alternative": "/x"}
     contract = contract_of({"m": {**http(("X", "1")), "deprecated": deprecated}}, on_removed=policy)
     message = request("POST", "/", [("X", "1")], b"", received_at=datetime(received, 1, 1, tzinfo=UTC))
@@ -609,7 +611,7 @@ def test_deprecated_definitions(contract_of: ContractOf, received: int, policy: 
 
 
 def test_the_writers_schema_decodes_the_payload(contract_of: ContractOf, line: Line) -> None:
-    """K-39"""
+    """The payload is decoded with the version that wrote it (K-39)."""
     uri = "/schemagroups/g/schemas/s"
     definition = {**typed("t"), "dataschemauri": uri, "dataschemaformat": "JsonSchema/draft-07"}
     schemas = {uri: {"type": "string"}, f"{uri}/versions/1": {"type": "null"}}
@@ -685,7 +687,7 @@ def test_a_base_that_is_not_there_is_named(contract_of: ContractOf, line: Line) 
     """F-17: no error; what was found counts, and each message of it says what is missing."""
     contract = contract_of({"m": {"basemessage": G + "gone", **typed("t")}})
     expected = {G + "m": ["basemessage_unresolved"]}
-    assert {xid: [found.rule for found in doubts] for xid, doubts in contract.incomplete.items()} == expected
+    assert {xid: [finding.rule for finding in doubts] for xid, doubts in contract.incomplete.items()} == expected
     outcome = one(contract, line())
     assert isinstance(outcome, Accepted)
     assert G + "gone" in outcome.warnings[0].message
@@ -702,10 +704,10 @@ def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf)
 
 
 def test_findings_are_kept_for_every_usable_definition(contract_of: ContractOf) -> None:
-    """K-13"""
+    """The contract keeps the findings of usable definitions (K-13)."""
     contract = contract_of({"a": typed("t"), "b": typed("t"), "c": typed("u")})
     expected = {G + "a": ["duplicate_type"], G + "b": ["duplicate_type"]}
-    assert {xid: [f.rule for f in found] for xid, found in contract.findings.items()} == expected
+    assert {xid: [f.rule for f in findings] for xid, findings in contract.findings.items()} == expected
 
 
 def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line) -> None:
@@ -721,26 +723,26 @@ def test_text_has_to_be_utf_8(contract_of: ContractOf, indicator: int | None, bo
     sections = {"topic_name": "a", **({} if indicator is None else {"payload_format_indicator": indicator})}
     contract = contract_of({"m": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "a"}}})
     outcomes = contract.process(publish("MQTT/5.0", body, sections))
-    assert [each.reason if isinstance(each, Rejected) else "" for each in outcomes] == reasons
+    assert [outcome.reason if isinstance(outcome, Rejected) else "" for outcome in outcomes] == reasons
     if reasons == ["decode_error"]:
         assert isinstance(outcomes[0], Rejected)
         (violation,) = outcomes[0].violations
         assert (violation.rule, "byte 0 is not" in violation.message) == ("payload_format_indicator", True)
 
 
-def test_values_are_made_when_asked_for_and_once() -> None:
-    asked: list[int] = []
+def test_values_are_computed_once_on_demand() -> None:
+    converted: list[int] = []
 
     def make(source: int) -> str:
-        asked.append(source)
+        converted.append(source)
         return str(source)
 
     values = Deferred({"a": 1, "b": 2, "c": 3}, make)
     assert (len(values), list(values), "c" in values, "d" in values) == (3, ["a", "b", "c"], True, False)
-    assert asked == []
+    assert converted == []
     expected = ("2", "2", "1", None, "-")
     assert (values["b"], values["b"], values.get("a"), values.get("d"), values.get("d", "-")) == expected
-    assert asked == [2, 1]
+    assert converted == [2, 1]
     assert values == {"a": "1", "b": "2", "c": "3"}
 
 

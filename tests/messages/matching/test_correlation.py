@@ -41,8 +41,8 @@ def test_events(contract_of: ContractOf, line: Line, inreplyto: str | None) -> N
 )
 def test_amqp(contract_of: ContractOf, via: str, sections: Any, expected: tuple[str, str] | None) -> None:
     """C-17, K-49"""
-    found = correlation(contract_of, {"protocol": "AMQP/1.0", "relatedvia": via, **REPLY}, amqp.message(b"", sections))
-    assert (None if found is None else (found.key, found.field)) == expected
+    result = correlation(contract_of, {"protocol": "AMQP/1.0", "relatedvia": via, **REPLY}, amqp.message(b"", sections))
+    assert (None if result is None else (result.key, result.field)) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_amqp(contract_of: ContractOf, via: str, sections: Any, expected: tuple[
 def test_mqtt(contract_of: ContractOf, via: str, sections: Any) -> None:
     """C-17, K-49"""
     definition = {"protocol": "MQTT/5.0", "relatedvia": via, "relatedto": "question"}
-    found = correlation(contract_of, definition, mqtt.publish(mqtt.V5, b"", {"topic_name": "t", **sections}))
-    assert found == Correlation(key="q1", field="correlation_data", related=QUESTION, relation="")
+    result = correlation(contract_of, definition, mqtt.publish(mqtt.V5, b"", {"topic_name": "t", **sections}))
+    assert result == Correlation(key="q1", field="correlation_data", related=QUESTION, relation="")
 
 
 def test_messages_without_relation(contract_of: ContractOf, line: Line) -> None:
-    """K-49"""
+    """Messages without a declared relation or without its value have no correlation (K-49)."""
     assert correlation(contract_of, {"envelope": "CloudEvents/1.0"}, line()) is None
     definition = {"protocol": "KAFKA", "relatedvia": "properties.correlationid", **REPLY}
     assert correlation(contract_of, definition, kafka.record("t", b"")) is None

@@ -45,14 +45,14 @@ def test_a_type_leads_to_its_definition_alone(contract_of: ContractOf, count: in
 
 
 def test_many_definitions_of_one_type_are_distinguished_by_the_rest(contract_of: ContractOf) -> None:
-    """K-14"""
+    """The other attributes distinguish definitions with the same type (K-14)."""
     contract = contract_of({f"m{i}": events(type="t", source=f"/s/{i}") for i in range(1000)})
     assert found(over_events(contract), {"type": "t", "source": "/s/42"}) == ["m42"]
     assert len(over_events(contract).wider({"type": "t", "source": "/none"})) <= 20
 
 
 def test_templates_tell_definitions_apart(contract_of: ContractOf) -> None:
-    """K-14"""
+    """The constant parts of templates distinguish definitions (K-14)."""
     contract = contract_of({f"m{i}": events(source=f"/plant/{{line}}/sensor-{i}") for i in range(1000)})
     assert found(over_events(contract), {"type": "x", "source": "/plant/7/sensor-42"}) == ["m42"]
 
@@ -70,7 +70,7 @@ def test_the_most_telling_header_is_the_key(contract_of: ContractOf) -> None:
 
 
 def test_an_optional_constant_may_be_absent(contract_of: ContractOf) -> None:
-    """F-29"""
+    """A definition with an optional constant matches messages without it (F-29)."""
     contract = contract_of({"m": requests(("X-Event", "e"), required=False)})
     index = over_options(contract)
     assert found(index, {"headers.x-event": ("e",)}) == ["m"]
@@ -85,7 +85,7 @@ def test_without_keys_the_message_id_is_a_hint(contract_of: ContractOf) -> None:
     assert found(over_events(contract), {"type": "x"}) == ["a", "b", "c"]
 
 
-def test_few_definitions_are_tried_one_by_one(contract_of: ContractOf) -> None:
+def test_few_definitions_are_tried_individually(contract_of: ContractOf) -> None:
     contract = contract_of({f"m{i}": events(type="t", source=f"/{i}") for i in range(MAX_TRIED)})
     assert len(found(over_events(contract), {"type": "t", "source": "/1"})) == MAX_TRIED
 
@@ -123,16 +123,16 @@ def action(**properties: Any) -> dict[str, Any]:
     ],
 )
 def test_constants_in_the_payload_narrow_the_choice(contract_of: ContractOf, payload: Any, expected: list[str]) -> None:
-    """K-30"""
+    """Constants of the schema exclude definitions (K-30)."""
     kinds = [action(action=["opened"]), action(action=["closed"], kind=[1]), action(action=["closed"], kind=[2])]
-    found = bucket(contract_of, *kinds, {"type": "object"})
-    assert [definition.message_id for definition in found.narrowed(payload)] == expected
+    candidates = bucket(contract_of, *kinds, {"type": "object"})
+    assert [definition.message_id for definition in candidates.narrowed(payload)] == expected
 
 
 def test_a_payload_is_compared_with_no_definition_it_cannot_be(contract_of: ContractOf) -> None:
     """K-30: 500 definitions that share everything but one value of the payload"""
-    found = bucket(contract_of, *(action(action=[f"a{i}"]) for i in range(500)))
-    assert [definition.message_id for definition in found.narrowed({"action": "a42"})] == ["m42"]
+    candidates = bucket(contract_of, *(action(action=[f"a{i}"]) for i in range(500)))
+    assert [definition.message_id for definition in candidates.narrowed({"action": "a42"})] == ["m42"]
 
 
 def test_every_definition_that_fits_is_found(contract_of: ContractOf) -> None:

@@ -65,10 +65,10 @@ def test_requests(definitions: list[dict[str, Any]], path: str, headers: list[tu
 
 
 def test_findings_of_several_definitions_name_them_and_are_bounded() -> None:
-    """K-45"""
+    """The findings have the names of their definitions, and their number is limited (K-45)."""
     (first, second) = contract_of([{"protocol": "HTTP"}, {"protocol": "NATS"}]).definitions.values()
-    found = [Finding(path="p", rule="r", message="m")] * 80
-    assert attributed([(first, found)]) == tuple(found)
-    both = attributed([(first, found), (second, found)])
+    findings = [Finding(path="p", rule="r", message="m")] * 80
+    assert attributed([(first, findings)]) == tuple(findings)
+    both = attributed([(first, findings), (second, findings)])
     assert len(both) == 100
     assert (both[0].message, both[99].message) == ("/g/m0: m", "/g/m1: m")

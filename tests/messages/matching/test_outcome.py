@@ -30,16 +30,16 @@ def outcome(contract_of: ContractOf, entry: dict[str, Any], **policy: Any) -> Ac
     schemas = {"https://r.example/s": {"type": "object"}}
     contract = contract_of({"com.ex.sale": entry}, schemas, **{"native_mapping": True, **policy})
     headers = [("eventtype", "com.ex.sale"), ("Content-Type", "application/json")]
-    (found,) = contract.process(request("POST", "/store/17/cashierdesk/4", headers, b"{}", received_at=RECEIVED))
-    assert isinstance(found, (Accepted, Rejected))
-    return found
+    (result,) = contract.process(request("POST", "/store/17/cashierdesk/4", headers, b"{}", received_at=RECEIVED))
+    assert isinstance(result, (Accepted, Rejected))
+    return result
 
 
 def mapped(contract_of: ContractOf, entry: dict[str, Any]) -> CloudEvent:
-    found = outcome(contract_of, entry)
-    assert isinstance(found, Accepted)
-    assert found.event is not None
-    return found.event
+    result = outcome(contract_of, entry)
+    assert isinstance(result, Accepted)
+    assert result.event is not None
+    return result.event
 
 
 def test_a_native_message_becomes_an_event(contract_of: ContractOf) -> None:
@@ -54,19 +54,19 @@ def test_a_native_message_becomes_an_event(contract_of: ContractOf) -> None:
     assert event.payload() == b"{}"
 
 
-def test_without_native_mapping_it_stays_out(contract_of: ContractOf) -> None:
+def test_native_message_is_rejected_without_native_mapping(contract_of: ContractOf) -> None:
     """K-26.2, K-44"""
-    found = outcome(contract_of, SALE, native_mapping=False)
-    assert isinstance(found, Rejected)
-    assert found.reason == "not_cloudevent"
+    result = outcome(contract_of, SALE, native_mapping=False)
+    assert isinstance(result, Rejected)
+    assert result.reason == "not_cloudevent"
 
 
-def test_what_the_definition_leaves_open_comes_from_the_transport(contract_of: ContractOf) -> None:
+def test_unspecified_attributes_come_from_the_transport(contract_of: ContractOf) -> None:
     """K-35, F-4, F-25"""
     attributes = definition(source={"value": "/s"}, time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"})
     event = mapped(contract_of, {**attributes, "dataschemauri": "https://r.example/s"})
-    found = {name: event.attributes[name] for name in ("type", "time", "dataschema")}
-    assert found == {"type": "com.ex.sale", "time": "2026-01-02T03:04:05Z", "dataschema": "https://r.example/s"}
+    attributes_ = {name: event.attributes[name] for name in ("type", "time", "dataschema")}
+    assert attributes_ == {"type": "com.ex.sale", "time": "2026-01-02T03:04:05Z", "dataschema": "https://r.example/s"}
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_what_the_definition_leaves_open_comes_from_the_transport(contract_of: C
 )
 def test_messages_that_yield_no_event(contract_of: ContractOf, metadata: dict[str, Any], path: str) -> None:
     """K-35, K-44"""
-    found = outcome(contract_of, definition(**metadata))
-    assert isinstance(found, Rejected)
-    assert found.reason == "mapping_error"
-    assert [finding.path for finding in found.violations] == [path]
+    result = outcome(contract_of, definition(**metadata))
+    assert isinstance(result, Rejected)
+    assert result.reason == "mapping_error"
+    assert [finding.path for finding in result.violations] == [path]
 
 
-def test_sources_are_templates_of_uris_unless_they_say_otherwise(contract_of: ContractOf) -> None:
+def test_sources_are_uri_templates_by_default(contract_of: ContractOf) -> None:
     """F-30, K-18, K-35: what stands in them is percent-encoded."""
     entry = definition(type={"value": "t"}, source={"value": "/stores/{store}"})
     contract = contract_of({"m": entry}, native_mapping=True)
     headers = [("eventtype", "t"), ("Content-Type", "application/json")]
-    (found,) = contract.process(request("POST", "/store/a%20b/cashierdesk/4", headers, b"{}"))
-    assert isinstance(found, Accepted)
-    assert found.event is not None
-    assert found.event.attributes["source"] == "/stores/a%20b"
+    (result,) = contract.process(request("POST", "/store/a%20b/cashierdesk/4", headers, b"{}"))
+    assert isinstance(result, Accepted)
+    assert result.event is not None
+    assert result.event.attributes["source"] == "/stores/a%20b"

@@ -48,7 +48,7 @@ def test_declared_parameters_are_a_required_subset(declared: str, actual: str, e
     ],
 )
 def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> None:
-    """F-33"""
+    """The format of a schema implies a content type (F-33)."""
     assert implied_content_type(format) == expected
 
 
@@ -69,7 +69,7 @@ def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> N
     ],
 )
 def test_an_implied_type_has_several_names(implied: str, actual: str, expected: bool) -> None:
-    """F-33"""
+    """An implied content type is accepted by all its names (F-33)."""
     assert is_implied(implied, actual) is expected
 
 
@@ -91,8 +91,8 @@ GZIP = gzip.compress(b"text", mtime=0)
 
 
 def arrow(codec: str, content: bytes = b"text") -> bytes:
-    found: bytes = pa.Codec(codec).compress(content, asbytes=True)
-    return found
+    compressed: bytes = pa.Codec(codec).compress(content, asbytes=True)
+    return compressed
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def arrow(codec: str, content: bytes = b"text") -> bytes:
     ],
 )
 def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
-    """K-40"""
+    """Encoded content is decompressed (K-40)."""
     assert unpacked(Message(body=body, content_encoding=encoding)).body == b"text"
 
 
@@ -159,12 +159,12 @@ def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPa
 
 
 def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
-    """What zlib hands back behind each member is copied: of a whole body each time, that would be minutes here."""
+    """Zlib copies the remaining input after each member; if this were the whole body, the test would take minutes."""
     assert unpacked(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "Deflate, gzip", "identity", ""])
-def test_what_is_packed_can_be_unpacked(encoding: str) -> None:
+def test_packed_content_can_be_unpacked(encoding: str) -> None:
     """K-40, K-52: the same bytes whenever it is done."""
     message = Message(body=b"text", content_encoding=encoding)
     assert packed(message) == packed(message)

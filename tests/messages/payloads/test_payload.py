@@ -26,8 +26,8 @@ from signalbook.messages.payloads.payload import UNSET, Payload, encode_payload
         ("application/json", None, payload.UNSET),
     ],
 )
-def test_json_is_decoded_where_it_is_json(content_type: str, body: bytes | None, expected: object) -> None:
-    """K-30"""
+def test_json_is_decoded_by_content_type(content_type: str, body: bytes | None, expected: object) -> None:
+    """Only payloads with a JSON content type are decoded (K-30)."""
     payload = Payload(Message(body=body, content_type=content_type), None)
     payload.decode_json()
     assert payload.value == expected
@@ -105,8 +105,8 @@ def test_payloads_without_schema(value: Any, content_type: str, payload: bytes |
 
 
 @pytest.mark.parametrize(("value", "content_type"), [("x", "image/png"), (5, "text/plain"), ("\ud800", "text/plain")])
-def test_what_nothing_writes(value: Any, content_type: str) -> None:
-    """K-52"""
+def test_unsupported_payload_is_not_encoded(value: Any, content_type: str) -> None:
+    """Values without an encoding are rejected (K-52)."""
     with pytest.raises(PayloadError):
         encode_payload(NONE, value, content_type)
 
@@ -119,20 +119,20 @@ def test_what_nothing_writes(value: Any, content_type: str) -> None:
     [({"properties": {"n": {"type": "number"}}}, "JsonSchema/draft-07"), (AVRO, "Avro/1.11"), (PROTO, "Protobuf/3")],
 )
 @pytest.mark.parametrize("policy", ["last", "dead_letter"])
-def test_names_that_come_twice_are_judged_however_they_are_sent(
+def test_duplicate_names_are_found_in_every_mode(
     document: Any, format: str, body: str, policy: Literal["last", "dead_letter"]
 ) -> None:
-    """In binary mode, in ``data_base64`` and without an envelope as in a structured event."""
+    """The outcome is the same in binary mode, in ``data_base64``, without an envelope and in a structured event."""
     kind = "application/json"
     schema = {"dataschema": document, "dataschemaformat": format}
 
     def outcome(message: Message, **more: Any) -> tuple[str, list[str]]:
         contract = Contract.compile({"/g/m/t": schema | more}, lambda _: None, Policy(on_duplicate_names=policy))
-        (found,) = contract.process(message)
-        if isinstance(found, Accepted):
-            return "accepted", [each.rule for each in found.warnings]
-        assert isinstance(found, Rejected)
-        return found.reason.value, [each.rule for each in found.violations]
+        (result,) = contract.process(message)
+        if isinstance(result, Accepted):
+            return "accepted", [finding.rule for finding in result.warnings]
+        assert isinstance(result, Rejected)
+        return result.reason.value, [finding.rule for finding in result.violations]
 
     def event(data: str) -> tuple[str, list[str]]:
         text = f'{{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"{kind}",{data}}}'

@@ -22,7 +22,7 @@ PROTO = (
 
 
 def outcome(body: bytes | None, versions: dict[int, JSON], format: str, link: str = "", **more: Any) -> Outcome:
-    """What becomes of a record where the schema's Versions have these numbers; the last one is the definition's."""
+    """Return the outcome of a record if the schema's Versions have these numbers; the last one is the definition's."""
     documents = {
         xid: SchemaDocument(
             content=text.encode() if isinstance(text, str) else dump_json(text), format=format, xid=f"{S}/versions/{n}"
@@ -32,13 +32,13 @@ def outcome(body: bytes | None, versions: dict[int, JSON], format: str, link: st
     }
     definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, "dataschemauri": S + link, **more}
     contract = Contract.compile({"/g/m/a": definition}, documents.get, Policy(wire_prefix="confluent"))
-    (found,) = contract.process(record("t", body))
-    return found
+    (result,) = contract.process(record("t", body))
+    return result
 
 
-def reason(found: Outcome) -> str:
-    assert isinstance(found, Rejected)
-    return found.reason.value
+def reason(outcome_: Outcome) -> str:
+    assert isinstance(outcome_, Rejected)
+    return outcome_.reason.value
 
 
 def prefixed(number: int, payload: bytes) -> bytes:
@@ -49,18 +49,18 @@ def test_the_number_tells_which_version_wrote_a_payload() -> None:
     """K-39, K-40: the definition's schema reads it."""
     versions: dict[int, JSON] = {7: OLD, 300: NEW}
     for body, expected in ((b"\x06", {"a": 3, "b": "none"}), (b"\x06\x02x", {"a": 3, "b": "x"})):
-        found = outcome(prefixed(7 if len(body) == 1 else 300, body), versions, "Avro/1.11")
-        assert isinstance(found, Accepted)
-        assert (found.data, found.payload()) == (expected, body)
+        result = outcome(prefixed(7 if len(body) == 1 else 300, body), versions, "Avro/1.11")
+        assert isinstance(result, Accepted)
+        assert (result.data, result.payload()) == (expected, body)
 
 
 @pytest.mark.parametrize(
     ("indices", "link"), [(b"\x00", ":A"), (b"\x02\x00", ":A"), (b"\x02\x02", ":B"), (b"\x04\x02\x02", ":B.C")]
 )
 def test_a_protobuf_payload_has_indices_too(indices: bytes, link: str) -> None:
-    found = outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", link)
-    assert isinstance(found, Accepted)
-    assert found.data == {"n": 5}
+    result = outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", link)
+    assert isinstance(result, Accepted)
+    assert result.data == {"n": 5}
 
 
 @pytest.mark.parametrize("indices", [b"\x00", b"\x02\x04", b"\x04\x02\x00", b"\x04\x02\x80\x01", b"\x02\x01"])
@@ -87,19 +87,19 @@ def test_a_header_tells_the_schema_instead(header: bytes, expected: Any) -> None
     documents = {
         xid: SchemaDocument(content=dump_json(text), format="Avro/1.11", xid=f"{S}/versions/{n}")
         for n, text, ids in ((1, OLD, (7, GUID)), (2, NEW, (8,)))
-        for xid in (S, *(content.reference_of_number(S, str(each)) for each in ids))
+        for xid in (S, *(content.reference_of_number(S, str(schema_id)) for schema_id in ids))
     }
     contract = Contract.compile({"/g/m/a": {"protocol": "KAFKA", "dataschemauri": S}}, documents.get, PREFIXED)
-    (found,) = contract.process(record("t", b"\x06", [("__value_schema_id", header)]))
+    (result,) = contract.process(record("t", b"\x06", [("__value_schema_id", header)]))
     if isinstance(expected, str):
-        assert reason(found) == expected
+        assert reason(result) == expected
     else:
-        assert isinstance(found, Accepted)
-        assert (found.data, found.payload()) == (expected, b"\x06")
+        assert isinstance(result, Accepted)
+        assert (result.data, result.payload()) == (expected, b"\x06")
     assert contract.presumed(record("t", b"\x06", [("__value_schema_id", header)])) is None
 
 
-def test_of_several_definitions_the_one_whose_schema_wrote_a_payload() -> None:
+def test_writing_schema_selects_among_several_definitions() -> None:
     """The others have nothing to say of it; where it is of none, that is all there is to say."""
     documents = {
         xid: SchemaDocument(content=dump_json(text), format="Avro/1.11", xid=f"{resource}/versions/1")
@@ -109,22 +109,22 @@ def test_of_several_definitions_the_one_whose_schema_wrote_a_payload() -> None:
     definitions = {f"/g/m/{n}": {"protocol": "KAFKA", "dataschemauri": f"{S}{n}"} for n in (1, 2)}
     contract = Contract.compile(definitions, documents.get, PREFIXED)
     for number, expected in ((7, "/g/m/1"), (8, "/g/m/2")):
-        (found,) = contract.process(record("t", prefixed(number, b"\x06\x02x"[: 1 if number == 7 else 3])))
-        assert isinstance(found, Accepted)
-        assert found.definition.xid == expected
+        (result,) = contract.process(record("t", prefixed(number, b"\x06\x02x"[: 1 if number == 7 else 3])))
+        assert isinstance(result, Accepted)
+        assert result.definition.xid == expected
     for number, names in ((8, ("/g/m/2",)), (9, ())):
-        (found,) = contract.process(record("t", prefixed(number, b"")))
-        assert isinstance(found, Rejected)
-        assert found.candidates == names
-        assert len(found.violations) == 1
+        (result,) = contract.process(record("t", prefixed(number, b"")))
+        assert isinstance(result, Rejected)
+        assert result.candidates == names
+        assert len(result.violations) == 1
 
 
 def test_a_json_payload_is_validated() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     for body, good in ((b'{"n": 1}', True), (b'{"n": "x"}', False)):
-        found = outcome(prefixed(1, body), {1: schema}, "JsonSchema/draft-07")
-        assert isinstance(found, Accepted) == good
-        assert good or reason(found) == "schema_violation"
+        result = outcome(prefixed(1, body), {1: schema}, "JsonSchema/draft-07")
+        assert isinstance(result, Accepted) == good
+        assert good or reason(result) == "schema_violation"
 
 
 @pytest.mark.parametrize(
@@ -144,41 +144,41 @@ def test_payloads_that_cannot_be_read(body: bytes | None, expected: str) -> None
 
 
 @pytest.mark.parametrize("indices", [b"", b"\x80", b"\x01", b"\x04\x02", b"\xff\xff\xff\xff\x0f"])
-def test_indices_that_are_none(indices: bytes) -> None:
+def test_invalid_indices_are_a_decode_error(indices: bytes) -> None:
     assert reason(outcome(prefixed(1, indices), {1: PROTO}, "Protobuf/3", ":B")) == "decode_error"
 
 
 def test_an_inline_schema_has_but_one_version() -> None:
     definition = {"protocol": "KAFKA", "dataschemaformat": "Avro/1.11", "dataschema": OLD}
     contract = Contract.compile({"/g/m/a": definition}, lambda _: None, Policy(wire_prefix="confluent"))
-    (found,) = contract.process(record("t", prefixed(5, b"\x06")))
-    assert isinstance(found, Accepted)
-    assert found.data == {"a": 3}
+    (result,) = contract.process(record("t", prefixed(5, b"\x06")))
+    assert isinstance(result, Accepted)
+    assert result.data == {"a": 3}
 
 
 def test_events_in_json_have_no_prefix() -> None:
     definition = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07", "dataschema": {}}
     contract = Contract.compile({"/g/m/t": definition}, lambda _: None, Policy(wire_prefix="confluent"))
     event = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": 5}'
-    (found,) = contract.process(Message(content_type="application/cloudevents+json", body=event))
-    assert isinstance(found, Accepted)
-    assert found.data == 5
+    (result,) = contract.process(Message(content_type="application/cloudevents+json", body=event))
+    assert isinstance(result, Accepted)
+    assert result.data == 5
 
 
 @given(st.binary(max_size=20), st.sampled_from(["Avro", "Protobuf"]))
 def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
     try:
-        found = content.writer_schema(record("t", payload), payload, format)
+        writer = content.writer_schema(record("t", payload), payload, format)
     except ValueError:
         return
     if payload[0]:
-        assert str(UUID(bytes=payload[1:17])) == found.id
+        assert str(UUID(bytes=payload[1:17])) == writer.id
     else:
-        assert int.from_bytes(payload[1:5], "big") == found.id
-    assert payload.endswith(found.payload)
+        assert int.from_bytes(payload[1:5], "big") == writer.id
+    assert payload.endswith(writer.payload)
 
 
 def test_names_that_come_twice_are_noted_behind_a_prefix() -> None:
-    found = outcome(prefixed(7, b'{"a":1,"a":2}'), {7: {"type": "object"}}, "JsonSchema/draft-07")
-    assert isinstance(found, Accepted)
-    assert (found.data, [each.rule for each in found.warnings]) == ({"a": 2}, ["duplicate"])
+    result = outcome(prefixed(7, b'{"a":1,"a":2}'), {7: {"type": "object"}}, "JsonSchema/draft-07")
+    assert isinstance(result, Accepted)
+    assert (result.data, [warning.rule for warning in result.warnings]) == ({"a": 2}, ["duplicate"])

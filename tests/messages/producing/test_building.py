@@ -19,9 +19,9 @@ def event(**metadata: Any) -> dict[str, Any]:
     return {"envelope": "CloudEvents/1.0", "envelopemetadata": {"source": {"value": "/s"}, **metadata}}
 
 
-def attributes(found: Outbound) -> dict[str, Any]:
-    assert found.event is not None
-    return dict(found.event.attributes)
+def attributes(outbound: Outbound) -> dict[str, Any]:
+    assert outbound.event is not None
+    return dict(outbound.event.attributes)
 
 
 def rules(error: pytest.ExceptionInfo[OutboundError]) -> dict[str, str]:
@@ -38,12 +38,12 @@ def test_an_event(define: Define) -> None:
         level={"type": "integer", "value": "5"},
         urgent={"type": "boolean", "required": True},
     )
-    found = build(define(**metadata, **SCHEMA), {"shop": "7 b"}, {"n": 1}, {"urgent": True}, surroundings=HERE)
-    assert attributes(found) == {
+    outbound = build(define(**metadata, **SCHEMA), {"shop": "7 b"}, {"n": 1}, {"urgent": True}, surroundings=HERE)
+    assert attributes(outbound) == {
         "specversion": "1.0", "id": "new", "source": "/shops/7%20b", "type": "com.shop.order", "subject": "order 7 b",
         "time": NOW, "level": 5, "urgent": True, "datacontenttype": "application/json",
     }  # fmt: skip
-    assert (found.context, found.body, found.options) == ({"shop": "7 b"}, b'{"n":1}', {})
+    assert (outbound.context, outbound.body, outbound.options) == ({"shop": "7 b"}, b'{"n":1}', {})
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_an_event(define: Define) -> None:
 )
 def test_the_time_of_an_event(define: Define, entry: Any, override: dict[str, Any], expected: str | None) -> None:
     """K-50, F-25"""
-    found = build(define(**event(time=entry)), overrides=override, surroundings=HERE)
-    assert attributes(found).get("time") == expected
+    outbound = build(define(**event(time=entry)), overrides=override, surroundings=HERE)
+    assert attributes(outbound).get("time") == expected
 
 
 def test_an_event_that_declares_nothing(define: Define) -> None:
     """K-50, F-4: its type is the message's id; there is no time that nobody asked for."""
-    found = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
-    assert attributes(found) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
+    outbound = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
+    assert attributes(outbound) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_an_event_that_declares_nothing(define: Define) -> None:
                                      "envelopemetadata.n": "required", "data": "required"}),
     ],
 )  # fmt: skip
-def test_everything_that_is_wrong_is_reported(
+def test_all_errors_are_reported(
     define: Define, context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
 ) -> None:
     """K-18, K-19, K-50: at once, each with its path."""
@@ -107,7 +107,7 @@ def test_everything_that_is_wrong_is_reported(
 
 
 @pytest.mark.parametrize("text", ["{a}-{b}", "{a}{b}", "/{a}/{b}"])
-def test_what_would_be_read_as_something_else_is_refused(define: Define, text: str) -> None:
+def test_ambiguous_value_is_rejected(define: Define, text: str) -> None:
     """K-18, K-55"""
     with pytest.raises(OutboundError, match="would be read"):
         build(define(**event(subject={"value": text, "required": True})), {"a": "1-2/3", "b": "4"})
@@ -116,8 +116,8 @@ def test_what_would_be_read_as_something_else_is_refused(define: Define, text: s
 def test_values_that_are_given_fill_placeholders_elsewhere(define: Define) -> None:
     """K-50, F-27"""
     metadata = event(source={"value": "/s/{x}", "type": "uritemplate"}, subject={"value": "{x}", "required": True})
-    found = build(define(**metadata), overrides={"source": "/s/a%20b"})
-    assert (attributes(found)["subject"], found.context) == ("a b", {"x": "a b"})
+    outbound = build(define(**metadata), overrides={"source": "/s/a%20b"})
+    assert (attributes(outbound)["subject"], outbound.context) == ("a b", {"x": "a b"})
 
 
 def test_a_message_of_a_protocol(define: Define) -> None:
@@ -129,25 +129,25 @@ def test_a_message_of_a_protocol(define: Define) -> None:
         "header": {"durable": True},
     }  # fmt: skip
     definition = define(protocol="AMQP/1.0", protocoloptions=options, **SCHEMA)
-    given = {"protocoloptions.properties.message-id": "m1", "protocoloptions.application-properties.y": b"\xff"}
-    found = build(definition, {"shop": "7"}, {"n": 1}, given, surroundings=HERE)
-    assert found.event is None
-    assert found.options == {
+    overrides = {"protocoloptions.properties.message-id": "m1", "protocoloptions.application-properties.y": b"\xff"}
+    outbound = build(definition, {"shop": "7"}, {"n": 1}, overrides, surroundings=HERE)
+    assert outbound.event is None
+    assert outbound.options == {
         "properties.to": "/shops/7", "properties.message-id": "m1", "application-properties.n": 5,
         "properties.absolute-expiry-time": HERE.clock(), "header.durable": True, "application-properties.y": b"\xff",
     }  # fmt: skip
-    assert (found.body, found.content_type) == (b'{"n":1}', "application/json")
+    assert (outbound.body, outbound.content_type) == (b'{"n":1}', "application/json")
 
 
 def test_headers_that_are_there_twice(define: Define) -> None:
     """K-50: as a definition demands both, a message has both."""
     headers = [{"name": "Link", "value": value} for value in ("a", "b")]
-    found = build(define(protocol="HTTP", protocoloptions={"headers": headers}))
-    assert found.options == {"headers.Link": ("a", "b")}
-    given = build(define(protocol="HTTP", protocoloptions={"headers": headers}), overrides={
+    outbound = build(define(protocol="HTTP", protocoloptions={"headers": headers}))
+    assert outbound.options == {"headers.Link": ("a", "b")}
+    overridden = build(define(protocol="HTTP", protocoloptions={"headers": headers}), overrides={
         "protocoloptions.headers.link": ("b", "a", "c")
     })  # fmt: skip
-    assert given.options == {"headers.Link": ("b", "a", "c")}
+    assert overridden.options == {"headers.Link": ("b", "a", "c")}
 
 
 @pytest.mark.parametrize(
@@ -166,16 +166,16 @@ def test_headers_that_are_there_twice(define: Define) -> None:
 def test_content_types(define: Define, members: dict[str, Any], data: Any, expected: tuple[str, bytes]) -> None:
     """K-52, F-14, F-32"""
     overrides = {"source": "/s"} if "envelope" in members else {}
-    found = build(define(**members), data=data, overrides=overrides)
-    assert (found.content_type, found.body) == expected
+    outbound = build(define(**members), data=data, overrides=overrides)
+    assert (outbound.content_type, outbound.body) == expected
 
 
 def test_protobuf_as_json(define: Define) -> None:
-    """By content type, which the definition leaves open."""
+    """The definition leaves the content type open, and the content type selects ProtoJSON."""
     schema = {"dataschemaformat": "Protobuf/3", "dataschema": 'syntax = "proto3"; message A { int64 n = 1; }'}
     definition = define(**event(type={"value": "t"}), **schema)
-    found = build(definition, {}, {"n": 7}, {"datacontenttype": "application/json"}, surroundings=HERE)
-    assert (found.body, attributes(found)["datacontenttype"]) == (b'{"n":"7"}', "application/json")
+    outbound = build(definition, {}, {"n": 7}, {"datacontenttype": "application/json"}, surroundings=HERE)
+    assert (outbound.body, attributes(outbound)["datacontenttype"]) == (b'{"n":"7"}', "application/json")
     assert build(definition, {}, {"n": 7}, surroundings=HERE).body == b"\x08\x07"
 
 

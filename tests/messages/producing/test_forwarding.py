@@ -34,12 +34,12 @@ def test_an_event_becomes_a_native_message_and_an_event_again(contract_of: Contr
     """K-35, K-36, K-37"""
     contract = contract_of({"sale": SALE}, native_mapping=True)
     (definition,) = contract.definitions.values()
-    found = from_cloudevent(EVENT, definition)
-    assert found.sections == {
+    forwarded = from_cloudevent(EVENT, definition)
+    assert forwarded.sections == {
         "topic_name": "/store/17/cashierdesk/4", "user_properties": (("eventType", "com.ex.sale"),),
         "content_type": "application/json",
     }  # fmt: skip
-    (outcome,) = contract.process(found)
+    (outcome,) = contract.process(forwarded)
     assert isinstance(outcome, Accepted)
     assert outcome.event is not None
     assert {**outcome.event.attributes, "id": "1"} == EVENT.attributes
@@ -55,20 +55,20 @@ def test_an_event_becomes_a_native_message_and_an_event_again(contract_of: Contr
         ({"protocol": "", "protocoloptions": None}, {}, {}, "for no protocol"),
     ],
 )
-def test_events_that_do_not_become_one(
+def test_unconvertible_event_is_rejected(
     define: Define, change: dict[str, Any], attributes: dict[str, Any], context: dict[str, str], complaint: str
 ) -> None:
     """K-18, K-37"""
     members = {name: value for name, value in {**SALE, **change}.items() if value}
-    kept = {name: value for name, value in {**EVENT.attributes, **attributes}.items() if value is not None}
+    remaining = {name: value for name, value in {**EVENT.attributes, **attributes}.items() if value is not None}
     with pytest.raises(OutboundError, match=complaint):
-        from_cloudevent(CloudEvent(attributes=kept), define(**members), context)
+        from_cloudevent(CloudEvent(attributes=remaining), define(**members), context)
 
 
-def test_what_no_attribute_says_can_be_given(define: Define) -> None:
-    """K-37"""
-    kept = {name: value for name, value in EVENT.attributes.items() if name != "subject"}
-    given = {"protocoloptions.user_properties.n": 5}
-    found = from_cloudevent(CloudEvent(attributes=kept), define(**SALE), {"desk": "4"}, given)
-    assert found.sections["topic_name"] == "/store/17/cashierdesk/4"
-    assert ("n", "5") in found.sections["user_properties"]
+def test_missing_values_can_be_supplied(define: Define) -> None:
+    """Values that no attribute contains are taken from the context and the overrides (K-37)."""
+    remaining = {name: value for name, value in EVENT.attributes.items() if name != "subject"}
+    overrides = {"protocoloptions.user_properties.n": 5}
+    forwarded = from_cloudevent(CloudEvent(attributes=remaining), define(**SALE), {"desk": "4"}, overrides)
+    assert forwarded.sections["topic_name"] == "/store/17/cashierdesk/4"
+    assert ("n", "5") in forwarded.sections["user_properties"]

@@ -44,9 +44,13 @@ _CHOICES: Final[Mapping[str, Any]] = {
 
 def sample(schema: Schema) -> JSON:
     """A value that conforms, as far as its columns and constants tell."""
-    made = _value(schema.shape(), "")
-    return {**made, **{name: min(map(str, found)) if all(isinstance(one, str) for one in found) else next(iter(found))
-                       for name, found in schema.constants().items()}} if isinstance(made, dict) else made  # fmt: skip
+    value = _value(schema.shape(), "")
+    if not isinstance(value, dict):
+        return value
+    chosen: dict[str, JSON] = {}
+    for name, values in schema.constants().items():
+        chosen[name] = min(map(str, values)) if all(isinstance(text, str) for text in values) else next(iter(values))
+    return {**value, **chosen}
 
 
 def _value(shape: Shape, name: str) -> JSON:
@@ -66,14 +70,16 @@ def _value(shape: Shape, name: str) -> JSON:
 def inputs(definition: CompiledDefinition) -> tuple[dict[str, str], dict[str, Any]]:
     """A context and overrides for all that is required or may be given."""
     params = required_inputs(definition)
-    context = {each.name: f"{each.name} 1/2.é%" for each in params if each.source == "template"}
-    given = {each.name: _PROPERTIES.get(each.type, "v1") for each in params if each.source == "property"}
-    return context, {name: value for name, value in given.items() if name not in ("dataschema", "datacontenttype")}
+    context = {parameter.name: f"{parameter.name} 1/2.é%" for parameter in params if parameter.source == "template"}
+    properties = {
+        parameter.name: _PROPERTIES.get(parameter.type, "v1") for parameter in params if parameter.source == "property"
+    }
+    return context, {name: value for name, value in properties.items() if name not in ("dataschema", "datacontenttype")}
 
 
-def received(found: Contract, message: Message, outbound: Outbound) -> Accepted:
+def received(contract_: Contract, message: Message, outbound: Outbound) -> Accepted:
     """The message as it is received: matched, its context extracted, its payload decoded."""
-    (outcome,) = found.process(message)
+    (outcome,) = contract_.process(message)
     assert isinstance(outcome, Accepted), outcome
     assert outcome.definition.xid == outbound.definition.xid
     assert outcome.context == outbound.context
@@ -81,26 +87,26 @@ def received(found: Contract, message: Message, outbound: Outbound) -> Accepted:
     return outcome
 
 
-def travels(found: Contract, definition: CompiledDefinition, data: JSON) -> None:
-    context, given = inputs(definition)
-    outbound = build(definition, context, data, given)
+def travels(contract_: Contract, definition: CompiledDefinition, data: JSON) -> None:
+    context, overrides = inputs(definition)
+    outbound = build(definition, context, data, overrides)
     assert outbound.context == context
-    outcome = received(found, bind(outbound), outbound)
+    outcome = received(contract_, bind(outbound), outbound)
     assert outcome.schema is None or outcome.data == data
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_definition(sample_file: Callable[[str], Path], name: str) -> None:
     """K-50, K-52, K-53, K-55"""
-    found = contract(load(sample_file(f"{name}.xreg.json")))
-    assert found.definitions
-    for definition in found.definitions.values():
+    compiled = contract(load(sample_file(f"{name}.xreg.json")))
+    assert compiled.definitions
+    for definition in compiled.definitions.values():
         use = definition.schema_use
         if use.reason is not None:  # Sparkplug's own file of Protobuf is not there
             with pytest.raises(OutboundError, match="the schema cannot be used"):
                 build(definition, inputs(definition)[0], {})
         else:
-            travels(found, definition, sample(use.schema) if use.schema is not None else {"a": 1})
+            travels(compiled, definition, sample(use.schema) if use.schema is not None else {"a": 1})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,9 @@ def test_every_definition_of_the_catalogues(path: str) -> None:
     document: JSONObject = read_source(ROOT / path).document
     kinds = ("messagegroups", "endpoints")
     groups = {f"/{kind}/{g}": group for kind in kinds for g, group in document.get(kind, {}).items()}
-    raw = {f"{g}/messages/{m}": found for g, group in groups.items() for m, found in group.get("messages", {}).items()}
+    raw = {
+        f"{g}/messages/{m}": message for g, group in groups.items() for m, message in group.get("messages", {}).items()
+    }
     compiled = Contract.compile(raw, schemas_of(document).get)
     assert compiled.definitions
     assert compiled.verify() == {}
@@ -121,23 +129,23 @@ def test_every_definition_of_the_catalogues(path: str) -> None:
 
 
 def schemas_of(document: JSONObject) -> dict[str, SchemaDocument]:
-    found = {}
+    documents = {}
     for g, group in document.get("schemagroups", {}).items():
         for s, resource in group.get("schemas", {}).items():
             for name, version in (resource.get("versions") or {"1": resource}).items():
                 text, stated = version.get("schema"), version.get("format") or resource.get("format")
                 content = text.encode() if isinstance(text, str) else dump_json(text)
                 xid = f"/schemagroups/{g}/schemas/{s}"
-                found[xid] = SchemaDocument(content=content, format=stated, xid=f"{xid}/versions/{name}")
-    return found
+                documents[xid] = SchemaDocument(content=content, format=stated, xid=f"{xid}/versions/{name}")
+    return documents
 
 
 def test_real_payloads_of_many_definitions(webhooks: Path) -> None:
     """K-55: 344 definitions that share headers; what they have published as examples is produced, and found again."""
-    found, examples = load_webhooks(webhooks)
+    webhooks_contract, examples = load_webhooks(webhooks)
     sent = 0
     for event, body in examples:
-        definition = found.definitions.get(f"{MESSAGES}{event}${body.get('action', 'event')}")
+        definition = webhooks_contract.definitions.get(f"{MESSAGES}{event}${body.get('action', 'event')}")
         if definition is None:
             continue
         if definition.schema_use.schema is None or definition.schema_use.schema.validate(body):
@@ -145,7 +153,7 @@ def test_real_payloads_of_many_definitions(webhooks: Path) -> None:
                 build(definition, data=body)
         else:
             outbound = build(definition, data=body)
-            assert received(found, bind(outbound), outbound).data == body
+            assert received(webhooks_contract, bind(outbound), outbound).data == body
             sent += 1
     assert sent > LEAST[webhooks.name] * 4 // 5
 
@@ -243,16 +251,16 @@ _MODES = st.sampled_from([{}, {"mode": "structured"}, {"mode": "binary"}, {"form
 def definitions(draw: st.DrawFn) -> JSONObject:
     """A definition of an event, of a message of a protocol, or of both."""
     protocol = draw(st.sampled_from(["", *_OPTIONS]))
-    found: JSONObject = {**draw(_SCHEMAS)}
+    definition: JSONObject = {**draw(_SCHEMAS)}
     if protocol:
-        found |= {"protocol": protocol, "protocoloptions": draw(_OPTIONS[protocol])}
+        definition |= {"protocol": protocol, "protocoloptions": draw(_OPTIONS[protocol])}
     if not protocol or draw(st.booleans()):
-        found |= {"envelope": "CloudEvents/1.0", "envelopemetadata": draw(_METADATA)}
+        definition |= {"envelope": "CloudEvents/1.0", "envelopemetadata": draw(_METADATA)}
         if protocol not in ("", "MQTT/3.1.1"):
-            found["envelopeoptions"] = draw(_MODES)
-        if found.get("datacontenttype"):  # of the payload, not of the envelope
-            found["envelopemetadata"]["datacontenttype"] = {"value": found["datacontenttype"]}
-    return found
+            definition["envelopeoptions"] = draw(_MODES)
+        if definition.get("datacontenttype"):  # of the payload, not of the envelope
+            definition["envelopemetadata"]["datacontenttype"] = {"value": definition["datacontenttype"]}
+    return definition
 
 
 @given(definitions(), _CONTEXTS, _DATA)
@@ -269,8 +277,8 @@ def test_generated_definitions(raw: JSONObject, values: dict[str, str], data: JS
     assert outcome.data == data
     if outbound.event is not None:
         assert outcome.event is not None
-        sent, got = ({name: attribute_text(value) for name, value in each.attributes.items()}
-                     for each in (outbound.event, outcome.event))  # fmt: skip
+        sent, got = ({name: attribute_text(value) for name, value in event.attributes.items()}
+                     for event in (outbound.event, outcome.event))  # fmt: skip
         assert got == sent
 
 

@@ -55,7 +55,7 @@ def mode(message: Message) -> Mode:
 
 @pytest.mark.parametrize("stated", ["binary", "structured", ""])
 @pytest.mark.parametrize("protocol", ENDPOINTS)
-def test_an_endpoint_says_how_and_where_to(define: Define, protocol: str, stated: str) -> None:
+def test_endpoint_determines_mode_and_options(define: Define, protocol: str, stated: str) -> None:
     """K-53, H-14, H-16 to H-20"""
     options, expected = ENDPOINTS[protocol]
     endpoint = {"protocol": protocol, "envelopeoptions": {"mode": stated}, "protocoloptions": options}
@@ -64,10 +64,10 @@ def test_an_endpoint_says_how_and_where_to(define: Define, protocol: str, stated
         with pytest.raises(OutboundError, match="cannot be sent in binary mode"):
             bind(outbound, endpoint, {"till": "t1"})
         return
-    found = bind(outbound, endpoint, {"till": "t1"} if "{till}" in str(options) else {})
-    assert {name: value for name, value in values(found).items() if name in expected} == expected
-    wanted = Mode.STRUCTURED if protocol == "MQTT/3.1.1" else Mode(stated or "binary")
-    assert (found.protocol, mode(found)) == (protocol, wanted)
+    message = bind(outbound, endpoint, {"till": "t1"} if "{till}" in str(options) else {})
+    assert {name: value for name, value in values(message).items() if name in expected} == expected
+    expected_mode = Mode.STRUCTURED if protocol == "MQTT/3.1.1" else Mode(stated or "binary")
+    assert (message.protocol, mode(message)) == (protocol, expected_mode)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_the_message_overrides_its_endpoint(define: Define) -> None:
     options = {"path": "/own", "headers": [{"name": "x-till", "value": "own"}]}
     definition = define(**EVENT, protocol="HTTP", protocoloptions=options, envelopeoptions={"mode": "structured"})
     endpoint = {"protocol": "HTTP/1.1", "envelopeoptions": {"mode": "binary"}, "protocoloptions": ENDPOINTS["HTTP"][0]}
-    found = bind(build(definition, {"shop": "7"}), endpoint)
-    carried = values(found)
+    message = bind(build(definition, {"shop": "7"}), endpoint)
+    carried = values(message)
     assert (carried["path"], carried["headers.x-till"], carried["method"]) == ("/own", ("own",), "PUT")
-    assert mode(found) is Mode.STRUCTURED
+    assert mode(message) is Mode.STRUCTURED
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_the_message_overrides_its_endpoint(define: Define) -> None:
 )  # fmt: skip
 def test_event_formats(define: Define, members: dict[str, Any], endpoint: Any, expected: str) -> None:
     """K-53, F-14, F-34"""
-    found = bind(build(define(**EVENT, **members), {"shop": "7"}, {"n": 1}), endpoint)
-    assert (found.content_type, mode(found)) == (expected, Mode.STRUCTURED)
+    message = bind(build(define(**EVENT, **members), {"shop": "7"}, {"n": 1}), endpoint)
+    assert (message.content_type, mode(message)) == (expected, Mode.STRUCTURED)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_event_formats(define: Define, members: dict[str, Any], endpoint: Any, e
          "no value of a header"),
     ],
 )  # fmt: skip
-def test_what_an_endpoint_does_not_take(
+def test_unsuitable_message_is_rejected_by_the_endpoint(
     define: Define, members: dict[str, Any], endpoint: Any, context: dict[str, str], complaint: str
 ) -> None:
     """K-53, H-6, H-8, H-14"""
@@ -147,12 +147,12 @@ def test_what_an_endpoint_does_not_take(
         bind(outbound, endpoint, context)
 
 
-def test_a_message_that_is_no_event(define: Define) -> None:
-    """K-53"""
+def test_native_message_is_bound(define: Define) -> None:
+    """A message without an envelope has no mode (K-53)."""
     definition = define(protocol="MQTT/5.0", protocoloptions={"topic_name": "a/{b}"})
-    found = bind(build(definition, {"b": "+/#"}, {"n": 1}))
-    assert values(found) == {"topic_name": "a/%2B%2F%23", "content_type": "application/json"}
-    assert (found.body, mode(found)) == (b'{"n":1}', Mode.NONE)
+    message = bind(build(definition, {"b": "+/#"}, {"n": 1}))
+    assert values(message) == {"topic_name": "a/%2B%2F%23", "content_type": "application/json"}
+    assert (message.body, mode(message)) == (b'{"n":1}', Mode.NONE)
 
 
 ContractOf = Callable[..., Contract]
@@ -176,7 +176,7 @@ ORDER: dict[str, Any] = {
     ],
 )
 @pytest.mark.parametrize("policy", [{}, {"on_no_match": "pass", "on_schema_violation": "tag"}, {"on_no_match": "drop"}])
-def test_only_what_conforms_may_be_sent(
+def test_only_conforming_messages_can_be_sent(
     contract_of: ContractOf, line: Line, policy: dict[str, Any], members: dict[str, Any], reason: str | None
 ) -> None:
     """K-3, K-54: whatever would be let through on its way in."""
@@ -195,7 +195,7 @@ def test_a_definition_that_was_removed(contract_of: ContractOf, line: Line) -> N
 
 
 def test_every_event_of_a_batch_has_to_conform(contract_of: ContractOf) -> None:
-    """K-54"""
+    """Every event of a batch must conform (K-54)."""
     head = {"specversion": "1.0", "id": "1", "source": "/", "type": "order"}
     events = [{**head, "data": data} for data in ({"n": 1}, {})]
     message = Message(content_type="application/cloudevents-batch+json", body=dump_json(events))

@@ -33,7 +33,7 @@ STAMP = "2026-01-02T03:04:05Z"
     ],
 )
 def test_values_have_their_types(type: str, value: Any, typed: Any, plain: Any) -> None:
-    """K-19"""
+    """Values are converted to their type (K-19)."""
     assert (native(type, value), simple(type, value)) == (typed, plain)
 
 
@@ -53,13 +53,13 @@ def test_values_of_properties() -> None:
 
 @pytest.mark.parametrize("value", ["", 5, None])
 def test_a_context_has_text(value: Any) -> None:
-    """K-18"""
+    """Values of the context must be text (K-18)."""
     valuation = Valuation({"x": value}, lambda _: None)
     assert [finding.path for finding in valuation.findings] == ["{x}"]
 
 
 def test_one_name_has_one_value() -> None:
-    """F-27"""
+    """Different values for one placeholder conflict (F-27)."""
     context = {"a": "1"}
     assert [finding.path for finding in clash(context, {"a": "2", "b": "3"})] == ["{a}"]
     assert context == {"a": "1", "b": "3"}
@@ -89,14 +89,14 @@ BOTH: dict[str, Any] = {
     ],
 )
 def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
-    """K-50"""
+    """A property can be given by its name or its path (K-50)."""
     definition = define(**BOTH)
-    found, findings = by_path(declared_properties(definition), {name: "v"}, definition)
-    assert found == ({} if path is None else {path: "v"})
+    values_by_path, findings = by_path(declared_properties(definition), {name: "v"}, definition)
+    assert values_by_path == ({} if path is None else {path: "v"})
     assert [finding.path for finding in findings] == ([name] if path is None else [])
 
 
-def test_what_a_message_cannot_have(define: Define) -> None:
+def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> None:
     """K-50: attributes without an envelope, options without a protocol."""
     for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
         definition = define(**members)
@@ -107,12 +107,12 @@ def test_what_a_message_cannot_have(define: Define) -> None:
 def test_options_for_a_binding(define: Define) -> None:
     """K-50, K-53: by name, with what is not declared; types where the protocol has some."""
     definition = define(**BOTH)
-    given = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
-    properties = [*declared_properties(definition), *undeclared(declared_properties(definition), given)]
-    assert option_values(properties, given, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
+    overrides = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
+    properties = [*declared_properties(definition), *undeclared(declared_properties(definition), overrides)]
+    assert option_values(properties, overrides, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
 
 
-def test_what_a_binding_refuses_is_reported_with_the_definition() -> None:
+def test_rejection_by_a_binding_names_the_definition() -> None:
     binding = find_binding("NATS")
     assert binding is not None
     with pytest.raises(OutboundError, match=r"^/m: protocoloptions\.subject"):
