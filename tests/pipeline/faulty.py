@@ -21,7 +21,7 @@ class Crashed(SystemExit):
 
 
 class Countdown:
-    """How many operations are left until the crash."""
+    """The number of operations before the crash."""
 
     def __init__(self, operations: int) -> None:
         self._left = operations
@@ -77,12 +77,12 @@ class MemoryStores:
 
     def objects(self) -> dict[str, bytes]:
         """Return all that is in the store."""
-        found = [meta["path"] for chunk in self._store.list() for meta in chunk]
-        return {path: self._store.get(path).bytes().to_bytes() for path in found}
+        paths = [meta["path"] for chunk in self._store.list() for meta in chunk]
+        return {path: self._store.get(path).bytes().to_bytes() for path in paths}
 
 
 class Disk:
-    """What of a folder is not on the disk yet. It is lost when the machine crashes."""
+    """The state of a folder that is not on the disk yet, and is lost when the machine crashes."""
 
     def __init__(self, operations: int) -> None:
         self._countdown = Countdown(operations)
@@ -91,7 +91,7 @@ class Disk:
         self._before: dict[Path, bytes | None] = {}
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        """Have all places in folders, and ``os.fsync``, count their operations and note what is not on the disk."""
+        """Make all places in folders, and ``os.fsync``, count their operations and record what is not on the disk."""
         notes: dict[str, Callable[..., None]] = {
             "output": self._fill,
             "write": self._write,

@@ -71,13 +71,13 @@ def federated(way: str, tokens: TokenServer, folder: Path) -> dict[str, object]:
         who = "https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15"
         source = {"environment_id": "aws1", "regional_cred_verification_url": who}
     if way == "program":
-        told = {"version": 1, "success": True, "token_type": kind, "id_token": tokens.proof}
-        (folder / "told.json").write_text(json.dumps({**told, "expiration_time": int(time.time()) + 3600}))
+        token_response = {"version": 1, "success": True, "token_type": kind, "id_token": tokens.proof}
+        (folder / "told.json").write_text(json.dumps({**token_response, "expiration_time": int(time.time()) + 3600}))
         source = {"executable": {"command": f"cat {folder}/told.json", "timeout_millis": 30000}}
     if way == "workforce":
         signed_in = {**REFRESH, "token_url": f"https://{tokens.secure}/v1/oauthtoken"}
         return {"type": "external_account_authorized_user", "audience": AUDIENCE, **signed_in}
-    found: dict[str, object] = {
+    credentials: dict[str, object] = {
         "type": "external_account",
         "audience": AUDIENCE,
         "subject_token_type": kind,
@@ -85,11 +85,11 @@ def federated(way: str, tokens: TokenServer, folder: Path) -> dict[str, object]:
         "credential_source": source,
     }
     if way == "impersonation":
-        return {**found, "service_account_impersonation_url": impersonation}
+        return {**credentials, "service_account_impersonation_url": impersonation}
     if way == "impersonated user":
-        named = {"type": "impersonated_service_account", "service_account_impersonation_url": impersonation}
-        return {**named, "source_credentials": {"type": "authorized_user", **REFRESH}, "delegates": []}
-    return found
+        impersonated = {"type": "impersonated_service_account", "service_account_impersonation_url": impersonation}
+        return {**impersonated, "source_credentials": {"type": "authorized_user", **REFRESH}, "delegates": []}
+    return credentials
 
 
 def azure_role(way: str, tokens: TokenServer, folder: Path) -> dict[str, str]:

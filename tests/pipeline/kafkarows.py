@@ -21,13 +21,13 @@ AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def rows(
-    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
+    *pairs: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
     partition: int = 0,
     topic: str | None = "orders",
     keys: Sequence[bytes | None] = (b"k",),
 ) -> pa.RecordBatch:
     """Return the records of a topic, whose keys are `keys` in turn."""
-    made = [
+    rows_ = [
         {
             "protocol": "KAFKA",
             "source": f"kafka:orders/{partition}",
@@ -39,18 +39,18 @@ def rows(
             "headers": [{"name": name, "value": text} for name, text in headers] or None,
             "received_at": AT,
         }
-        for number, (value, headers) in enumerate(found)
+        for number, (value, headers) in enumerate(pairs)
     ]
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+    return pa.RecordBatch.from_pylist(rows_, RECORD_TYPES)
 
 
 def batches(
-    *found: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
+    *pairs: tuple[bytes | None, Sequence[tuple[str, bytes | None]]],
     topic: str | None = "orders",
     keys: Sequence[bytes | None] = (b"k",),
 ) -> list[base.MessageBatch]:
     """Return the records of a topic in batches, as sources yield them."""
-    return list(base.record_batches(rows(*found, topic=topic, keys=keys)))
+    return list(base.record_batches(rows(*pairs, topic=topic, keys=keys)))
 
 
 HEAD = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": b"parcel.accepted"}
@@ -185,8 +185,8 @@ def kafka_records(draw: st.DrawFn) -> tuple[bytes | None, list[tuple[str, bytes 
     attributes = {name.removeprefix("ce_"): (text or b"").decode() for name, text in headers}
     if content_type:
         headers.append(("content-type", content_type.encode()))
-    own = {"application/avro": AVRO_VALUES, "application/protobuf": PROTO_VALUES}.get(content_type, JSON_VALUES)
-    value = draw(st.one_of(st.just(own[0]), st.sampled_from(own), st.sampled_from(own), VALUES, st.none()))
+    fitting = {"application/avro": AVRO_VALUES, "application/protobuf": PROTO_VALUES}.get(content_type, JSON_VALUES)
+    value = draw(st.one_of(st.just(fitting[0]), st.sampled_from(fitting), st.sampled_from(fitting), VALUES, st.none()))
     if value is not None and draw(st.integers(0, 4)) == 0:
         value = draw(st.sampled_from(WIRE_PREFIXES)) + value
     if value is not None and draw(st.integers(0, 4)) == 0:

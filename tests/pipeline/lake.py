@@ -46,9 +46,9 @@ def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
 
 def folder(job: OutputOptions) -> Path:
     """The output folder of a job."""
-    found = job.place.folder
-    assert found is not None
-    return found
+    local_folder = job.place.folder
+    assert local_folder is not None
+    return local_folder
 
 
 def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -57,9 +57,9 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     class Counted(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
-            found = super().read(size)
-            sizes.append(len(found))
-            return found
+            content = super().read(size)
+            sizes.append(len(content))
+            return content
 
     monkeypatch.setattr(LocalPlace, "arrow_source", lambda place: Counted(place.path.read_bytes()))
     monkeypatch.setattr(pq, "ParquetFile", partial(pq.ParquetFile, pre_buffer=False))
@@ -171,7 +171,7 @@ class Lake:
             there = tables.catalog.load_table(tables.identifier(table))
             if isinstance(self.stored, StorePlace):  # with pyiceberg's own way to a store
                 there.io = PyArrowFileIO(s3_properties(self.stored.storage))
-            found = there.scan().to_arrow()
+            table_ = there.scan().to_arrow()
             tables.catalog.close()
         elif self.table_format == "delta":
             from deltalake import DeltaTable
@@ -179,20 +179,20 @@ class Lake:
             from signalbook.pipeline.tables.delta import delta_options
 
             folder = self.place / home(table, "delta")
-            found = DeltaTable(str(folder), storage_options=delta_options(folder)).to_pyarrow_table()
-            found = found.drop_columns(list({"landed_on"} & set(found.column_names)))
+            table_ = DeltaTable(str(folder), storage_options=delta_options(folder)).to_pyarrow_table()
+            table_ = table_.drop_columns(list({"landed_on"} & set(table_.column_names)))
         else:
             folder = self.place / home(table, "parquet")
             files = sorted(file.path for file in folder.files(deep=True) if file.path.endswith(".parquet"))
             parts = [pq.ParquetFile((folder / file).arrow_source()).read() for file in files]
-            found = pa.concat_tables(parts, promote_options="default")
-        rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in found.to_pylist()]
+            table_ = pa.concat_tables(parts, promote_options="default")
+        rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in table_.to_pylist()]
         return sorted(rows, key=lambda row: str(next(iter(row.values()))))
 
     def check_whole(self) -> None:
-        """Nothing is half done or left over, and readers find all files that the journal has, and no others."""
+        """Check that nothing is half done or left over, and that readers find exactly the files in the journal."""
         assert self.journal.unfinished() == []
-        staged = [found.path for found in (self.place / ".staging").files(deep=True)]
+        staged = [entry.path for entry in (self.place / ".staging").files(deep=True)]
         # Which says in a store that an attempt was swept, and stays for a day.
         assert all(path.endswith("/claim") for path in staged), staged
         for table, files in self.journal.files().items():
@@ -200,7 +200,7 @@ class Lake:
             live = {str(folder / file.name) for file in files}
             assert live == self.tables.live(table)
             if self.table_format == "parquet":
-                there = {path for found in folder.files(deep=True) if (path := found.path).endswith(".parquet")}
+                there = {path for entry in folder.files(deep=True) if (path := entry.path).endswith(".parquet")}
                 assert live == {str(folder / path) for path in there}
 
     def at(self, landed_at: datetime) -> Lake:

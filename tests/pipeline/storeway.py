@@ -17,7 +17,7 @@ _PASSED_ON: Final = ("content-length", "content-type", "content-range", "etag", 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request: its ``number`` on this way, from 1, its method, path and body."""
+    """A request: its ``number`` on this way, starting at 1, its method, path and body."""
 
     number: int
     method: str
@@ -26,13 +26,13 @@ class Asked:
 
     @property
     def lists(self) -> bool:
-        """Whether it asks what is there."""
+        """Return True if the request lists objects."""
         return self.method == "GET" and "list-type=2" in self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server answered."""
+    """The response of the server."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -45,17 +45,17 @@ Fate = Callable[[Asked, Deliver], Answer | None]
 
 
 def delivered(_: Asked, deliver: Deliver) -> Answer:
-    """As it should be."""
+    """Deliver the request unchanged."""
     return deliver()
 
 
 def lost(_: Asked, deliver: Deliver) -> None:
-    """It was done, and nobody is told."""
+    """Deliver the request and lose the response."""
     deliver()
 
 
 def never_came(_: Asked, __: Deliver) -> None:
-    """It was not done."""
+    """Lose the request."""
 
 
 def failing(_: Asked, __: Deliver) -> Answer:
@@ -64,7 +64,7 @@ def failing(_: Asked, __: Deliver) -> Answer:
 
 
 def unknown(_: Asked, deliver: Deliver) -> Answer:
-    """It was done, and what stands before the store does not know."""
+    """Deliver the request, and respond as a proxy that does not know the outcome."""
     deliver()
     return Answer(500, (("content-length", "0"),))
 
@@ -75,14 +75,14 @@ def twice(_: Asked, deliver: Deliver) -> Answer:
     return deliver()
 
 
-def cut(asked: Asked, deliver: Deliver) -> Answer:
+def cut(request: Asked, deliver: Deliver) -> Answer:
     """The connection ends in the midst of what is answered."""
     answer = deliver()
-    return answer if asked.method == "HEAD" else replace(answer, body=answer.body[: len(answer.body) // 2])
+    return answer if request.method == "HEAD" else replace(answer, body=answer.body[: len(answer.body) // 2])
 
 
 def slow(_: Asked, deliver: Deliver) -> Answer:
-    """It takes a while."""
+    """Deliver the request after a delay."""
     time.sleep(0.3)
     return deliver()
 
@@ -90,22 +90,22 @@ def slow(_: Asked, deliver: Deliver) -> Answer:
 def at_first(fate: Fate, count: int = 2) -> Fate:
     """The same for so many requests, and no more."""
     turns = iter([fate] * count)
-    return lambda asked, deliver: next(turns, delivered)(asked, deliver)
+    return lambda request, deliver: next(turns, delivered)(request, deliver)
 
 
 def now_and_then(fate: Fate, every: int = 3) -> Fate:
     """The same for one request in so many."""
 
-    def chosen(asked: Asked, deliver: Deliver) -> Answer | None:
-        return (fate if asked.number % every == 0 else delivered)(asked, deliver)
+    def chosen(request: Asked, deliver: Deliver) -> Answer | None:
+        return (fate if request.number % every == 0 else delivered)(request, deliver)
 
     return chosen
 
 
 def in_turn(*fates: Fate) -> Fate:
-    """One after the other."""
+    """Return a fate that applies the fates in turn."""
     turns = cycle(fates)
-    return lambda asked, deliver: next(turns)(asked, deliver)
+    return lambda request, deliver: next(turns)(request, deliver)
 
 
 class OldListings:
@@ -115,13 +115,13 @@ class OldListings:
         self._kept: dict[str, Answer] | None = {}
 
     def let_go(self) -> None:
-        """From now on they tell what is there."""
+        """Return current listings from now on."""
         self._kept = None
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer:
-        if not asked.lists or self._kept is None:
+    def __call__(self, request: Asked, deliver: Deliver) -> Answer:
+        if not request.lists or self._kept is None:
             return deliver()
-        return self._kept.get(asked.path) or self._kept.setdefault(asked.path, deliver())
+        return self._kept.get(request.path) or self._kept.setdefault(request.path, deliver())
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class StoreWay:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def number(self) -> int:
-        """That of the next request."""
+        """Return the number of the next request."""
         with self._turn:
             self.count += 1
             return self.count
@@ -147,7 +147,7 @@ def store_way(port: int) -> Iterator[StoreWay]:
 
     As stores do it: the servers here look first and write then.
     """
-    found = StoreWay(port)
+    way = StoreWay(port)
     conditional = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -162,7 +162,7 @@ def store_way(port: int) -> Iterator[StoreWay]:
                 with conditional:
                     return self._ask(body)
 
-            answer = found.fate(Asked(found.number(), self.command, self.path, body), deliver)
+            answer = way.fate(Asked(way.number(), self.command, self.path, body), deliver)
             if answer is None:
                 self.close_connection = True
                 return
@@ -172,11 +172,11 @@ def store_way(port: int) -> Iterator[StoreWay]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(answer.body)
-                told = dict(answer.headers).get("content-length", "")
-                self.close_connection = self.close_connection or len(answer.body) < int(told or 0)
+                content_length = dict(answer.headers).get("content-length", "")
+                self.close_connection = self.close_connection or len(answer.body) < int(content_length or 0)
 
         def _ask(self, body: bytes) -> Answer:
-            server = http.client.HTTPConnection("127.0.0.1", found.port, timeout=60)
+            server = http.client.HTTPConnection("127.0.0.1", way.port, timeout=60)
             try:
                 # As it came: the name of the host is a part of what was signed.
                 server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -185,32 +185,31 @@ def store_way(port: int) -> Iterator[StoreWay]:
                 server.endheaders(body)
                 answer = server.getresponse()
                 content = answer.read()
-                kept = [(name, value) for name, value in answer.getheaders() if name.lower() in _PASSED_ON]
+                headers = [(name, value) for name, value in answer.getheaders() if name.lower() in _PASSED_ON]
                 if self.command != "HEAD":
-                    kept = [(name, value) for name, value in kept if name.lower() != "content-length"]
-                    kept.append(("content-length", str(len(content))))
-                return Answer(answer.status, tuple(kept), content)
+                    headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
+                    headers.append(("content-length", str(len(content))))
+                return Answer(answer.status, tuple(headers), content)
             finally:
                 server.close()
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 128  # with five, clients of a busy machine wait until they give up
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """Nothing: who asked is gone."""
+            """Ignore the error, because the client is gone."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        found.own = server.server_port
+        way.own = server.server_port
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield found
+            yield way
         finally:
             server.shutdown()
             thread.join()

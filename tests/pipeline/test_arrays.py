@@ -42,8 +42,8 @@ def typed(value: Any, shape: Shape) -> Any:
     if value is None or isinstance(shape, Anything):
         return msgspec.Raw(msgspec.json.encode(value)) if isinstance(shape, Anything) else None
     if isinstance(shape, Struct):
-        known = {f.attribute: typed(value[f.name], f.shape) for f in shape.fields if f.name in value}
-        return SimpleNamespace(**{f.attribute: msgspec.UNSET for f in shape.fields} | known)
+        attributes = {f.attribute: typed(value[f.name], f.shape) for f in shape.fields if f.name in value}
+        return SimpleNamespace(**{f.attribute: msgspec.UNSET for f in shape.fields} | attributes)
     if isinstance(shape, ListOf):
         return [typed(item, shape.item) for item in value]
     if isinstance(shape, MapOf):
@@ -75,17 +75,17 @@ def build(shape: Shape, values: list[Any], form: ValueForm) -> list[list[Any]]:
 )
 def test_one_column(shape: Shape, values: list[Any], column: list[Any], form: ValueForm) -> None:
     wrapped = [{"x": value} for value in values]
-    given = [typed(value, struct(x=shape)) for value in wrapped] if form is ValueForm.TYPED else wrapped
-    assert build(struct(x=shape), given, form) == [column]
+    inputs = [typed(value, struct(x=shape)) for value in wrapped] if form is ValueForm.TYPED else wrapped
+    assert build(struct(x=shape), inputs, form) == [column]
 
 
 @pytest.mark.parametrize("form", ValueForm)
 def test_members_that_are_absent_or_null(form: ValueForm) -> None:
     shape = struct(size=SIZE, any=Anything(), n=Scalar(kind="int32"))
     values = [{"size": {"l": 1}, "any": [1], "n": 1}, {"size": None, "any": None}, {}, None]
-    given = [None if v is None else typed(v, shape) for v in values] if form is ValueForm.TYPED else values
+    inputs = [None if v is None else typed(v, shape) for v in values] if form is ValueForm.TYPED else values
     expected = [[{"l": 1}, None, None, None], ["[1]", "null", None, None], [1, None, None, None]]
-    assert build(shape, given, form) == expected
+    assert build(shape, inputs, form) == expected
 
 
 def test_values_of_formats_that_have_dates() -> None:
@@ -108,7 +108,7 @@ def test_values_of_xml_fit_their_columns() -> None:
 
 
 def test_messages_of_protobuf_that_are_not_set_are_null() -> None:
-    """And a Value that is set to null is JSON's null."""
+    """A Value that is set to null is JSON's null."""
     document = b"""
         syntax = "proto3";
         import "google/protobuf/struct.proto"; import "google/protobuf/any.proto";
@@ -157,7 +157,7 @@ def test_timestamps_of_every_spelling(text: str) -> None:
     assert timestamps(pa.array([text, None])).to_pylist() == [NOON, None]
 
 
-def test_maps_of_columns_have_what_is_set() -> None:
+def test_maps_contain_the_set_columns() -> None:
     columns = {"a": ["x", None, ""], "b": ["y", None, None]}
     maps = text_maps({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
     assert maps.equals(text_map([[("a", "x"), ("b", "y")], None, [("a", "")]]))
@@ -196,14 +196,16 @@ NAMES, VALUES = st.sampled_from("abB"), st.sampled_from([b"", b"1", b"\xff", Non
     st.booleans(),
     st.sampled_from(["KAFKA", "HTTP", ""]),
 )
-def test_many_at_once_are_as_one_by_one(
-    found: list[list[dict[str, bytes | str | None]] | None], sliced: bool, protocol: str
+def test_header_columns_equal_those_of_single_rows(
+    header_rows: list[list[dict[str, bytes | str | None]] | None], sliced: bool, protocol: str
 ) -> None:
-    array = pa.array(found, TYPE)
-    array, found = (array.slice(1), found[1:]) if sliced else (array, found)
+    array = pa.array(header_rows, TYPE)
+    array, header_rows = (array.slice(1), header_rows[1:]) if sliced else (array, header_rows)
     names = arrays.HeaderNames.of(array, folded=protocol in arrays.LOWERED)
     pairs: Any = arrays.header_pairs if protocol == "KAFKA" else arrays.text_pairs
-    assert arrays.header_arrays(protocol, array, names) == arrays.header_columns((protocol, pairs(e)) for e in found)
+    assert arrays.header_arrays(protocol, array, names) == arrays.header_columns(
+        (protocol, pairs(e)) for e in header_rows
+    )
 
 
 # Mostly the same names in all messages, as producers send them; "ab", "" and "a", "b" have the same bytes.
@@ -213,16 +215,16 @@ LISTS = st.tuples(ALIKE, st.integers(0, 4), st.lists(st.none() | ALIKE, max_size
 )
 
 
-def listed(found: list[list[str] | None]) -> pa.Array:
+def listed(name_lists: list[list[str] | None]) -> pa.Array:
     """Headers with such names; a first message is cut off."""
-    rows = [None if names is None else [{"name": name, "value": b"1"} for name in names] for names in found]
+    rows = [None if names is None else [{"name": name, "value": b"1"} for name in names] for names in name_lists]
     return pa.array([[{"name": "x", "value": b"0"}], *rows], TYPE).slice(1)
 
 
 @given(LISTS, st.booleans())
-def test_names_of_headers(found: list[list[str] | None], folded: bool) -> None:
-    names = arrays.HeaderNames.of(listed(found), folded=folded)
-    rows = [[name.lower() if folded else name for name in row or ()] for row in found]
+def test_names_of_headers(name_lists: list[list[str] | None], folded: bool) -> None:
+    names = arrays.HeaderNames.of(listed(name_lists), folded=folded)
+    rows = [[name.lower() if folded else name for name in row or ()] for row in name_lists]
     flat = [name for row in rows for name in row]
     assert list(names.numbers) == list(dict.fromkeys(flat))
     assert names.codes.tolist() == [names.numbers[name] for name in flat]
@@ -236,9 +238,9 @@ def test_names_that_all_messages_have() -> None:
 
 
 @given(LISTS, st.data())
-def test_what_maps_have_at_some_places(found: list[list[str] | None], data: st.DataObject) -> None:
-    maps = pa.array([[("x", "0")], *([] if row is None else [(n, str(i)) for i, n in enumerate(row)] for row in found)],
-                    columns.TEXT_MAP).slice(1)  # fmt: skip
+def test_maps_are_selected_by_position(name_lists: list[list[str] | None], data: st.DataObject) -> None:
+    rows = [[] if names is None else [(name, str(number)) for number, name in enumerate(names)] for names in name_lists]
+    maps = pa.array([[("x", "0")], *rows], columns.TEXT_MAP).slice(1)
     places = np.array(data.draw(st.lists(st.integers(0, max(len(maps) - 1, 0)), unique=True, max_size=len(maps))), int)
     some = arrays.taken(maps, places)
     some.validate(full=True)
@@ -257,8 +259,8 @@ def test_what_maps_have_at_some_places(found: list[list[str] | None], data: st.D
         (None, None),
     ],
 )
-def test_where_a_value_does_not_fit_its_column(value: Any, path: Any) -> None:
+def test_unfitting_value_has_its_path(value: Any, path: Any) -> None:
     whole = Scalar(kind="int64")
     shape = struct(n=whole, list=ListOf(item=struct(n=whole)), map=MapOf(value=whole))
-    found = unfitting_value(shape, value)
-    assert (found and found[0]) == path
+    result = unfitting_value(shape, value)
+    assert (result and result[0]) == path

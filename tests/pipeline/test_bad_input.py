@@ -134,7 +134,7 @@ EMPTY_BATCH = request("", BATCH, b"[]", **dict.fromkeys(("ce-id", "ce-type", "ce
 
 
 def word(line: bytes) -> list[str]:
-    """What the message library says of a request: why not, or ``landed``."""
+    """Return the outcomes of a request in the message library: the reason of the rejection, or ``landed``."""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
     outcomes = contract.process(HTTP_JSONL.message(one_message("f", line, 0), 0))
     return [outcome.reason.value if isinstance(outcome, Rejected) else "landed" for outcome in outcomes]
@@ -154,11 +154,11 @@ def test_a_bad_payload_has_its_reason(name: str) -> None:
 
 
 def test_a_batch_of_nothing_has_no_events() -> None:
-    """K-22"""
+    """An empty batch contains no events (K-22)."""
     assert word(EMPTY_BATCH) == []
 
 
-def test_all_of_it_in_one_run(tmp_path: Path) -> None:
+def test_bad_input_does_not_stop_a_run(tmp_path: Path) -> None:
     """K-44, K-45: nothing stops the run, nothing is lost, and what is good has its columns."""
     lines = [*GOOD.values(), EMPTY_BATCH, *(line for line, _ in BAD.values())]
     (tmp_path / "in").mkdir()
@@ -180,7 +180,7 @@ def test_all_of_it_in_one_run(tmp_path: Path) -> None:
 
 
 def test_accepted_payloads_come_without_encoding() -> None:
-    """K-40"""
+    """Accepted payloads are decompressed (K-40)."""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
     (outcome,) = contract.process(HTTP_JSONL.message(one_message("f", GOOD["gzip"], 0), 0))
     assert isinstance(outcome, Accepted)

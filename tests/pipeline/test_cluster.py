@@ -72,20 +72,22 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _hiding(folder: Path) -> list[str]:
-    """What a command is begun with for which there is nothing in a folder: a file system of its own lies over it."""
+    """Return the command prefix that hides the content of a folder, by mounting an empty file system over it."""
     return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _COVER, str(folder)]
 
 
 def _can_hide(folder: Path) -> bool:
-    """Whether this machine lets us."""
+    """Return True if this machine permits it."""
     return subprocess.run([*_hiding(folder), "true"], capture_output=True, check=False).returncode == 0
 
 
-def _start(started: ExitStack, folder: Path, name: str, what: str, *options: str, hidden: Path | None = None) -> Path:
+def _start(
+    started: ExitStack, folder: Path, name: str, class_name: str, *options: str, hidden: Path | None = None
+) -> Path:
     """Run a class of Spark's until the end of the tests, with a folder ``hidden`` from it; where its log is."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     log = folder / f"{name}.log"
-    command = [str(program), f"org.apache.spark.deploy.{what}", *options, "--webui-port", "0"]
+    command = [str(program), f"org.apache.spark.deploy.{class_name}", *options, "--webui-port", "0"]
     if hidden is not None:
         command = [*_hiding(hidden), *command]
     output = started.enter_context(log.open("wb"))
@@ -97,10 +99,10 @@ def _start(started: ExitStack, folder: Path, name: str, what: str, *options: str
 
 def _wait(log: Path, search: Callable[[str], re.Match[str] | None]) -> re.Match[str]:
     deadline = time.monotonic() + _PATIENCE
-    while (found := search(log.read_text(errors="replace"))) is None:
+    while (match := search(log.read_text(errors="replace"))) is None:
         assert time.monotonic() < deadline, log.read_text(errors="replace")
         time.sleep(0.2)
-    return found
+    return match
 
 
 @pytest.fixture
@@ -122,27 +124,27 @@ def run(definitions: Path, events: Path, output: Path, master: str) -> dict[str,
     command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--table-format", "parquet", *options]
     ended = subprocess.run([str(part) for part in command], capture_output=True, env=os.environ | _LOCAL, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    report: dict[str, Any] = json.loads(ended.stdout)
+    return report
 
 
 def rows(output: Path, message: str) -> Counter[str]:
-    """How many rows each task wrote of a message."""
-    found: Counter[str] = Counter()
+    """Count the rows of a message that each task wrote."""
+    counts: Counter[str] = Counter()
     for path in (output / "tables" / "parcels" / message).rglob("*.parquet"):
-        found[path.name.split("-")[-3]] += pq.ParquetFile(path).metadata.num_rows
-    return found
+        counts[path.name.split("-")[-3]] += pq.ParquetFile(path).metadata.num_rows
+    return counts
 
 
-def test_a_job_runs_on_a_cluster_as_it_is(cluster: Cluster, definitions: Path, skewed: Path, tmp_path: Path) -> None:
+def test_job_runs_on_a_cluster(cluster: Cluster, definitions: Path, skewed: Path, tmp_path: Path) -> None:
     """Every worker does its part, a frequent type is shared by the tasks, and the rare one lands with it."""
-    told = run(definitions, skewed, tmp_path / "out", cluster.master)
+    report = run(definitions, skewed, tmp_path / "out", cluster.master)
     assert [len(executors) for executors in cluster.executors()] == [1, 1]
     wrong = EVENTS // 1000
-    assert (told["read"], told["dead_lettered"], told["reasons"]) == (EVENTS, wrong, {"schema_violation": wrong})
+    assert (report["read"], report["dead_lettered"], report["reasons"]) == (EVENTS, wrong, {"schema_violation": wrong})
     shares = {message: rows(tmp_path / "out", message) for message in ("parcel.accepted", "parcel.delivered")}
     for message, share in shares.items():
-        assert told["by_message"][f"{GROUP}/{message}"]["landed"] == share.total()
+        assert report["by_message"][f"{GROUP}/{message}"]["landed"] == share.total()
         # work is divided by bytes, so that no task has all of a type
         assert len(share) >= 2
         assert max(share.values()) < 2 * min(share.values())
@@ -156,18 +158,18 @@ def test_workers_that_share_no_folder(
     root = place("s3proxy", tmp_path, request)
     (root / "in/events.jsonl").write(skewed.read_bytes())
     options = [f"--storage={name}={value}" for name, value in root.storage.options]
-    before = {path for found in cluster.executors() for path in found}
+    before = {path for report in cluster.executors() for path in report}
     command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--registry", str(definitions)]
     command += ["--input", f"{root}/in/", "--output", f"{root}/out", "--master", cluster.master, "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | _LOCAL) as driver:
         try:
             _kill_executor(cluster, before)
         finally:
-            told = driver.communicate(timeout=_PATIENCE)[0]
+            output = driver.communicate(timeout=_PATIENCE)[0]
     assert driver.returncode == 0
     wrong = EVENTS // 1000
-    found = json.loads(told)
-    assert (found["read"], found["landed"], found["dead_lettered"]) == (EVENTS, EVENTS - wrong, wrong)
+    report = json.loads(output)
+    assert (report["read"], report["landed"], report["dead_lettered"]) == (EVENTS, EVENTS - wrong, wrong)
     lake = root / "out"
     journal = Journal.existing(lake)
     table_format = journal.table_format()
@@ -179,7 +181,7 @@ def test_workers_that_share_no_folder(
                 path = lake / home(table, table_format) / file.name
                 ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
     assert len(ids) == ids.total() == EVENTS - wrong
-    staged = [each.path for each in lake.files(deep=True) if each.path.startswith(".staging")]
+    staged = [entry.path for entry in lake.files(deep=True) if entry.path.startswith(".staging")]
     assert not [path for path in staged if path.endswith(".parquet")]
 
 
@@ -198,21 +200,21 @@ def test_a_stream_that_is_received(
     command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--once", "--master", cluster.master, *options]
     environment = os.environ | _LOCAL | {"SIGNALBOOK_STATE": str(cluster.driver / protocol)}
     deadline = time.monotonic() + 2 * _PATIENCE
-    before = {path for found in cluster.executors() for path in found}
+    before = {path for paths in cluster.executors() for path in paths}
     while len(landed(job)[1]) < 30 and time.monotonic() < deadline:
         ended = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=2 * _PATIENCE)
         assert ended.returncode == 0, ended.stderr.decode()
         sending.send(30 - sending.sent)  # there is a session by now
     check(job, 30)
     assert [*(cluster.driver / protocol).rglob("checkpoint")]
-    assert {path for found in cluster.executors() for path in found} > before
+    assert {path for paths in cluster.executors() for path in paths} > before
 
 
 def _kill_executor(cluster: Cluster, before: set[Path]) -> None:
     """Kill the first executor of this job that has a worker process of Python: it is at a task."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        fresh = [path for found in cluster.executors() for path in found if path not in before]
+        fresh = [path for paths in cluster.executors() for path in paths if path not in before]
         for folder in fresh:
             executors = [process for process in _processes() if _works_in(process, folder)]
             if len(executors) > 1:  # Java, and the Python that it started

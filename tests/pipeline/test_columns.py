@@ -58,7 +58,7 @@ def test_a_payload_without_schema_is_kept_as_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "taken", "expected"),
+    ("members", "used_names", "expected"),
     [
         (["userId", "userID"], [], ["userId", "userID_"]),
         (["userID", "userId"], [], ["userID_", "userId"]),
@@ -66,5 +66,7 @@ def test_a_payload_without_schema_is_kept_as_sent() -> None:
         (["ce_id", "", "_"], ["ce_id"], ["ce_id_", "__", "_"]),
     ],
 )
-def test_names_do_not_depend_on_the_order_of_members(members: list[str], taken: list[str], expected: list[str]) -> None:
-    assert columns.assign_names(members, taken) == expected
+def test_names_do_not_depend_on_the_order_of_members(
+    members: list[str], used_names: list[str], expected: list[str]
+) -> None:
+    assert columns.assign_names(members, used_names) == expected

@@ -36,7 +36,7 @@ def replayed(lake: Lake) -> JournalEntry:
     return lake.prepared([{"a": 2}], COLUMNS, removed=lake.journal.files()[DEAD_LETTERS])
 
 
-def test_what_loses_files_comes_first(lake: Lake) -> None:
+def test_replaced_files_are_committed_first(lake: Lake) -> None:
     lake.commit(replayed(lake))
     assert (lake.rows(), lake.rows(DEAD_LETTERS)) == ([{"a": 1}, {"a": 2}], [])
 
@@ -60,7 +60,9 @@ def test_letters_that_someone_took_away_stop_nothing(lake: Lake, died: bool) -> 
 def test_a_batch_that_another_run_landed_meanwhile(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is held up while it enters the batch, and killed once that is done: the other's rows are there, once."""
+    """The first run is delayed while it enters the batch, and killed afterwards: the rows of the other run exist,
+    once.
+    """
     lake = Lake.of(kind, tmp_path / "lake", request)
     other = Lake(lake.output, lake.table_format, stored=lake.stored)
     create = type(lake.place).create
@@ -80,7 +82,7 @@ def test_a_batch_that_another_run_landed_meanwhile(
     assert complete_unfinished(other.journal, lambda _: None) == {}
     other.put([{"a": 2}], COLUMNS)
     assert [row["a"] for row in lake.rows()] == [1, 2]
-    assert not [found for found in lake.place.files(deep=True) if found.path.startswith((".staging", PREPARED))]
+    assert not [entry for entry in lake.place.files(deep=True) if entry.path.startswith((".staging", PREPARED))]
 
 
 def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:

@@ -43,19 +43,24 @@ work(Lake(Path("unused"), sys.argv[2], stored=pickle.loads(bytes.fromhex(sys.arg
 
 
 def killed(lake: Lake, at: int, *, after: bool) -> bool:
-    """Whether a process that does the work was killed with its ``at``-th request; it was done before that otherwise."""
+    """Return True if a process that does the work was killed with its ``at``-th request; False if it finished
+    before.
+    """
     words = [pickle.dumps(lake.place).hex(), lake.table_format, str(at), str(after)]
-    done = subprocess.run([sys.executable, "-c", _WORKS, *words], cwd=ROOT, check=False)
-    assert done.returncode in (0, -signal.SIGKILL)
-    return done.returncode != 0
+    result = subprocess.run([sys.executable, "-c", _WORKS, *words], cwd=ROOT, check=False)
+    assert result.returncode in (0, -signal.SIGKILL)
+    return result.returncode != 0
 
 
 @pytest.mark.merge
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
-def test_a_driver_that_is_killed(table_format: TableFormat, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """With some of its requests to HDFS; with ``--every-request N`` before and after each N-th.
+def test_killed_driver_leaves_a_consistent_output(
+    table_format: TableFormat, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The driver is killed with some of its requests to HDFS; with ``--every-request N``, before and after each
+    N-th.
 
-    Delta's own requests are delta-rs's, and not seen here.
+    The requests of delta-rs are not seen here.
     """
     every = request.config.getoption("--every-request")
     step = every or 83

@@ -46,7 +46,7 @@ FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, stor
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All of it takes long: ``make stores`` does, other runs some."""
+    """Select the parameters: ``make stores`` tests all, which takes long; other runs test some."""
     every = metafunc.config.getoption("--every-request")
     if "kind" in metafunc.fixturenames:
         metafunc.parametrize("kind", ALL if every else SOME)
@@ -60,8 +60,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def way(kind: str, request: pytest.FixtureRequest) -> Iterator[StoreWay]:
     """A way to a server."""
-    with store_way(request.getfixturevalue(kind.partition("-")[2]).ports["plain"]) as found:
-        yield found
+    with store_way(request.getfixturevalue(kind.partition("-")[2]).ports["plain"]) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def numbers(lake: Lake) -> list[int]:
 
 
 @pytest.mark.merge
-def test_requests_that_go_wrong_now_and_then(way: StoreWay, lake: Lake, fate: Fate) -> None:
+def test_commit_survives_temporary_errors(way: StoreWay, lake: Lake, fate: Fate) -> None:
     way.fate = fate
     with lake.journal.alone():
         for number in range(1, 3):
@@ -91,11 +91,13 @@ def test_requests_that_go_wrong_now_and_then(way: StoreWay, lake: Lake, fate: Fa
     assert lake.journal.unfinished() == []
 
 
-def test_a_store_that_is_away_for_long(way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_is_completed_after_a_long_outage_of_the_store(
+    way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batch is kept, and completed once it is back."""
     with lake.journal.alone():
         batch = lake.prepared([{"a": 1}], {"a": INT})
-        way.fate = lambda asked, deliver: storeway.never_came(asked, deliver)
+        way.fate = lambda request, deliver: storeway.never_came(request, deliver)
         monkeypatch.setattr("signalbook.pipeline.places.stores._RETRIES", {"max_retries": 1})
         from signalbook.pipeline.places.stores import connect
 
@@ -109,7 +111,7 @@ def test_a_store_that_is_away_for_long(way: StoreWay, lake: Lake, monkeypatch: p
     assert numbers(lake) == [0, 1]
 
 
-def test_listings_that_are_old(way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outdated_listings_are_tolerated(way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is completed that the next run's listings do not show, and nothing of it is swept.
 
     Delta finds the end of its log by listings: with an old one it refuses the next batch, which is kept.
@@ -174,8 +176,8 @@ class Killing:
         self._left = at
         self._after = after
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer | None:
-        """What becomes of a request."""
+    def __call__(self, request: Asked, deliver: Deliver) -> Answer | None:
+        """Return the response to a request."""
         self._left -= 1
         if self._left != 0:
             return deliver()
@@ -187,7 +189,7 @@ class Killing:
 
 
 def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
-    """Whether a process that does the work was killed with a request; it was done before that otherwise."""
+    """Return True if a process that does the work was killed with a request; False if it finished before."""
     command = [sys.executable, "-c", _WORKS, pickle.dumps(lake.place).hex(), lake.table_format]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
@@ -204,8 +206,8 @@ def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
 
 
 @pytest.mark.merge
-def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
-    """With any of its requests; with ``--every-request N`` before and after each N-th, else with some of them."""
+def test_killed_driver_leaves_a_consistent_output(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
+    """The driver is killed with some of its requests; with ``--every-request N``, before and after each N-th."""
     every = request.config.getoption("--every-request")
     step = every or 53
     at, after = step, False

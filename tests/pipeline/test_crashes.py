@@ -46,14 +46,18 @@ def state(output: Place, table_format: TableFormat) -> State:
     lake = Lake(UNUSED, table_format, stored=output)
     live = {table: sorted(lake.tables.live(table)) for table in (ORDER, DEAD_LETTERS)}
     files = {table: [place_of(path, output.storage).arrow_source() for path in paths] for table, paths in live.items()}
-    found = {table: [json.dumps(row, default=str) for file in files[table] for row in rows(file)] for table in live}
-    return {table: (len(files[table]), lake.tables.columns(table).names, sorted(found[table])) for table in live}
+    rows_by_table = {
+        table: [json.dumps(row, default=str) for file in files[table] for row in rows(file)] for table in live
+    }
+    return {
+        table: (len(files[table]), lake.tables.columns(table).names, sorted(rows_by_table[table])) for table in live
+    }
 
 
 def rows(source: Any) -> list[dict[str, Any]]:
     """Return the rows of a file, with the values that they have."""
-    found = pq.ParquetFile(source).read().to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
+    all_rows = pq.ParquetFile(source).read().to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in all_rows]
 
 
 def land(lake: Lake, registry: str) -> None:
@@ -92,7 +96,7 @@ WORKS: dict[str, Work] = {
 
 @pytest.fixture(autouse=True)
 def _of_dead_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have leases of this process free: the driver that crashed is a part of it."""
+    """Treat leases of this process as free, because the crashed driver is a part of it."""
     monkeypatch.setattr(locks, "_lives", lambda _: False)
 
 
@@ -131,7 +135,7 @@ def test_a_crash_in_a_store(
 def test_a_crash_of_the_machine_that_has_the_folder(
     table_format: TableFormat, works: Iterable[Work], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not synced is lost. Of one work it may be lost when the next one is on the disk."""
+    """Unsynced changes are lost. The last work may be lost although the next one is on the disk."""
     registry, folder, filled = definitions(tmp_path / "registry.json", total=NUMBER), tmp_path / "lake", tmp_path / "b"
     output = place_of(folder)
     fill(output, table_format)

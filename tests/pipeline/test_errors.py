@@ -51,13 +51,15 @@ def test_a_disk_that_fails(code: int, words: str) -> None:
     assert words in str(disk_failure(OSError(code, "Permission denied"), "lake"))
 
 
-def test_without_java_one_line_says_so(tmp_path: Path) -> None:
+def test_missing_java_is_reported_in_one_line(tmp_path: Path) -> None:
     script = (
         "from signalbook.pipeline import PipelineError\n"
         "from signalbook.pipeline.job.session import open_session\n"
         "try:\n    open_session('local[1]').__enter__()\n"
         "except PipelineError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, check=True)
-    assert b"Spark needs Java 17 or later" in done.stdout
-    assert done.stdout.count(b"\n") == 1
+    result = subprocess.run(
+        [sys.executable, "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, check=True
+    )
+    assert b"Spark needs Java 17 or later" in result.stdout
+    assert result.stdout.count(b"\n") == 1

@@ -77,7 +77,7 @@ def at(*parts: int) -> datetime:
         (SPAN, "NaNs", (None, False)),
     ],
 )
-def test_what_a_column_holds(shape: Scalar, value: JSON, expected: tuple[Any, bool]) -> None:
+def test_values_of_columns(shape: Scalar, value: JSON, expected: tuple[Any, bool]) -> None:
     assert exact.held(shape, value) == expected
 
 
@@ -122,12 +122,12 @@ def test_integers_have_the_digits_that_were_sent(value: float | Decimal, expecte
 
 
 @pytest.mark.parametrize("value", [1.5, math.inf, math.nan, Decimal("0.5"), Decimal("1E-3999")])
-def test_what_is_no_integer_is_not_cut(value: float | Decimal) -> None:
+def test_non_integer_is_not_truncated(value: float | Decimal) -> None:
     with pytest.raises(ValueError, match="is no integer"):
         exact.to_integer(value)
 
 
-def test_what_is_no_json_is_not_written() -> None:
+def test_unsupported_object_is_not_written() -> None:
     with pytest.raises(TypeError, match="object"):
         exact.dump(object())
 
@@ -143,10 +143,10 @@ DOCUMENT = {"type": "object", "additionalProperties": False, "properties": MEMBE
 SCHEMA = FORMAT.parse(dump_json(DOCUMENT), "JsonSchema/draft-07")
 
 
-def near(shown: str) -> st.SearchStrategy[str]:
+def near(text_: str) -> st.SearchStrategy[str]:
     """A text, or one that differs in a few places."""
     return st.lists(st.tuples(st.integers(0, 40), st.sampled_from("0123456789-+:.TtZz 6")), max_size=2).map(
-        lambda changes: "".join(dict([*enumerate(shown), *changes])[place] for place in range(len(shown)))
+        lambda changes: "".join(dict([*enumerate(text_), *changes])[place] for place in range(len(text_)))
     )
 
 
@@ -171,20 +171,20 @@ PAYLOADS = st.fixed_dictionaries(
 
 @settings(max_examples=examples(300))
 @given(st.lists(PAYLOADS, min_size=1, max_size=6))
-def test_both_paths_hold_the_same(payloads: list[dict[str, JSON]]) -> None:
+def test_both_paths_hold_equal_values(payloads: list[dict[str, JSON]]) -> None:
     shape = SCHEMA.shape()
-    payloads = [each for each in payloads if not SCHEMA.validate(each)]
-    for each in payloads:
-        expected = payload_builder(shape, ValueForm.JSON)([each])
-        rests = rescue.rests(shape, [each])
-        if each.get("p") == 1e40:
+    payloads = [payload for payload in payloads if not SCHEMA.validate(payload)]
+    for payload in payloads:
+        expected = payload_builder(shape, ValueForm.JSON)([payload])
+        rests = rescue.rests(shape, [payload])
+        if payload.get("p") == 1e40:
             with pytest.raises(MISFITS):  # which leaves it to the slow path
-                _natively(each)
+                _natively(payload)
         else:
-            found, refused = _natively(each)
+            native_arrays, refused = _natively(payload)
             assert refused == []
-            assert [array.to_pylist() for array in found] == [array.to_pylist() for array in (*expected, rests)]
-        assert (rests[0].as_py() is None) == _whole(each)
+            assert [array.to_pylist() for array in native_arrays] == [array.to_pylist() for array in (*expected, rests)]
+        assert (rests[0].as_py() is None) == _whole(payload)
 
 
 def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
@@ -192,25 +192,25 @@ def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
 
 
 def _whole(payload: dict[str, Any]) -> bool:
-    """Whether all of a payload is in its columns."""
+    """Return True if the columns hold the whole payload."""
     parts = ((TIME, payload.get("t")), (TIME, payload.get("n", {}).get("t")), (DAY, payload.get("d")))
     if not exact.held(NUMBER, payload.get("f", 0))[1]:
         return False
     return payload.get("p") != 1e40 and all(value is None or exact.held(shape, value)[1] for shape, value in parts)
 
 
-def test_what_is_kept() -> None:
+def test_unfitting_values_are_rescued() -> None:
     payload = {"t": "2026-01-02T03:04:05.1234567Z", "d": "someday", "n": {"t": "2026-01-02T03:04:05Z"}, "p": 12.34}
-    (times, days, inner, prices, _, rest), _ = _natively(payload)
+    (times, days, inner, prices, _, rescued), _ = _natively(payload)
     assert times.to_pylist() == [at(2026, 1, 2, 3, 4, 5, 123456)]
     assert days.to_pylist() == [None]
     assert inner.to_pylist() == [{"t": at(2026, 1, 2, 3, 4, 5)}]
     assert prices.to_pylist() == [Decimal("12.34")]
-    assert rest.to_pylist() == ['{"t":"2026-01-02T03:04:05.1234567Z","d":"someday"}']
-    assert rescue.RescuedPaths(SCHEMA.shape()).count(rest) == {"/t": 1, "/d": 1}
+    assert rescued.to_pylist() == ['{"t":"2026-01-02T03:04:05.1234567Z","d":"someday"}']
+    assert rescue.RescuedPaths(SCHEMA.shape()).count(rescued) == {"/t": 1, "/d": 1}
 
 
 def test_numbers_that_json_does_not_have_have_names() -> None:
-    """And null, and a number beyond all floats, stay what they were sent as."""
+    """Null, and a number larger than all floats, stay as they were sent."""
     value = {"a": [math.nan, None, (1.5, -math.inf)], "b": Decimal("1E+400"), "c": math.inf, "d": b"x"}
     assert exact.dump(value) == b'{"a":["NaN",null,[1.5,"-Infinity"]],"b":1E+400,"c":"Infinity","d":"eA=="}'

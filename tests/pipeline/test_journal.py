@@ -65,7 +65,7 @@ def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
         pass
 
 
-def test_who_waits_for_another_run_can_be_stopped(tmp_path: Path) -> None:
+def test_waiting_for_another_run_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     journal = Journal.open(tmp_path)
     with journal.alone(600.0, stop):
@@ -83,7 +83,7 @@ def test_staged_files_of_dead_runs_go(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("f"))
 
 
-def test_an_output_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_output_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(PipelineError, match="cannot write to"):
         Journal.open(tmp_path / "out")
@@ -108,9 +108,9 @@ def test_an_entry_of_a_former_program(tmp_path: Path) -> None:
     }
     journal = Journal.open(tmp_path)
     (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry))
-    found = journal.find("b1")
-    assert found is not None
-    assert (found.report().landed, found.report().finished) == (2, None)
+    stored_entry = journal.find("b1")
+    assert stored_entry is not None
+    assert (stored_entry.report().landed, stored_entry.report().finished) == (2, None)
 
 
 def test_totals_have_to_add_up() -> None:
@@ -139,7 +139,7 @@ def test_dead_letters_are_counted_apart() -> None:
 
 
 def test_a_replay_takes_letters_out_of_files() -> None:
-    """Of three letters one lands and one stays as it is; the third was not looked at."""
+    """A replay selects two of three letters: one lands and one is unchanged."""
     old = DataFile(table=DEAD_LETTERS, staged="", name="old", rows=3, bytes=9)
     new = DataFile(table=DEAD_LETTERS, staged="s/new", name="new", rows=2, bytes=9)
     landed = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=1, bytes=9)
@@ -190,8 +190,8 @@ def test_columns_follow_the_last_batch_that_landed_something(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("server", ["local", "s3proxy"])
-def test_what_fails_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.FixtureRequest, server: str) -> None:
-    """Of an output that was not there; whatever else is in it stays, and so does an output that was."""
+def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.FixtureRequest, server: str) -> None:
+    """A new output is removed; foreign files in it and an existing output remain."""
     output = place(server, tmp_path / "deep" / "out", request)
     for _ in range(2):
         journal = Journal.open(output)
@@ -200,7 +200,7 @@ def test_what_fails_before_a_batch_leaves_nothing(tmp_path: Path, request: pytes
             (output / "catalog.json").write(b"{}")
             journal.sweep()
             raise ZeroDivisionError
-        assert [found.path for found in output.files(deep=True)] == []
+        assert [entry.path for entry in output.files(deep=True)] == []
         assert not (tmp_path / "deep").exists()
     (output / "tables").make()
     (output / "tables/mine").write(b"x")
@@ -208,7 +208,7 @@ def test_what_fails_before_a_batch_leaves_nothing(tmp_path: Path, request: pytes
     journal = Journal.open(output)
     with suppress(ZeroDivisionError), journal.alone():
         raise ZeroDivisionError
-    assert {found.path for found in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
+    assert {entry.path for entry in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
 
 
 def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
@@ -221,15 +221,15 @@ def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_taken_away_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a run that fails, between two steps of one that waits for it."""
+    """A failing run removes the output between two steps of a run that waits for it."""
     output, opened = tmp_path / "out", Path.open
     journal, gone = Journal.open(output), list[Path]()
 
-    def take_away_and_open(path: Path, *given: Any, **named: Any) -> Any:
+    def take_away_and_open(path: Path, *arguments: Any, **keywords: Any) -> Any:
         if not gone:
             gone.append(path)
             shutil.rmtree(output)
-        return opened(path, *given, **named)
+        return opened(path, *arguments, **keywords)
 
     monkeypatch.setattr(Path, "open", take_away_and_open)
     with journal.alone(5.0):
@@ -238,8 +238,8 @@ def test_an_output_that_is_taken_away_while_it_is_made(tmp_path: Path, monkeypat
     assert Journal.existing(output).unfinished() == [batch()]
 
 
-def test_who_waits_for_a_run_that_leaves_nothing_goes_on(tmp_path: Path) -> None:
-    """In an output of its own, which nobody else has then."""
+def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -> None:
+    """The waiting run then has its own output."""
     output = tmp_path / "out"
     first, second = Journal.open(output), Journal.open(output)
     begun, entered = threading.Event(), threading.Event()

@@ -34,7 +34,7 @@ def staged(journal: Journal, attempt: str, id: str = "b1") -> JournalEntry:
     return replace(batch(id), files=(replace(FILE, staged=f".staging/{attempt}/f"),))
 
 
-def test_an_entry_goes_its_way(output: Place) -> None:
+def test_lifecycle_of_an_entry(output: Place) -> None:
     journal = Journal.open(output)
     with pytest.raises(PipelineError, match="no output folder of the pipeline"):
         Journal.existing(output)
@@ -45,9 +45,9 @@ def test_an_entry_goes_its_way(output: Place) -> None:
         journal.commit(entry)
         journal.commit(entry)  # again, as after a kill
         assert (journal.unfinished(), journal.find("b1"), journal.news(())) == ([], entry, ["b1"])
-    assert [each.path for each in output.files(deep=True) if each.path.startswith(".staging")] == []
+    assert [listed.path for listed in output.files(deep=True) if listed.path.startswith(".staging")] == []
     assert Journal.existing(output).table_format() == "parquet"
-    assert [each.id for each in Journal.existing(output).committed()] == ["b1"]
+    assert [listed.id for listed in Journal.existing(output).committed()] == ["b1"]
 
 
 def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place) -> None:
@@ -67,7 +67,7 @@ def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place)
 
 
 def test_files_that_others_swept_are_not_prepared(output: Place) -> None:
-    """And those that are prepared are not swept, whichever comes first."""
+    """Prepared files are not swept either; whichever happens first wins."""
     first, second = Journal.open(output), Journal.open(output)
     with first.alone():
         late, early = staged(first, "late", "b1"), staged(first, "early", "b2")
@@ -80,19 +80,19 @@ def test_files_that_others_swept_are_not_prepared(output: Place) -> None:
         assert first.unfinished() == [early]
 
 
-def test_what_dead_runs_staged_goes(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for a mark, which goes the next day."""
+def test_staged_files_of_dead_runs_are_swept(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark remains, which is removed on the next day."""
     journal = Journal.open(output)
     staged(journal, "x")
     journal.sweep()
-    assert [each.path for each in output.files(deep=True)] == [".staging/x/claim"]
+    assert [entry.path for entry in output.files(deep=True)] == [".staging/x/claim"]
     monkeypatch.setattr(journal_module, "_FORGOTTEN", 0)
     journal.sweep()
     assert list(output.files(deep=True)) == []
 
 
-def test_who_lost_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the attempt of who has it now."""
+def test_run_without_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The staged files may belong to the new owner of the lease."""
     first, second = Journal.open(output), Journal.open(output)
     monkeypatch.setattr(locks, "TERM", 0.0)
     with first.alone(), second.alone(60.0):
@@ -102,8 +102,8 @@ def test_who_lost_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.Mo
         assert (output / ".staging/y/f").exists()
 
 
-def test_what_is_prepared_stays_for_long(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And so does what a driver that is held up has claimed, however long ago it was staged."""
+def test_prepared_files_are_not_swept(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files claimed by a delayed driver are kept as well, however old they are."""
     journal = Journal.open(output)
     journal.prepare(staged(journal, "x"))
     staged(journal, "y")
@@ -111,8 +111,8 @@ def test_what_is_prepared_stays_for_long(output: Place, monkeypatch: pytest.Monk
     files = type(output).files
 
     def aged(self: Place, *, deep: bool = False) -> Iterator[Stored]:
-        for found in files(self, deep=deep):
-            yield found if found.path.endswith("y/claim") else replace(found, modified=0)
+        for entry in files(self, deep=deep):
+            yield entry if entry.path.endswith("y/claim") else replace(entry, modified=0)
 
     monkeypatch.setattr(type(output), "files", aged)
     journal.sweep()
@@ -121,22 +121,22 @@ def test_what_is_prepared_stays_for_long(output: Place, monkeypatch: pytest.Monk
 
 
 def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the one that lists them."""
+    """Only the listing needs a request."""
     journal = Journal.open(output)
     for number in range(5):
         staged(journal, f"x{number}")
     journal.sweep()
-    asked: list[str] = []
+    requested: list[str] = []
     module = hdfs if isinstance(output, HdfsPlace) else stores
     connect: Callable[[str, Storage], Any] = module.connect
 
     def counted(root: str, storage: Storage) -> Any:
-        asked.append(root)
+        requested.append(root)
         return connect(root, storage)
 
     monkeypatch.setattr(module, "connect", counted)
     journal.sweep()
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,22 +150,22 @@ def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pyt
         assert second.unfinished() == [entry]
 
 
-def test_many_entries_are_read_as_they_are_taken(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some at once: all of years would be gigabytes."""
+def test_many_entries_are_read_on_demand(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some are read ahead: the entries of years would take gigabytes."""
     journal = Journal.open(output)
     for number in range(20):
         (output / "batches" / f"b{number:02}.json").write(msgspec.json.encode(batch(f"b{number:02}")))
-    asked: list[str] = []
+    requested: list[str] = []
     read = journal_module._read
 
     def counted(place: Place) -> JournalEntry:
-        asked.append(place.name)
+        requested.append(place.name)
         return read(place)
 
     monkeypatch.setattr(journal_module, "_read", counted)
     committed = journal.committed()
     assert next(committed).id == "b00"
-    assert len(asked) <= 1 + TOGETHER
+    assert len(requested) <= 1 + TOGETHER
     assert [entry.id for entry in committed] == [f"b{number:02}" for number in range(1, 20)]
     assert journal.files() == {}
 

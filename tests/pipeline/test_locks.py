@@ -21,13 +21,13 @@ from signalbook.pipeline.places import Place
 
 @pytest.fixture(params=KINDS)
 def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a lock is."""
+    """Return the place of a lock."""
     return place(request.param, tmp_path, request) / ".lock"
 
 
 @pytest.fixture(params=SERVERS)
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a lease is."""
+    """Return the place of a lease."""
     return place(request.param, tmp_path, request) / ".lock"
 
 
@@ -47,7 +47,7 @@ def test_one_has_it_at_a_time(spot: Place) -> None:
         mine.release()
 
 
-def test_it_says_who_has_it(stored: Place) -> None:
+def test_lock_shows_its_holder(stored: Place) -> None:
     first, second = lock_of(stored), lock_of(stored)
     assert first.take()
     assert not second.take()
@@ -64,16 +64,16 @@ time.sleep(600)
 """
 
 
-def test_of_a_process_that_is_dead(spot: Place) -> None:
+def test_lock_of_a_dead_process_is_free(spot: Place) -> None:
     """Killed on this machine: it is not waited for."""
     command = [sys.executable, "-c", _TAKES, pickle.dumps(spot).hex()]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
-        said = other.stdout.readline()
+        output = other.stdout.readline()
         mine = lock_of(spot)
         could = mine.take()
         other.kill()
-    assert (said, could) == (b"True\n", False)
+    assert (output, could) == (b"True\n", False)
     assert mine.take()
     mine.release()
 
@@ -100,8 +100,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, renewal: float) -> None:
     monkeypatch.setattr(locks, "_RENEWAL", renewal)
 
 
-def test_of_another_machine_that_is_dead(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is taken over once it has not changed for a term; who lost it is told when it goes on."""
+def test_lease_of_a_dead_machine_is_taken_over(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease is taken over if it has not changed for a term; the old owner is told when it continues."""
     elsewhere(monkeypatch, 600.0)  # held up
     clock = Clock()
     late, mine = Lease(stored, clock), Lease(stored, clock)
@@ -121,7 +121,7 @@ def test_of_another_machine_that_is_dead(stored: Place, monkeypatch: pytest.Monk
     mine.release()
 
 
-def test_of_another_machine_that_lives(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_of_a_living_machine_is_not_taken(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch, 600.0)
     clock = Clock()
     first, second = Lease(stored, clock), Lease(stored, clock)
@@ -137,7 +137,7 @@ def test_of_another_machine_that_lives(stored: Place, monkeypatch: pytest.Monkey
     second.release()
 
 
-def test_it_is_renewed_by_itself(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_is_renewed_in_the_background(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch, 0.01)
     mine, other = lease(stored), lease(stored)
     assert mine.take()
@@ -148,28 +148,31 @@ def test_it_is_renewed_by_itself(stored: Place, monkeypatch: pytest.MonkeyPatch)
     mine.release()
 
 
-def test_of_many_one_gets_it(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_one_of_many_gets_the_lease(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Nobody had it before: then s3proxy, too, lets only one make it."""
     spot = place("s3proxy", tmp_path, request) / ".lock"
-    found = [lease(spot) for _ in range(6)]
-    taken: list[Lease] = []
-    threads = [threading.Thread(target=lambda each=each: taken.append(each) if each.take() else None) for each in found]
+    leases = [lease(spot) for _ in range(6)]
+    holders: list[Lease] = []
+    threads = [
+        threading.Thread(target=lambda lease_=lease_: holders.append(lease_) if lease_.take() else None)
+        for lease_ in leases
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(taken) == 1
-    taken[0].release()
+    assert len(holders) == 1
+    holders[0].release()
 
 
-def test_what_is_no_lease_is_named(stored: Place) -> None:
+def test_invalid_lease_is_reported(stored: Place) -> None:
     stored.write(b"{")
     with pytest.raises(PipelineError, match=r"cannot read \w+://.*\.lock, which says who is at work there"):
         lease(stored).take()
 
 
 def test_a_file_that_was_taken_away_locks_nobody_out(tmp_path: Path) -> None:
-    """Who opened it before waits for one that nobody finds any more; others lock the new one."""
+    """A process that opened the file before waits for a lock on a removed file; other processes lock the new file."""
     path = tmp_path / ".lock"
     first, second = FolderLock(path), FolderLock(path)
     assert first.take()
@@ -189,7 +192,7 @@ def test_a_file_that_was_taken_away_locks_nobody_out(tmp_path: Path) -> None:
     first.release()
 
 
-def test_who_has_it_knows(spot: Place) -> None:
+def test_held_lock_is_recognised(spot: Place) -> None:
     lock = lock_of(spot)
     assert not lock.held()
     assert lock.take()
@@ -198,8 +201,8 @@ def test_who_has_it_knows(spot: Place) -> None:
     assert not lock.held()
 
 
-def test_who_was_held_up_knows(stored: Place) -> None:
-    """It asks for what it has not renewed for long, and finds whether another took it over."""
+def test_delayed_holder_checks_its_lease(stored: Place) -> None:
+    """The holder checks a lease that it has not renewed for long, and notices if another process took it over."""
     clock = Clock()
     mine, other = Lease(stored, clock), lease(stored.parent / "other")
     assert mine.take()

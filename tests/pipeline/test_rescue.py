@@ -37,7 +37,7 @@ def scalars(draw: st.DrawFn) -> Case:
 
 
 def kept(members: dict[str, JSON]) -> JSON:
-    return {name: each for name, each in members.items() if each is not UNSET} or UNSET
+    return {name: member for name, member in members.items() if member is not UNSET} or UNSET
 
 
 @st.composite
@@ -47,29 +47,29 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy[Case]) -> Case:
     if draw(st.booleans()):
         schema["minProperties"] = 1  # which the native module leaves to others
     more = draw(st.dictionaries(EXTRA, VALUES, max_size=2))
-    value, held, rest = ({name: case[part] for name, case in members.items()} for part in (1, 2, 3))
+    value, held, rests = ({name: case[part] for name, case in members.items()} for part in (1, 2, 3))
     order = draw(st.permutations([*value, *more]))
-    return schema, {name: (value | more)[name] for name in order}, held, kept(rest | more)
+    return schema, {name: (value | more)[name] for name in order}, held, kept(rests | more)
 
 
 @st.composite
 def lists(draw: st.DrawFn, inner: st.SearchStrategy[Case]) -> Case:
-    schema, value, held, rest = draw(inner)
+    schema, value, held, rescued = draw(inner)
     # The same item, whole and without what no column has, in some order.
     full = draw(st.lists(st.booleans(), max_size=3))
-    rests = [rest if each and rest is not UNSET else None for each in full]
+    rests = [rescued if is_full and rescued is not UNSET else None for is_full in full]
     while rests and rests[-1] is None:
         rests.pop()
-    items = [value if each else held for each in full]
+    items = [value if is_full else held for is_full in full]
     return {"type": "array", "items": schema}, items, [held] * len(full), rests or UNSET
 
 
 @st.composite
 def maps(draw: st.DrawFn, inner: st.SearchStrategy[Case]) -> Case:
-    schema, value, held, rest = draw(inner)
+    schema, value, held, rescued = draw(inner)
     keys = draw(st.lists(NAMES, unique=True, max_size=2))
     document: JSONObject = {"type": "object", "additionalProperties": schema}
-    return document, dict.fromkeys(keys, value), dict.fromkeys(keys, held), kept(dict.fromkeys(keys, rest))
+    return document, dict.fromkeys(keys, value), dict.fromkeys(keys, held), kept(dict.fromkeys(keys, rescued))
 
 
 CASES = objects(st.recursive(scalars(), lambda inner: objects(inner) | lists(inner) | maps(inner), max_leaves=6))
@@ -87,14 +87,14 @@ def natively(schema: JsonSchema, *payloads: bytes) -> tuple[list[JSON], list[int
 
 @settings(max_examples=examples(300))
 @given(CASES)
-def test_nothing_is_lost(case: Case) -> None:
+def test_held_and_rescued_values_are_complete(case: Case) -> None:
     document, value, held, expected = case
     schema = parse(document)
     assert is_lossy(schema.shape())
     assert rescue.rest(schema.shape(), value) == expected
     spaced = dump_json(value, indent=1)
-    found, refused = natively(schema, b'{"none": of them}', dump_json(value), spaced)
-    assert (found, refused) == ([expected, expected], [0])
+    native_rests, refused = natively(schema, b'{"none": of them}', dump_json(value), spaced)
+    assert (native_rests, refused) == ([expected, expected], [0])
     assert rescue.whole(held, expected) == value
 
 

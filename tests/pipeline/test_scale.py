@@ -27,15 +27,17 @@ def stage(tmp_path: Path, parcels: Any, definitions: Path) -> Stage:
     """Makes the staging folder of one task of so many events: 95 % of one type, each twentieth of them wrong."""
 
     def event(number: int) -> dict[str, Any]:
-        made: dict[str, Any] = parcels.event(number, type=f"parcel.{'accepted' if number % 20 else 'delivered'}")
-        return made | ({"data": {"id": number, f"x{number}": 1}} if number % 20 == 7 else {})
+        parcel_event: dict[str, Any] = parcels.event(
+            number, type=f"parcel.{'accepted' if number % 20 else 'delivered'}"
+        )
+        return parcel_event | ({"data": {"id": number, f"x{number}": 1}} if number % 20 == 7 else {})
 
-    def made(count: int) -> Path:
+    def parcel_event(count: int) -> Path:
         path = tmp_path / f"{count}.jsonl"
         path.write_bytes(parcels.lines(*map(event, range(count))))
         return staged(tmp_path / "out" / ".staging" / str(count), Snapshot.load(str(definitions)), path)
 
-    return made
+    return parcel_event
 
 
 def staged(folder: Path, snapshot: Snapshot, events: Path) -> Path:
@@ -60,13 +62,13 @@ def manifest(folder: Path) -> bytes:
     return text
 
 
-def test_what_a_task_tells_the_driver_does_not_grow_with_its_messages(stage: Stage) -> None:
+def test_manifest_size_does_not_depend_on_the_messages(stage: Stage) -> None:
     few, many = manifest(stage(200)), manifest(stage(6000))
     assert read_manifest(many).tally.dead_lettered == 300
     assert len(many) < len(few) + 200  # digits
 
 
-def test_rare_messages_land_beside_frequent_ones(stage: Stage, tmp_path: Path) -> None:
+def test_rare_messages_land_with_frequent_ones(stage: Stage, tmp_path: Path) -> None:
     tally = read_manifest(manifest(stage(2000))).tally
     assert tally.landed == Counter(
         {
@@ -108,7 +110,9 @@ def wide(types: int, members: int) -> Snapshot:
 
 
 def calls(folder: Path, types: int, members: int) -> int:
-    """How many functions Python calls to land two events of each type in a process that landed such before."""
+    """Return the number of Python function calls to land two events of each type in a process that landed such
+    events before.
+    """
     snapshot, events = wide(types, members), folder / f"{types}-{members}.jsonl"
     data = {f"m{number}": "text" for number in range(members)}
     numbered = enumerate(sorted(snapshot.compile(Policy()).definitions) * 2)
@@ -124,12 +128,12 @@ def calls(folder: Path, types: int, members: int) -> int:
     for turn in range(3):
         task = staged(folder / "out" / ".staging" / f"{types}-{members}-{turn}", snapshot, events)
         with cProfile.Profile() as profile:
-            found = read_manifest(manifest(task))
-        assert (found.tally.landed.total(), len(found.files)) == (2 * types, types)
+            manifest_ = read_manifest(manifest(task))
+        assert (manifest_.tally.landed.total(), len(manifest_.files)) == (2 * types, types)
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-def test_what_a_table_costs_a_warm_process_does_not_grow_with_its_columns(tmp_path: Path) -> None:
+def test_cost_of_a_table_does_not_depend_on_its_columns(tmp_path: Path) -> None:
     """Columns, their types and what decodes them are made once: on a slow machine that is all of a small batch."""
     narrow, broad = calls(tmp_path, 12, 10), calls(tmp_path, 12, 300)
     assert broad < 1.05 * narrow + 100

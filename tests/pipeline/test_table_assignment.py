@@ -43,7 +43,7 @@ def parquet(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake", "parquet")
 
 
-def test_a_table_takes_new_columns_and_does_without_old_ones(lake: Lake) -> None:
+def test_table_accepts_new_and_missing_columns(lake: Lake) -> None:
     assert lake.put([{"a": 1, "b": "x"}], {"a": INT, "b": TEXT}) == ORDER
     assert lake.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
     assert lake.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
@@ -59,7 +59,7 @@ def test_tables_of_earlier_versions_gain_keys_and_headers(lake: Lake) -> None:
     assert lake.rows() == expected
 
 
-def test_what_a_table_cannot_take_goes_to_the_next(lake: Lake) -> None:
+def test_incompatible_columns_go_to_the_next_table(lake: Lake) -> None:
     """Once there, a definition that goes back to its old columns finds its old table."""
     assert lake.put([{"a": 1}], {"a": INT}) == ORDER
     assert lake.put([{"a": "x"}], {"a": TEXT}) == SECOND
@@ -118,7 +118,7 @@ def test_parquet_never_mixes_types(parquet: Lake) -> None:
 
 
 def test_a_repeated_commit_repeats_the_choice(lake: Lake) -> None:
-    """As after a death between the commit of a table and the journal's word of it."""
+    """A process may die between the commit of a table and the entry in the journal."""
     lake.put([{"a": 1}], {"a": INT})
     batch = lake.prepared([{"a": "x"}], {"a": TEXT})
     assert {file.table for file in batch.files} == {SECOND}
@@ -127,14 +127,14 @@ def test_a_repeated_commit_repeats_the_choice(lake: Lake) -> None:
     assert (lake.rows(SECOND), lake.journal.unfinished()) == ([{"a": "x"}], [])
 
 
-def test_columns_tell_what_they_are(lake: Lake) -> None:
+def test_columns_have_descriptions(lake: Lake) -> None:
     """Descriptions follow the definition, nested ones too."""
     for word in ("old", "new"):
         member = pa.field("m", INT, metadata={"doc": f"{word} member"})
         columns = pa.schema([pa.field("s", pa.struct([member]), metadata={"doc": f"{word} column"})])
         lake.put([{"s": {"m": 1}}], columns)
-    found = lake.tables.columns(ORDER).field("s")
-    assert found.metadata == {b"doc": b"new column"}
+    column = lake.tables.columns(ORDER).field("s")
+    assert column.metadata == {b"doc": b"new column"}
     if lake.table_format == "iceberg":
         table = loaded(lake)
         assert table.schema().find_field("s.m").doc == "new member"

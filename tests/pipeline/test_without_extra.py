@@ -34,7 +34,7 @@ def test_messages_are_made_of_definitions() -> None:
     assert "shop" in ran.stdout
 
 
-def test_a_run_names_what_is_missing(tmp_path: Path) -> None:
+def test_missing_extra_is_reported(tmp_path: Path) -> None:
     ran = run(MAIN, "pipeline", "run", "--registry", str(EXAMPLES), "--input", "x", "--output", str(tmp_path / "lake"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "pip install ./native '.[pipeline]'" in ran.stderr

@@ -23,50 +23,52 @@ _TAKE = MicroBatches.take
 
 
 def places(output: Path) -> Counter[tuple[str, int]]:
-    """How often each record is in a table or among the dead letters."""
-    found: Counter[tuple[str, int]] = Counter()
+    """Count how often each record is in a table or among the dead letters."""
+    counts: Counter[tuple[str, int]] = Counter()
     for part, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
         for path in (output / part).rglob("*.parquet"):
             columns = pq.ParquetFile(path).read(names).to_pydict()
-            found.update(zip(*columns.values(), strict=True))
-    return found
+            counts.update(zip(*columns.values(), strict=True))
+    return counts
 
 
 def all_once(output: Path, number: int) -> bool:
-    found = places(output)
-    return len(found) == found.total() == number
+    counts = places(output)
+    return len(counts) == counts.total() == number
 
 
 def sent(output: Path) -> set[str]:
     """The ids of all events that are in a table or, in either mode, among the dead letters."""
-    found: set[str] = set()
+    event_ids: set[str] = set()
     for path in output.glob("tables/**/*.parquet"):
-        found.update(pq.ParquetFile(path).read(["ce_id"]).column("ce_id").to_pylist())
+        event_ids.update(pq.ParquetFile(path).read(["ce_id"]).column("ce_id").to_pylist())
     for path in output.glob("dead_letters/**/*.parquet"):
         for letter in pq.ParquetFile(path).read().to_pylist():
             message = str(letter)
-            found.update(re.findall(r"\be-\d+\b", message))
-    return found
+            event_ids.update(re.findall(r"\be-\d+\b", message))
+    return event_ids
 
 
 def follow(job: Job, **more: Any) -> list[Report]:
     """The reports of a stream of what is there now."""
-    found: list[Report] = []
-    stream(StreamJob(job=job, once=True, **more), threading.Event(), done=found.append)
-    return found
+    reports: list[Report] = []
+    stream(StreamJob(job=job, once=True, **more), threading.Event(), done=reports.append)
+    return reports
 
 
 def until(job: Job, number: int, **more: Any) -> list[Report]:
     """The reports of streams that end when nothing comes for a moment, until so many messages are somewhere."""
     deadline = time.monotonic() + 900
-    found = follow(job, **more)
+    reports = follow(job, **more)
     while len(places(folder(job))) < number and time.monotonic() < deadline:
-        found += follow(job, **more)
-    return found
+        reports += follow(job, **more)
+    return reports
 
 
 def dying_at(stage: str) -> Callable[[Any, DataFrame, int], None]:
-    """What takes a batch and dies at a stage of it, as a child of this process, so that this one's JVM lives on."""
+    """Return a function that takes a batch and dies at a stage of it, as a child of this process, so that the JVM
+    of this process survives.
+    """
 
     def die(progress: Progress) -> None:
         if progress.stage == stage:

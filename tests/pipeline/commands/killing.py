@@ -29,7 +29,7 @@ MERGE_STAGE = ("committing", 1)
 
 
 def list_kills(
-    fast: Sequence[tuple[str, ...]], others: Iterable[tuple[str, ...]], stages: Sequence[tuple[str, int | None]]
+    fast: Sequence[tuple[str, ...]], slow_stores: Iterable[tuple[str, ...]], stages: Sequence[tuple[str, int | None]]
 ) -> list[Any]:
     """Return a test case for each store and stage.
 
@@ -37,13 +37,13 @@ def list_kills(
     ``make merge`` kills once with each of the ``others``, and ``make soak`` at their other stages and with S3Mock.
     """
     slow = []
-    for store, stage in product(others, stages):
+    for store, stage in product(slow_stores, stages):
         merged = stage == MERGE_STAGE and not any(part.endswith("s3mock") for part in store)
         slow.append(pytest.param(*store, *stage, marks=pytest.mark.merge if merged else pytest.mark.soak))
     return [*(pytest.param(*store, *stage) for store in fast for stage in stages), *slow]
 
 
-def killed_at(stage: str, done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
+def killed_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
     """Kill a process that does ``job`` by ``command`` when it has come that far; without ``done`` to that stage at all.
 
     One that is forked has the Spark of this process, and is there at once; clients of stores and the library of Delta
@@ -52,19 +52,19 @@ def killed_at(stage: str, done: int | None, command: Callable[..., Any], job: An
     if forked:
         pid = os.fork()
         if pid == 0:
-            die_at(stage, done, command, job)
+            die_at(stage, progress_done, command, job)
         assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
         return
-    given = pickle.dumps((stage, done, command, job))
-    ended = subprocess.run([sys.executable, "-c", _DIES], input=given, cwd=_ROOT, capture_output=True, check=False)
+    pickled = pickle.dumps((stage, progress_done, command, job))
+    ended = subprocess.run([sys.executable, "-c", _DIES], input=pickled, cwd=_ROOT, capture_output=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 
-def die_at(stage: str, done: int | None, command: Callable[..., Any], job: Any) -> None:
-    """What the process does."""
+def die_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any) -> None:
+    """Run the command and die at the given stage."""
 
     def show(progress: Progress) -> None:
-        if progress.stage == stage and done in (None, progress.done):
+        if progress.stage == stage and progress_done in (None, progress.done):
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:

@@ -48,8 +48,8 @@ def definitions(path: Path, **members: Any) -> str:
     """A registry in which orders have these members, too."""
     lines = {"type": "array", "items": {"type": "object", "properties": {"sku": TEXT, "n": {"type": "integer"}}}}
     ship = {"type": "object", "properties": {"city": TEXT, "zip": TEXT}}
-    known = {"id": TEXT, "ship": ship, "lines": lines, **members}
-    schema = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": known}}
+    properties = {"id": TEXT, "ship": ship, "lines": lines, **members}
+    schema = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": properties}}
     order = {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"type": {"value": "order"}},
@@ -79,50 +79,53 @@ def fill(lake: Lake, registry: str, **more: Any) -> list[Backfill]:
 
 def rows(lake: Lake, table: TableName = ORDER) -> dict[str, JSONObject]:
     """The rows by id, as far as they have something; pyiceberg has empty lists for those that files lack."""
-    found = {
+    rows_by_id = {
         row["id"]: {name: value for name, value in row.items() if value not in (None, [])} for row in lake.rows(table)
     }
-    return {each: {name: value for name, value in row.items() if name != "id"} for each, row in sorted(found.items())}
+    return {
+        row_id: {name: value for name, value in row.items() if name != "id"}
+        for row_id, row in sorted(rows_by_id.items())
+    }
 
 
 def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) -> None:
     registry = definitions(tmp_path / "r.json", total=NUMBER, at={"type": "string", "format": "date-time"})
-    (done,) = fill(lake, registry)
-    assert done == Backfill(table=ORDER, filled=3, unfit=1, files=1)
-    found = rows(lake)
-    assert found["1"]["lines"] == [{"sku": "a", "n": None}]
-    assert found["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
-    assert found["3"] == {"ship": {"city": "c", "zip": "1"}, "_rescue": '{"ship":{"map":2}}'}
-    assert found["4"]["lines"] == [{"sku": "a", "n": None}, {"sku": "b", "n": 2}]
-    assert found["4"]["at"].isoformat().startswith("2026-01-02T03:04:05")
-    assert "_rescue" not in found["4"]
-    assert found["5"] == {"_rescue": '{"total":"much"}'}  # which does not conform
-    assert found["6"] == {"_rescue": '{"at":"soon"}'}  # which conforms and is no time
-    assert found["7"] == {"_rescue": '{"x":1}'}
+    (result,) = fill(lake, registry)
+    assert result == Backfill(table=ORDER, filled=3, unfit=1, files=1)
+    stored_rows = rows(lake)
+    assert stored_rows["1"]["lines"] == [{"sku": "a", "n": None}]
+    assert stored_rows["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
+    assert stored_rows["3"] == {"ship": {"city": "c", "zip": "1"}, "_rescue": '{"ship":{"map":2}}'}
+    assert stored_rows["4"]["lines"] == [{"sku": "a", "n": None}, {"sku": "b", "n": 2}]
+    assert stored_rows["4"]["at"].isoformat().startswith("2026-01-02T03:04:05")
+    assert "_rescue" not in stored_rows["4"]
+    assert stored_rows["5"] == {"_rescue": '{"total":"much"}'}  # which does not conform
+    assert stored_rows["6"] == {"_rescue": '{"at":"soon"}'}  # which conforms and is no time
+    assert stored_rows["7"] == {"_rescue": '{"x":1}'}
     (again,) = fill(lake, registry)
     assert again == Backfill(table=ORDER, filled=0, unfit=1, files=0)
-    assert rows(lake) == found
+    assert rows(lake) == stored_rows
     assert len(list(lake.journal.committed())) == 2  # what is reported
 
 
-def test_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Which is reached as the output is, and not as libraries think of by themselves."""
+def test_backfill_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The store is reached with the settings of the output, not with those that libraries use by default."""
     lake = Lake.of("iceberg-s3proxy", tmp_path / "lake", request)
     lake.put(ROWS, pa.schema([*FIRST, *columns.RESCUE]))
-    (done,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
-    assert (done.filled, rows(lake)["2"]["total"]) == (3, 1.5)
+    (result,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
+    assert (result.filled, rows(lake)["2"]["total"]) == (3, 1.5)
 
 
-def test_what_columns_hold_in_part_is_in_both(lake: Lake, tmp_path: Path) -> None:
-    """As if it had landed now; and numbers keep their digits on the way."""
+def test_partially_convertible_value_is_kept_twice(lake: Lake, tmp_path: Path) -> None:
+    """The result is as if the rows had landed now, and numbers keep their digits."""
     price = '{"total":12345678901234567890.12,"x":90071992547409.93}'
     texts = [f'{{"at":"{AT[:-1]}.123456789Z"}}', price, '{"total":1.001}', "mine", "12", "[1]"]
-    found = [{"id": f"8{number}", "_rescue": text} for number, text in enumerate(texts)]
-    lake.put(found, pa.schema([*FIRST, *columns.RESCUE]))
+    new_rows = [{"id": f"8{number}", "_rescue": text} for number, text in enumerate(texts)]
+    lake.put(new_rows, pa.schema([*FIRST, *columns.RESCUE]))
     price_of = {"type": "number", "multipleOf": 0.01}
     registry = definitions(tmp_path / "r.json", total=price_of, at={"type": "string", "format": "date-time"})
-    (done,) = fill(lake, registry)
-    assert (done.filled, done.files) == (5, 2)
+    (result,) = fill(lake, registry)
+    assert (result.filled, result.files) == (5, 2)
     held = rows(lake)
     assert held["80"] == {"at": datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC), "_rescue": texts[0]}
     assert held["81"] == {"total": Decimal("12345678901234567890.12"), "_rescue": '{"x":90071992547409.93}'}
@@ -135,17 +138,17 @@ def test_landing_and_compaction_go_on(lake: Lake, tmp_path: Path) -> None:
     fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
     lake.put([{"id": "8", "total": 8.0}], pa.schema([("id", pa.string()), ("total", pa.float64())]))
     compact(lake.output)
-    found = rows(lake)
-    assert [*found] == list("12345678")
-    assert (found["2"]["total"], found["8"]) == (1.5, {"total": 8.0})
+    stored_rows = rows(lake)
+    assert [*stored_rows] == list("12345678")
+    assert (stored_rows["2"]["total"], stored_rows["8"]) == (1.5, {"total": 8.0})
 
 
 def test_a_column_of_another_type_is_refused(lake: Lake, tmp_path: Path) -> None:
     lake.put([{"id": "8", "total": "x"}], pa.schema([("id", pa.string()), ("total", pa.string())]))
-    (done,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER, x={"type": "object"}))
-    assert (done.refused, done.filled) == (("total",), 3)
-    found = rows(lake)
-    assert found["2"] == {"x": '{"y":1}', "_rescue": '{"total":1.5}'}
+    (result,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER, x={"type": "object"}))
+    assert (result.refused, result.filled) == (("total",), 3)
+    stored_rows = rows(lake)
+    assert stored_rows["2"] == {"x": '{"y":1}', "_rescue": '{"total":1.5}'}
 
 
 def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,12 +157,12 @@ def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     lake.put(ROWS, pa.schema([*FIRST, *more, *columns.RESCUE]))
     registry = definitions(tmp_path / "r.json", total=NUMBER)
     reads = counted_reads(monkeypatch)
-    (done,) = fill(lake, registry)
-    assert done.filled == 3
+    (result,) = fill(lake, registry)
+    assert result.filled == 3
     assert 0 < len(reads) < 20
 
 
-def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
+def test_only_requested_definitions_are_filled(lake: Lake, tmp_path: Path) -> None:
     registry = definitions(tmp_path / "r.json", total=NUMBER)
     with pytest.raises(PipelineError, match=f"no table of /m/x; there are: {XID}"):
         fill(lake, registry, definitions=["/m/x"])
@@ -174,23 +177,25 @@ SLOW = [(where,) for where in WHERE if (where,) not in FAST]
 
 
 def filled(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
-    """What is killed."""
+    """Run the backfill that is killed."""
     backfill(*job, policy=Policy(columns="typed"), progress=show)
 
 
-@pytest.mark.parametrize(("lake", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
-def test_a_killed_backfill_is_completed_or_was_never_begun(lake: Lake, tmp_path: Path, stage: str, done: int) -> None:
-    """Each row is there once, with what it has to have."""
+@pytest.mark.parametrize(("lake", "stage", "progress_done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
+def test_a_killed_backfill_is_completed_or_was_never_begun(
+    lake: Lake, tmp_path: Path, stage: str, progress_done: int
+) -> None:
+    """Every row exists once with the expected values."""
     registry, before = definitions(tmp_path / "r.json", total=NUMBER), rows(lake)
     forked = lake.stored is None and lake.table_format != "delta"
-    killed_at(stage, done, filled, (lake.place, registry), forked=forked)
+    killed_at(stage, progress_done, filled, (lake.place, registry), forked=forked)
     begun = stage != "compacting"
     assert len(lake.journal.unfinished()) == (begun and stage != "committed")
     with lake.journal.alone():
         complete_unfinished(lake.journal, lambda _: None)
     assert (rows(lake) == before) != begun
     lake.check_whole()
-    assert [(each.filled, each.files) for each in fill(lake, registry)] == [(0, 0) if begun else (3, 1)]
+    assert [(result.filled, result.files) for result in fill(lake, registry)] == [(0, 0) if begun else (3, 1)]
     assert rows(lake)["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
     assert sorted(row["id"] for row in lake.rows()) == list("1234567")
     lake.check_whole()

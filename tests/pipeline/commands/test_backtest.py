@@ -39,13 +39,13 @@ def test_history_in_delta(landed: BacktestJob, tmp_path: Path) -> None:
     inputs = (str(folder(landed).parent / "in.jsonl"),)
     for batch in ("b1", "b2"):
         run(Job(registry=landed.registry, inputs=inputs, output=lake, table_format="delta", batch_id=batch))
-    assert {done.files_after for done in compact(lake)} == {1}
-    found = candidate(landed, tmp_path, {"type": "object"}, output=lake)
-    assert (found.messages, found.accepted, found.mended.messages) == (22, 18, 4)
+    assert {compaction.files_after for compaction in compact(lake)} == {1}
+    result = candidate(landed, tmp_path, {"type": "object"}, output=lake)
+    assert (result.messages, result.accepted, result.mended.messages) == (22, 18, 4)
 
 
 def candidate(job: BacktestJob, tmp_path: Path, schema: JSONObject, **options: Any) -> Backtest:
-    """What a schema for one definition would do."""
+    """Return the result of a schema for one definition."""
     path = tmp_path / "candidate.json"
     path.write_text(json.dumps(schema))
     values = {"definitions": (ACCEPTED,), "registry": job.registry, "output": folder(job), **options}
@@ -59,35 +59,35 @@ def test_a_stricter_schema_breaks_and_a_laxer_one_mends(landed: BacktestJob, par
         "required": ["id"],
         "properties": {"id": {"type": ["string", "integer"]}, "size": {"properties": {"l": {"maximum": 4}}}},
     }
-    found = candidate(landed, tmp_path, schema)
-    assert (found.messages, found.accepted, found.refused, found.doubtful) == (11, 5, 0, 0)
-    assert found.broken.producers == {"/depots/1": 2, "/depots/0": 2}
-    assert found.broken.rules == {"maximum at /size/l": 4}
-    assert found.mended.definitions == {ACCEPTED: 2}
-    assert found.mended.rules == {"type at /id": 1, "minimum at /weight": 1}
-    assert {example.id for example in found.broken.examples} == {"e-5", "e-6", "e-7", "e-8"}
-    markdown = found.to_markdown()
+    result = candidate(landed, tmp_path, schema)
+    assert (result.messages, result.accepted, result.refused, result.doubtful) == (11, 5, 0, 0)
+    assert result.broken.producers == {"/depots/1": 2, "/depots/0": 2}
+    assert result.broken.rules == {"maximum at /size/l": 4}
+    assert result.mended.definitions == {ACCEPTED: 2}
+    assert result.mended.rules == {"type at /id": 1, "minimum at /weight": 1}
+    assert {example.id for example in result.broken.examples} == {"e-5", "e-6", "e-7", "e-8"}
+    markdown = result.to_markdown()
     assert "**4** would be rejected" in markdown
     assert "| `maximum at /size/l` | 4 |" in markdown
-    told = found.to_json()
-    assert (told["broken"]["messages"], told["mended"]["by_producer"]) == (4, {"/depots/7": 2})
+    summary = result.to_json()
+    assert (summary["broken"]["messages"], summary["mended"]["by_producer"]) == (4, {"/depots/7": 2})
     sampled = candidate(landed, tmp_path, schema, sample=0.5)
     assert 0 < sampled.messages < 11
 
 
 def test_members_that_no_schema_declared_are_judged(landed: BacktestJob, tmp_path: Path) -> None:
-    found = candidate(landed, tmp_path, {"type": "object", "not": {"required": ["seal"]}})
-    assert (found.broken.rules, [example.id for example in found.broken.examples]) == ({"not at /": 1}, ["e-4"])
+    result = candidate(landed, tmp_path, {"type": "object", "not": {"required": ["seal"]}})
+    assert (result.broken.rules, [example.id for example in result.broken.examples]) == ({"not at /": 1}, ["e-4"])
 
 
-def test_payloads_without_schema_meet_one(landed: BacktestJob, tmp_path: Path) -> None:
+def test_payloads_without_a_schema_are_checked_by_a_new_one(landed: BacktestJob, tmp_path: Path) -> None:
     document = json.loads(Path(landed.registry).read_text())
     noted = document["messagegroups"]["parcels"]["messages"]["parcel.noted"]
     noted |= {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"required": ["note"]}}
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": {"parcel.noted": noted}}}}))
-    found = backtest(BacktestJob(registry=landed.registry, output=landed.output, candidate=str(path)), lambda _: None)
-    assert found.broken.rules == {"required at /": 1}
+    result = backtest(BacktestJob(registry=landed.registry, output=landed.output, candidate=str(path)), lambda _: None)
+    assert result.broken.rules == {"required at /": 1}
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_payloads_without_schema_meet_one(landed: BacktestJob, tmp_path: Path) -
         ({"output": Path("/nowhere")}, "no output folder of the pipeline"),
     ],
 )
-def test_what_cannot_be_compared(landed: BacktestJob, options: dict[str, Any], words: str) -> None:
+def test_invalid_backtest_is_rejected(landed: BacktestJob, options: dict[str, Any], words: str) -> None:
     values = {"registry": landed.registry, "output": landed.output, "candidate": landed.registry, **options}
     with pytest.raises(PipelineError, match=words):
         backtest(BacktestJob(**values), lambda _: None)
 
 
-def test_nothing_differs(landed: BacktestJob) -> None:
+def test_equal_definitions_have_no_differences(landed: BacktestJob) -> None:
     job = BacktestJob(registry=landed.registry, output=landed.output, candidate=landed.registry)
     assert backtest(job, lambda _: None).messages == 0

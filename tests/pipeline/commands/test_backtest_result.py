@@ -16,40 +16,40 @@ def example(number: int, producer: str = "/p", id: str = "") -> ChangedVerdict:
 
 
 def changes(count: int) -> VerdictChanges:
-    found = VerdictChanges()
+    result = VerdictChanges()
     for number in range(count):
-        found.see(example(number))
-    return found
+        result.see(example(number))
+    return result
 
 
 def test_parts_merge_and_examples_are_few() -> None:
-    found = Backtest(accepted=1, doubtful=2, broken=changes(3))
-    found.add(Backtest(refused=4, broken=changes(4), mended=changes(1)))
-    assert (found.messages, found.broken.messages, len(found.broken.examples)) == (15, 7, 5)
-    assert found.broken.rules == {"type at /a": 7, "type at /b": 7}
-    assert found.to_json()["mended"]["by_message"] == {"/d": 1}
+    result = Backtest(accepted=1, doubtful=2, broken=changes(3))
+    result.add(Backtest(refused=4, broken=changes(4), mended=changes(1)))
+    assert (result.messages, result.broken.messages, len(result.broken.examples)) == (15, 7, 5)
+    assert result.broken.rules == {"type at /a": 7, "type at /b": 7}
+    assert result.to_json()["mended"]["by_message"] == {"/d": 1}
 
 
 def test_however_many_producers_and_paths_there_are_few_are_held() -> None:
-    found = VerdictChanges()
+    result = VerdictChanges()
     for number in range(3 * HELD):
-        each = example(number, producer=f"/p{number}")
+        change_example = example(number, producer=f"/p{number}")
         path = f"/items/{number}/price" if number % 2 else f"/{number}"
-        found.see(replace(each, violations=((path, "type", "no"),)))
-    found.add(found)
-    assert found.messages == 6 * HELD
-    assert max(len(found.producers), len(found.rules)) <= HELD
-    assert found.rules["type at /items/*/price"] == 3 * HELD
+        result.see(replace(change_example, violations=((path, "type", "no"),)))
+    result.add(result)
+    assert result.messages == 6 * HELD
+    assert max(len(result.producers), len(result.rules)) <= HELD
+    assert result.rules["type at /items/*/price"] == 3 * HELD
 
 
 def test_a_comment_keeps_hostile_texts_in_their_cells() -> None:
-    found = Backtest()
-    found.broken.see(example(1, producer="a`|b\n# [x](y)", id="`\u001b[0m"))
-    comment = found.to_markdown()
+    result = Backtest()
+    result.broken.see(example(1, producer="a`|b\n# [x](y)", id="`\u001b[0m"))
+    comment = result.to_markdown()
     assert "| `a'\\|b # [x](y)` | 1 |" in comment
     assert not any(line.startswith("# ") for line in comment.splitlines())
     assert "\u001b" not in comment
 
 
-def test_what_is_doubtful_is_said() -> None:
+def test_doubtful_messages_are_mentioned() -> None:
     assert "Of 2 landed messages too little is known" in Backtest(doubtful=2).to_markdown()

@@ -78,9 +78,9 @@ def test_letters_count_for_the_definitions_asked_about(
     room: Room, letters: tuple[str, Place], definitions: tuple[str, ...], mended: int, refused: int
 ) -> None:
     """Also those that are meant for one of them only by the candidate."""
-    found = room.compared(letters, definitions=definitions)
-    assert (found.mended.messages, found.refused, found.messages) == (mended, refused, mended + refused)
-    assert not definitions or set(found.mended.definitions) <= set(definitions)
+    result = room.compared(letters, definitions=definitions)
+    assert (result.mended.messages, result.refused, result.messages) == (mended, refused, mended + refused)
+    assert not definitions or set(result.mended.definitions) <= set(definitions)
 
 
 @pytest.mark.parametrize(
@@ -109,18 +109,18 @@ ROWS: list[dict[str, Any]] = [{"id": "a", "weight": 1.0}, {"id": "b", "weight": 
 
 @pytest.mark.parametrize(("flags", "broken"), [((), 1), (("on_schema_violation=tag",), 0)])
 def test_rows_are_held_to_the_policy_of_the_run(room: Room, flags: tuple[str, ...], broken: int) -> None:
-    found = room.compared(room.rows(*ROWS), flags=flags)
-    assert (found.broken.messages, found.accepted, found.doubtful) == (broken, 2 - broken, 0)
+    result = room.compared(room.rows(*ROWS), flags=flags)
+    assert (result.broken.messages, result.accepted, result.doubtful) == (broken, 2 - broken, 0)
 
 
 def test_rows_of_an_older_table_are_doubtful(room: Room) -> None:
-    """Its columns have other types than the definition in force."""
+    """The columns have other types than the current definition."""
     assert room.compared(room.rows({**ROWS[0], "size": 1.5, "stops": {"a": 1}})).doubtful == 1
 
 
 def test_rows_of_a_definition_that_comes_back(room: Room, parcels: Any) -> None:
-    """They are rebuilt by the schema that there will be."""
-    rest = tuple(xid for xid in room.today.selected if xid != ACCEPTED)
-    room.today = Snapshot(messages=room.today.messages, schemas=room.today.schemas, selected=rest)
-    found = room.compared(room.rows(*ROWS))
-    assert (found.mended.messages, found.refused) == (1, 1)
+    """The rows are rebuilt with the candidate schema."""
+    other_definitions = tuple(xid for xid in room.today.selected if xid != ACCEPTED)
+    room.today = Snapshot(messages=room.today.messages, schemas=room.today.schemas, selected=other_definitions)
+    result = room.compared(room.rows(*ROWS))
+    assert (result.mended.messages, result.refused) == (1, 1)

@@ -46,15 +46,15 @@ def names(lake: Lake) -> list[str]:
 
 def test_neighbours_of_a_day_become_one_file(lake: Lake) -> None:
     before = lake.rows()
-    (done,) = compact(lake.output, (), TARGET, quiet)
-    assert (done.table, done.files_before, done.files_after, done.rows) == (ORDER, 4, 1, 7)
+    (result,) = compact(lake.output, (), TARGET, quiet)
+    assert (result.table, result.files_before, result.files_after, result.rows) == (ORDER, 4, 1, 7)
     assert lake.rows() == before
     assert [name.partition("/")[0] for name in sorted(names(lake))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
     assert compact(lake.output, [XID], TARGET, quiet) == []
     assert len(list(lake.journal.committed())) == 5
 
 
-def test_landing_goes_on_after_it(lake: Lake) -> None:
+def test_landing_continues_after_a_compaction(lake: Lake) -> None:
     compact(lake.output, (), TARGET, quiet)
     lake.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
     compact(lake.output, (), TARGET, quiet)
@@ -72,8 +72,8 @@ def test_no_file_grows_beyond_the_target(lake: Lake) -> None:
 def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "ROW_GROUP_BYTES", 1)
     compact(lake.output, (), TARGET, quiet)
-    made = next(path for path in lake.files() if "compact-" in path.name)
-    assert pq.ParquetFile(made.arrow_source()).num_row_groups == 4
+    compacted_file = next(path for path in lake.files() if "compact-" in path.name)
+    assert pq.ParquetFile(compacted_file.arrow_source()).num_row_groups == 4
 
 
 def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +81,8 @@ def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         lake.put([{"a0": 1}], {f"a{number}": INT for number in range(60)})
     reads = counted_reads(monkeypatch)
-    (done,) = compact(lake.output, (), TARGET, quiet)
-    assert done.rows == 2
+    (result,) = compact(lake.output, (), TARGET, quiet)
+    assert result.rows == 2
     assert 0 < len(reads) < 20
 
 
@@ -99,15 +99,15 @@ SLOW = [(where,) for where in WHERE if (where,) not in FAST]
 
 
 def compacted(output: Place, show: Callable[[Progress], None]) -> None:
-    """What is killed."""
+    """Run the compaction that is killed."""
     compact(output, (), TARGET, show)
 
 
-@pytest.mark.parametrize(("lake", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
-def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, done: int | None) -> None:
+@pytest.mark.parametrize(("lake", "stage", "progress_done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
+def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, progress_done: int | None) -> None:
     """The next one does what is left, whatever came of it."""
     before = lake.rows()
-    killed_at(stage, done, compacted, lake.place, forked=lake.stored is None and lake.table_format != "delta")
+    killed_at(stage, progress_done, compacted, lake.place, forked=lake.stored is None and lake.table_format != "delta")
     assert len(lake.journal.unfinished()) == (stage in ("prepared", "committing"))
     with lake.journal.alone():
         complete_unfinished(lake.journal, quiet)
@@ -121,7 +121,7 @@ def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, d
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path, lost: int) -> None:
+def test_interrupted_compaction_that_cannot_be_completed_is_discarded(tmp_path: Path, lost: int) -> None:
     """Someone else removed files from the table between preparation and commit: nothing hangs on ours."""
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
@@ -144,7 +144,7 @@ def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path, lost: int) ->
 
 
 def test_a_table_that_was_dropped_holds_up_no_other(tmp_path: Path) -> None:
-    """Its files are there still."""
+    """The files of the dropped table still exist."""
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
     lake, other = Lake(tmp_path / "lake", "iceberg"), TableName("shop", "zebra")
@@ -152,7 +152,7 @@ def test_a_table_that_was_dropped_holds_up_no_other(tmp_path: Path) -> None:
         lake.put([{"a": number}], {"a": INT})
         lake.put([{"a": number}], {"a": INT}, other)
     IcebergTables(lake.output).catalog.drop_table(("shop", "order"))
-    assert [done.table for done in compact(lake.output, (), TARGET, quiet)] == [other]
+    assert [result.table for result in compact(lake.output, (), TARGET, quiet)] == [other]
 
 
 def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_files_that_were_tampered_with(lake: Lake) -> None:
 
 def test_the_batch_of_a_stream_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "PATIENCE", 600.0)
-    with ThreadPoolExecutor(1) as others:
+    with ThreadPoolExecutor(1) as pool:
         with lake.journal.alone():
-            done = others.submit(compact, lake.output, (), TARGET, quiet)
-        assert len(done.result()) == 1
+            future = pool.submit(compact, lake.output, (), TARGET, quiet)
+        assert len(future.result()) == 1
 
 
 def test_a_definition_without_a_table(lake: Lake) -> None:
@@ -189,9 +189,9 @@ def test_a_definition_without_a_table(lake: Lake) -> None:
         compact(lake.output, ["/messagegroups/a/messages/b"], TARGET, quiet)
 
 
-def test_as_json() -> None:
-    done = Compaction(table=ORDER, files_before=9, files_after=1, bytes_before=90, bytes_after=60, rows=5)
-    assert done.to_json() == {
+def test_result_as_json() -> None:
+    compaction = Compaction(table=ORDER, files_before=9, files_after=1, bytes_before=90, bytes_after=60, rows=5)
+    assert compaction.to_json() == {
         "table": "shop.order",
         "definition": XID,
         "rows": 5,

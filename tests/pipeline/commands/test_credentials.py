@@ -61,11 +61,13 @@ def test_a_run_by_a_role(
     environ |= {"AWS_REGION": "us-east-1", **role(way, request, tmp_path)}
     command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--registry", str(definitions)]
     command += ["--input", f"{root}/in/", "--output", f"{root}/lake", "--table-format", table_format]
-    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(
+        command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert result.returncode == 0, result.stderr
     (report,) = status(root / "lake").reports
     assert (report.tally.read, report.landed, report.tally.dead_lettered) == (11, 10, 1)
-    assert "WARN" not in done.stderr
+    assert "WARN" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,12 +90,12 @@ def test_a_run_by_an_identity_of_google(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """With tokens that end while it works."""
+    """The tokens expire during the run."""
     token_server.lasting = 5
     root = place("google", tmp_path, request)
     store = {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"}
-    given = {**store, **google_role(way, token_server, google, tmp_path), "NO_PROXY": "127.0.0.1"}
-    lands_by_tokens(root, table_format, given, token_server, certificates, definitions, parcels, tmp_path)
+    environment = {**store, **google_role(way, token_server, google, tmp_path), "NO_PROXY": "127.0.0.1"}
+    lands_by_tokens(root, table_format, environment, token_server, certificates, definitions, parcels, tmp_path)
 
 
 @pytest.mark.skipif(not AZURITE.exists(), reason="make clouds installs Azurite")
@@ -117,20 +119,20 @@ def test_a_run_by_an_identity_on_azurite(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So it is there."""
+    """The tokens expire during the run."""
     token_server.lasting = 5
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
     endpoint = f"https://127.0.0.1:{azurite_tls.ports['plain']}/{ACCOUNT}"
     storage = Storage.of({"endpoint": endpoint, "account_key": ACCOUNT_KEY})
     root = place_of(f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/{secrets.token_hex(4)}", storage)
-    given = {"AZURE_STORAGE_ENDPOINT": endpoint, **azure_role(way, token_server, tmp_path)}
-    lands_by_tokens(root, table_format, given, token_server, certificates, definitions, parcels, tmp_path)
+    environment = {"AZURE_STORAGE_ENDPOINT": endpoint, **azure_role(way, token_server, tmp_path)}
+    lands_by_tokens(root, table_format, environment, token_server, certificates, definitions, parcels, tmp_path)
 
 
 def lands_by_tokens(
     root: Place,
     table_format: TableFormat,
-    given: dict[str, str],
+    environment: dict[str, str],
     tokens: TokenServer,
     certificates: Certificates,
     definitions: Path,
@@ -141,19 +143,19 @@ def lands_by_tokens(
     events = [parcels.event(number) for number in range(10)]
     (root / "in/a.jsonl").write(parcels.lines(*events, parcels.event(10, data={"id": 7})))
     environ = {name: value for name, value in os.environ.items() if not name.startswith(NAMES)}
-    environ |= {"HOME": str(folder), "SSL_CERT_FILE": str(certificates.authority), "RUST_LOG": "debug", **given}
+    environ |= {"HOME": str(folder), "SSL_CERT_FILE": str(certificates.authority), "RUST_LOG": "debug", **environment}
     command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--registry", str(definitions)]
     command += ["--input", f"{root}/in/", "--output", f"{root}/lake", "--table-format", table_format]
-    done = subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    assert result.returncode == 0, result.stderr
     (report,) = status(root / "lake").reports
     assert (report.tally.read, report.landed, report.tally.dead_lettered) == (11, 10, 1)
-    assert "WARN" not in done.stderr
+    assert "WARN" not in result.stderr
     assert sum(map(tokens.is_valid, tokens.issued)) < len(tokens.issued)
-    kept = [(root / each.path).read() for each in root.files(deep=True)]
+    contents = [(root / entry.path).read() for entry in root.files(deep=True)]
     for secret in (PROOF, *tokens.issued):
-        assert secret not in done.stdout + done.stderr
-        assert not any(secret.encode() in content for content in kept)
+        assert secret not in result.stdout + result.stderr
+        assert not any(secret.encode() in content for content in contents)
 
 
 class Session:
@@ -163,9 +165,9 @@ class Session:
         self.ended = False
         self._word, self._after = word, after
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer:
-        """What the store answers."""
-        if self.ended or asked.method != "PUT" or self._word not in asked.path:
+    def __call__(self, request_: Asked, deliver: Deliver) -> Answer:
+        """Return the response of the store."""
+        if self.ended or request_.method != "PUT" or self._word not in request_.path:
             return self._ended() if self.ended else deliver()
         self.ended = True
         return deliver() if self._after else self._ended()
@@ -178,8 +180,8 @@ class Session:
 @pytest.fixture
 def way(s3proxy: Broker) -> Iterator[StoreWay]:
     """A way to the store."""
-    with store_way(s3proxy.ports["plain"]) as found:
-        yield found
+    with store_way(s3proxy.ports["plain"]) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_keys_that_end_in_a_run(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It stops and says so; with new ones the same batch lands, once."""
+    """The run stops with an error; with new keys the same batch lands, once."""
     monkeypatch.setattr(locks, "TERM", 0.5)  # that of the first run, which cannot release it, is waited for
     root = place("s3proxy", tmp_path, request)
     (root / "in/a.jsonl").write(parcels.lines(*map(parcels.event, range(10))))

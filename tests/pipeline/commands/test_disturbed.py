@@ -57,8 +57,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def way(kind: str, request: pytest.FixtureRequest) -> Iterator[StoreWay]:
     """A way to the server."""
-    with store_way(request.getfixturevalue(kind.partition("-")[2]).ports["plain"]) as found:
-        yield found
+    with store_way(request.getfixturevalue(kind.partition("-")[2]).ports["plain"]) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def job(kind: str, root: Place, definitions: Path) -> Job:
 
 
 def lands(job: Job) -> Lake:
-    """What a job lands in."""
+    """Return the lake that a job writes to."""
     return Lake(Path("unused"), job.table_format, stored=job.place)
 
 
@@ -106,18 +106,18 @@ def second(job: Job, root: Place) -> Job:
     ids=[*(f"{kind}-all" for kind in KINDS), *map("-".join, zip(KINDS, [f.__name__ for f in FATES], strict=True))],
     indirect=["kind"],
 )
-def test_requests_that_go_wrong_now_and_then(
+def test_all_commands_survive_temporary_errors(
     way: StoreWay, root: Place, job: Job, fate: Fate, definitions: Path
 ) -> None:
-    """All that lands, moves and merges goes on, without anybody's having to begin it again."""
+    """Landing, replay, compaction and merging continue without user action."""
     way.fate = now_and_then(fate)
     assert (run(job).landed, run(second(job, root)).landed) == (9, 9)
     assert "committed before" in run(job).note
     relax(definitions)
     again = replay(ReplayJob(registry=str(definitions), output=job.output, storage=job.storage))
     assert (again.report.landed, again.report.tally.dead_lettered) == (1, 1)
-    assert {done.files_after for done in compact(job.place)} == {1}
-    assert [each.rows for each in profile(job.place)] == [19]
+    assert {result.files_after for result in compact(job.place)} == {1}
+    assert [table_profile.rows for table_profile in profile(job.place)] == [19]
     assert backfill(job.place, str(definitions)) == []
     way.fate = storeway.delivered
     assert landed(job) == [*range(19)]
@@ -128,15 +128,15 @@ def test_requests_that_go_wrong_now_and_then(
 class Refusing:
     """The store refuses to write what is called so, from the ``at``-th time on, and stays with that."""
 
-    def __init__(self, wanted: str, at: int, status: int = 403) -> None:
+    def __init__(self, pattern: str, at: int, status: int = 403) -> None:
         self.times = 0
-        self._wanted = re.compile(wanted)
+        self._wanted = re.compile(pattern)
         self._at = at
         self._status = status
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer:
-        """What becomes of a request."""
-        if asked.method in ("PUT", "POST") and self._wanted.search(asked.path):
+    def __call__(self, request_: Asked, deliver: Deliver) -> Answer:
+        """Return the response to a request."""
+        if request_.method in ("PUT", "POST") and self._wanted.search(request_.path):
             self.times += 1
             if self.times >= self._at:
                 return Answer(self._status, (("content-length", "0"),))
@@ -157,7 +157,7 @@ ENTRIES = (REFUSED[2], REFUSED[4])
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted", "at", "begun"),
+    ("kind", "pattern", "at", "begun"),
     [
         pytest.param(kind, *refused, marks=marks if refused in ENTRIES else pytest.mark.soak)
         for kind, marks in zip(KINDS[:3], ([], [pytest.mark.merge], [pytest.mark.merge]), strict=True)
@@ -165,11 +165,11 @@ ENTRIES = (REFUSED[2], REFUSED[4])
     ],
     indirect=["kind"],
 )
-def test_a_store_that_refuses(
-    way: StoreWay, job: Job, wanted: str, at: int, begun: bool, monkeypatch: pytest.MonkeyPatch
+def test_refusing_store_is_reported(
+    way: StoreWay, job: Job, pattern: str, at: int, begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said what it answers; the next run lands the batch, or completes it."""
-    way.fate = refusing = Refusing(wanted, at)
+    """The error contains the response; the next run lands or completes the batch."""
+    way.fate = refusing = Refusing(pattern, at)
     with pytest.raises(PipelineError, match="the store answers 403"):
         run(job)
     assert refusing.times >= at
@@ -180,7 +180,7 @@ def test_a_store_that_refuses(
     assert ("died while committing: that was completed" in report.note) == begun
     assert landed(job) == [*range(9)]
     assert len(lands(job).rows(DEAD_LETTERS)) == 1
-    if "prepared" in wanted:
+    if "prepared" in pattern:
         # An entry that nobody heard of may be there after all: its files stay for a day, like any claim.
         monkeypatch.setattr("signalbook.pipeline.journal._FORGOTTEN", 0)
         lands(job).journal.sweep()
@@ -228,15 +228,15 @@ def test_a_stream(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It goes on where requests go wrong now and then, and ends with the store's words where they always do."""
+    """The stream continues after temporary errors, and ends with the error of the store if it persists."""
     monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
     job = replace(job, inputs=(topic.url,), input_format="kafka", batch_id="")
     way.fate = now_and_then(in_turn(*FATES))
     topic.send(20)
     assert sum(report.tally.read for report in follow(job, most=12)) == 20
-    for number, wanted in enumerate((r"/\.staging/.*\.parquet", "/batches/prepared/", "/tables/", "/batches/stream-")):
+    for number, pattern in enumerate((r"/\.staging/.*\.parquet", "/batches/prepared/", "/tables/", "/batches/stream-")):
         topic.send(5)
-        way.fate = Refusing(wanted, 1)
+        way.fate = Refusing(pattern, 1)
         with pytest.raises(PipelineError, match="the store answers 403"):
             follow(job)
         if number % 2:

@@ -50,23 +50,25 @@ def events(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("spark_session")
-def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Of a folder in a store, on Spark."""
-    folder, told, said = place("s3proxy", tmp_path, request), list[str](), list[str]()
+def test_draft_is_tried_on_the_other_half_of_the_events(
+    events: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The events are read from a folder in a store, on Spark."""
+    folder, progress_lines, warnings = place("s3proxy", tmp_path, request), list[str](), list[str]()
     assert isinstance(folder, StorePlace)
     (folder / "events.jsonl").write(events.read_bytes())
     (folder / "_SUCCESS").write(b"")
     job = InferenceJob(
         inputs=(str(folder),), group="shop", input_format="cloudevents-jsonl", master="local[2]", storage=folder.storage
     )
-    draft = pipeline.infer(job, told.append, said.append)
-    assert ["1 file is skipped" in words for words in said] == [True]
+    draft = pipeline.infer(job, progress_lines.append, warnings.append)
+    assert ["1 file is skipped" in words for words in warnings] == [True]
     assert draft.messages == {"order.placed": 800, "order.paid": 400}
     assert (draft.read, draft.unknown, draft.unreadable) == (1201, 1, 0)
     assert 400 < draft.tried < 800
     assert (draft.reasons, draft.unseen) == ({}, {})
     assert draft.acceptance == 1
-    assert told[0] == "starting Spark"
+    assert progress_lines[0] == "starting Spark"
     assert draft.rules == RULES_BY_STRICTNESS[0].words
 
 
@@ -97,13 +99,13 @@ SHOP = (
 
 @pytest.mark.parametrize("by", ["", "event"])
 def test_plain_json_lands_by_the_inferred_definitions(by: str, tmp_path: Path) -> None:
-    path, said = tmp_path / "shop.jsonl", list[str]()
+    path, warnings = tmp_path / "shop.jsonl", list[str]()
     path.write_text("".join(json.dumps(SHOP[n % 3]) + "\n" for n in range(300)))
-    draft = infer(InferenceJob(inputs=(str(path),), group="shop", by=by), notify=said.append)
+    draft = infer(InferenceJob(inputs=(str(path),), group="shop", by=by), notify=warnings.append)
     assert draft.messages == {"signup": 100, "purchase": 100, "logout": 100}
     assert draft.acceptance == 1
-    assert said[0] == "the input format is json"
-    assert ("predict" in " ".join(said)) == (not by)
+    assert warnings[0] == "the input format is json"
+    assert ("predict" in " ".join(warnings)) == (not by)
     definitions = tmp_path / "shop.xreg.json"
     definitions.write_bytes(write_document(draft.document))
     with path.open("a") as file:
@@ -137,7 +139,7 @@ def test_less_is_demanded_of_what_varies(tmp_path: Path) -> None:
     assert draft.acceptance == 1.0
 
 
-def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
+def test_limit_bounds_the_read_messages(events: Path) -> None:
     draft = infer(InferenceJob(inputs=(str(events),), group="shop", limit=100))
     assert draft.read == 100
 
@@ -152,7 +154,7 @@ def test_a_limit_bounds_what_is_looked_at(events: Path) -> None:
         ({"input_format": "pigeons"}, "pigeons"),
     ],
 )
-def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, Any], words: str) -> None:
+def test_invalid_inference_is_rejected(events: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
         infer(InferenceJob(**{"inputs": (str(events),), "group": "shop", **more}))
 

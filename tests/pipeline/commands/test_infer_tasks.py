@@ -31,7 +31,7 @@ def planned(tmp_path: Path) -> InferencePlan:
     """
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in events) + "\n \t\nbroken\n\n")
+    path.write_text("".join(json.dumps(event_) + "\n" for event_ in events) + "\n \t\nbroken\n\n")
     source = base.file_source("cloudevents-jsonl")
     return InferencePlan(source=source.name, tasks=plan_tasks(source, find_files([str(path)], source).files, 1))
 
@@ -40,42 +40,42 @@ def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
     document = definitions.document(first, "g", RULES_BY_STRICTNESS[0], Discriminator())
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
-    known = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
-    return infer.attempt(str(path), known, 0)
+    plan_with_kinds = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
+    return infer.attempt(str(path), plan_with_kinds, 0)
 
 
-def test_both_halves_together_are_all(planned: InferencePlan) -> None:
-    found = infer.look(planned, 0)
-    counts = [half.kinds["event a"].count for half in (found.first, found.second)]
+def test_halves_together_contain_all_messages(planned: InferencePlan) -> None:
+    observed = infer.look(planned, 0)
+    counts = [half.kinds["event a"].count for half in (observed.first, observed.second)]
     assert sum(counts) == 40
     assert min(counts) > 10
-    assert found.first.unknown + found.second.unknown + found.unreadable == 1
+    assert observed.first.unknown + observed.second.unknown + observed.unreadable == 1
 
 
-def test_what_is_refused_is_reported_with_rule_and_place(planned: InferencePlan, tmp_path: Path) -> None:
+def test_rejections_have_rule_and_path(planned: InferencePlan, tmp_path: Path) -> None:
     first = Observations()
     for message, _ in list(infer.messages(planned, 0))[:20]:
         assert message is not None
         first.take(message, Discriminator())
-    found = tried(tmp_path, planned, first)
+    trial_result = tried(tmp_path, planned, first)
     held = infer.look(planned, 0).second
-    assert found.tried == held.kinds["event a"].count
-    assert found.reasons == {"schema_violation: type at /n": found.tried - found.accepted}
-    assert 0 < found.accepted < found.tried
+    assert trial_result.tried == held.kinds["event a"].count
+    assert trial_result.reasons == {"schema_violation: type at /n": trial_result.tried - trial_result.accepted}
+    assert 0 < trial_result.accepted < trial_result.tried
 
 
 def test_kinds_never_seen_are_not_tried(planned: InferencePlan, tmp_path: Path) -> None:
-    found = tried(tmp_path, planned, Observations())
+    trial_result = tried(tmp_path, planned, Observations())
     held = infer.look(planned, 0).second
-    assert found == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})
+    assert trial_result == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})
 
 
 def test_names_are_bounded() -> None:
-    found, other = Trial(), Trial()
+    trial_result, other = Trial(), Trial()
     for number in range(MOST_NAMES + 10):
-        found.pass_over(f"a{number}")
+        trial_result.pass_over(f"a{number}")
         other.pass_over(f"b{number}")
-    found.merge(other)
-    assert len(found.unseen) == MOST_NAMES + 1
-    assert sum(found.unseen.values()) == 2 * (MOST_NAMES + 10)
-    assert found.unseen[OTHERS] == MOST_NAMES + 20
+    trial_result.merge(other)
+    assert len(trial_result.unseen) == MOST_NAMES + 1
+    assert sum(trial_result.unseen.values()) == 2 * (MOST_NAMES + 10)
+    assert trial_result.unseen[OTHERS] == MOST_NAMES + 20

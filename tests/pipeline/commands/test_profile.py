@@ -38,15 +38,15 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_a_table_is_reported_over_all_batches(lake: Path) -> None:
-    (found,) = profile(lake, [ACCEPTED])
-    assert (found.definition, found.rows) == (ACCEPTED, 20)
-    columns = {column.name: column for column in found.columns}
+    (result,) = profile(lake, [ACCEPTED])
+    assert (result.definition, result.rows) == (ACCEPTED, 20)
+    columns = {column.name: column for column in result.columns}
     weight, stops = columns["weight"], columns["stops"]
     assert (weight.nulls, weight.least, weight.most, weight.payload) == (0, "0.0", "9.0", True)
     assert 9 <= (weight.distinct or 0) <= 11
     assert (stops.distinct, stops.least, stops.most) == (None, "0", "9")
     assert (columns["at"].nulls, columns["at"].least, columns["ce_type"].payload) == (20, None, False)
-    assert set(found.unseen) == {"at", "extra", "size.l", "size.w"}
+    assert set(result.unseen) == {"at", "extra", "size.l", "size.w"}
 
 
 @pytest.mark.usefixtures("spark_session")
@@ -65,16 +65,19 @@ def test_spark_counts_the_same(lake: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "starting Spark" in steps
 
 
-def test_a_table_is_held_to_what_is_declared_now(lake: Path, definitions: Path) -> None:
+def test_profile_compares_with_current_declarations(lake: Path, definitions: Path) -> None:
     text = definitions.read_text(encoding="utf-8")
     definitions.write_text(text.replace('"weight"', '"grams"'), encoding="utf-8")
-    (found,) = profile(lake, [ACCEPTED], registry=str(definitions))
-    assert found.undeclared == ("weight",)
-    assert set(found.unseen) == {"at", "extra", "grams", "size.l", "size.w"}
+    (result,) = profile(lake, [ACCEPTED], registry=str(definitions))
+    assert result.undeclared == ("weight",)
+    assert set(result.unseen) == {"at", "extra", "grams", "size.l", "size.w"}
 
 
 def test_all_tables_without_the_dead_letters(lake: Path) -> None:
-    assert [(each.definition, each.rows) for each in profile(lake)] == [(ACCEPTED, 20), (DELIVERED, 5)]
+    assert [(table_profile.definition, table_profile.rows) for table_profile in profile(lake)] == [
+        (ACCEPTED, 20),
+        (DELIVERED, 5),
+    ]
 
 
 def test_the_batches_are_listed(lake: Path) -> None:
@@ -84,7 +87,7 @@ def test_the_batches_are_listed(lake: Path) -> None:
     ]
 
 
-def test_what_is_not_there_is_named(lake: Path, tmp_path: Path) -> None:
+def test_unknown_table_or_folder_is_an_error(lake: Path, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=f"no table of /messagegroups/a/messages/b; there are: {ACCEPTED}, "):
         profile(lake, ["/messagegroups/a/messages/b"])
     for look in (profile, status):
@@ -108,9 +111,9 @@ def column(name: str, nulls: int = 0, *, payload: bool = True) -> ColumnProfile:
 )
 def test_drift(declared: tuple[str, ...] | None, unseen: tuple[str, ...], undeclared: tuple[str, ...]) -> None:
     columns = (column("a"), column("b", 2), column("ce_id", payload=False), column("x", 2, payload=False))
-    found = Profile(definition="d", rows=2, columns=columns, declared=declared)
-    assert (found.unseen, found.undeclared) == (unseen, undeclared)
-    assert ("undeclared" in found.to_json()) == (declared is not None)
+    result = Profile(definition="d", rows=2, columns=columns, declared=declared)
+    assert (result.unseen, result.undeclared) == (unseen, undeclared)
+    assert ("undeclared" in result.to_json()) == (declared is not None)
 
 
 def test_a_profile_as_json() -> None:

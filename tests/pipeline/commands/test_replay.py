@@ -30,7 +30,7 @@ Make = Callable[..., ReplayJob]
 
 
 def relax(path: Path) -> None:
-    """From now on ids may be numbers."""
+    """Change the definitions so that ids may be numbers."""
     document = json.loads(path.read_text())
     version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
     version["1"]["schema"]["properties"]["id"] = {"type": ["string", "integer"]}
@@ -45,7 +45,7 @@ def events(parcels: Any) -> list[JSONObject]:
 
 
 @pytest.fixture
-def made(tmp_path: Path, definitions: Path, parcels: Any, request: pytest.FixtureRequest) -> Make:
+def make_job(tmp_path: Path, definitions: Path, parcels: Any, request: pytest.FixtureRequest) -> Make:
     """Lands the six events in a folder or store, in a format, and makes jobs to replay its dead letters."""
     (tmp_path / "in.jsonl").write_bytes(parcels.lines(*events(parcels)) + b"{\n")
     outputs: dict[str, Place] = {}
@@ -53,8 +53,8 @@ def made(tmp_path: Path, definitions: Path, parcels: Any, request: pytest.Fixtur
     def make(table_format: TableFormat, server: str = "local", **options: Any) -> ReplayJob:
         if table_format not in outputs:
             output = outputs[table_format] = place(server, tmp_path / table_format, request)
-            given: dict[str, Any] = {"output": output, "storage": output.storage, "table_format": table_format}
-            run(Job(registry=str(definitions), inputs=(str(tmp_path / "in.jsonl"),), batch_id="b1", **given))
+            landing: dict[str, Any] = {"output": output, "storage": output.storage, "table_format": table_format}
+            run(Job(registry=str(definitions), inputs=(str(tmp_path / "in.jsonl"),), batch_id="b1", **landing))
         output = outputs[table_format]
         return ReplayJob(registry=str(definitions), output=output, storage=output.storage, **options)
 
@@ -82,26 +82,26 @@ AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
-def test_letters_that_conform_are_moved(made: Make, table_format: TableFormat, definitions: Path) -> None:
-    output = folder(made(table_format))
+def test_letters_that_conform_are_moved(make_job: Make, table_format: TableFormat, definitions: Path) -> None:
+    output = folder(make_job(table_format))
     before = files(output)
-    told = replay(made(table_format)).to_json()
-    assert (told["replayed"], told["landed"], told["changed"], files(output) == before) == (5, 0, 0, True)
+    result = replay(make_job(table_format)).to_json()
+    assert (result["replayed"], result["landed"], result["changed"], files(output) == before) == (5, 0, 0, True)
     relax(definitions)
-    dry = replay(made(table_format, dry_run=True)).to_json()
+    dry = replay(make_job(table_format, dry_run=True)).to_json()
     assert (dry["landed"], dry["dry_run"], files(output) == before) == (2, True, True)
-    told = replay(made(table_format)).to_json()
-    assert told | {"seconds": 0, "violations": []} == dry | {
-        "batch": told["batch"], "dry_run": False, "seconds": 0, "violations": []
+    result = replay(make_job(table_format)).to_json()
+    assert result | {"seconds": 0, "violations": []} == dry | {
+        "batch": result["batch"], "dry_run": False, "seconds": 0, "violations": []
     }  # fmt: skip
-    assert (told["replayed"], told["dead_lettered"], told["changed"]) == (5, 3, 1)
-    assert told["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
+    assert (result["replayed"], result["dead_lettered"], result["changed"]) == (5, 3, 1)
+    assert result["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
     assert places(output) == AFTER
     landed = {row["ce_id"]: row for row in rows(output, "parcels/parcel.accepted")}
-    assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (told["batch"], landed["e-0"]["_source"])
+    assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (result["batch"], landed["e-0"]["_source"])
     assert all(row["batch"] == "b1" for row in rows(output, "dead_letters"))
     after = files(output)
-    assert (replay(made(table_format)).to_json()["landed"], files(output) == after) == (0, True)
+    assert (replay(make_job(table_format)).to_json()["landed"], files(output) == after) == (0, True)
 
 
 KILLED_AT: list[tuple[TableFormat, str, int]] = [
@@ -122,35 +122,35 @@ KILLED = [
 ]
 
 
-@pytest.mark.parametrize(("server", "table_format", "stage", "done"), KILLED)
+@pytest.mark.parametrize(("server", "table_format", "stage", "progress_done"), KILLED)
 def test_a_killed_replay_is_completed_or_was_never_begun(
-    made: Make, server: str, table_format: TableFormat, stage: str, done: int, definitions: Path
+    make_job: Make, server: str, table_format: TableFormat, stage: str, progress_done: int, definitions: Path
 ) -> None:
-    """Each message is in one place, once, wherever the driver died."""
-    job = made(table_format, server)
+    """Every message is in one place, once, wherever the driver died."""
+    job = make_job(table_format, server)
     relax(definitions)
-    killed_at(stage, done, replay, job, forked=server == "local")
+    killed_at(stage, progress_done, replay, job, forked=server == "local")
     assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
     replay(job)
     assert places(job.place) == AFTER
-    staged = [each.path for each in (job.place / ".staging").files(deep=True)]
+    staged = [entry.path for entry in (job.place / ".staging").files(deep=True)]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
     assert not Journal.existing(job.place).unfinished()
 
 
-def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None:
-    job = made("parquet", wanted=DeadLetterFilter(reasons=("no_match",)))
+def test_only_selected_letters_are_replayed(make_job: Make, definitions: Path) -> None:
+    job = make_job("parquet", wanted=DeadLetterFilter(reasons=("no_match",)))
     relax(definitions)
     assert replay(job).to_json()["replayed"] == 1
-    by_policy = made("parquet", wanted=DeadLetterFilter(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
-    told = replay(by_policy).to_json()
-    assert (told["landed"], told["dropped"], told["dead_lettered"]) == (2, 1, 2)
+    by_policy = make_job("parquet", wanted=DeadLetterFilter(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
+    result = replay(by_policy).to_json()
+    assert (result["landed"], result["dropped"], result["dead_lettered"]) == (2, 1, 2)
     assert places(folder(job))["dead"] == ["", "e-2"]
 
 
-def test_a_letter_that_cannot_be_read_stays_as_it_is(made: Make, definitions: Path) -> None:
-    """Its record may be of a newer version, and is all there is of the message."""
-    job = made("parquet")
+def test_unreadable_letter_is_unchanged(make_job: Make, definitions: Path) -> None:
+    """The record may come from a newer version, and is all that exists of the message."""
+    job = make_job("parquet")
     (path,) = folder(job).glob("dead_letters/*.parquet")
     before = pq.read_table(path)
     place = before.schema.get_field_index("message")
@@ -162,9 +162,9 @@ def test_a_letter_that_cannot_be_read_stays_as_it_is(made: Make, definitions: Pa
     assert pq.read_table(path).equals(changed)
 
 
-def test_letters_of_a_table_that_was_dropped(made: Make, definitions: Path) -> None:
+def test_letters_of_a_table_that_was_dropped(make_job: Make, definitions: Path) -> None:
     """Their files are there still; whoever dropped the table wants them no more."""
-    job = made("iceberg")
+    job = make_job("iceberg")
     relax(definitions)
     IcebergTables(folder(job)).catalog.drop_table(("signalbook", "dead_letters"))
     assert replay(job).to_json()["replayed"] == 0

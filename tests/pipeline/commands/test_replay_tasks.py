@@ -43,7 +43,7 @@ class Replay:
         self._splits.append(Split(path=str(path), start=0, end=path.stat().st_size))
         return str(path)
 
-    def run(self, wanted: DeadLetterFilter = ALL) -> tasks.Manifest:
+    def run(self, letter_filter: DeadLetterFilter = ALL) -> tasks.Manifest:
         plan = tasks.TaskPlan(
             source="dead-letters",
             tasks=(tuple(self._splits),),
@@ -55,7 +55,7 @@ class Replay:
         )
         (self.staging / tasks.PLAN).write_bytes(msgspec.json.encode(plan))
         (self.staging / tasks.SNAPSHOT).write_bytes(self.tomorrow.to_json())
-        (self.staging / WANTED).write_bytes(msgspec.json.encode(wanted))
+        (self.staging / WANTED).write_bytes(msgspec.json.encode(letter_filter))
         (text,) = rewrite(str(self.staging), [0])
         return tasks.read_manifest(text)
 
@@ -73,23 +73,23 @@ def test_files_whose_letters_stay_are_left_alone(replay: Replay, parcels: Any) -
     replay.file("same", event(parcels, type="parcel.unheard"))
     gone = replay.file("gone", event(parcels, data={"id": 1, "weight": 1}))
     part = replay.file("part", event(parcels, data={"id": 2, "weight": 1}), event(parcels, data={"id": 3}))
-    found = replay.run()
-    assert (found.replaced, found.replayed, found.changed) == ((gone, part), 4, 1)
-    rows = replay.rows(found)
+    manifest = replay.run()
+    assert (manifest.replaced, manifest.replayed, manifest.changed) == ((gone, part), 4, 1)
+    rows = replay.rows(manifest)
     assert [row["id"] for row in rows["parcels.parcel.accepted"]] == ["1", "2"]
     (letter,) = rows["signalbook.dead_letters"]
-    assert [each["path"] for each in letter["violations"]] == [""]
+    assert [violation["path"] for violation in letter["violations"]] == [""]
     assert (letter["batch"], letter["fingerprint"]) == ("b1", replay.tomorrow.fingerprint)
 
 
-def test_letters_that_are_not_wanted_stay_as_they_are(replay: Replay, parcels: Any) -> None:
+def test_unselected_letters_are_unchanged(replay: Replay, parcels: Any) -> None:
     bad = event(parcels, data={"id": 1, "weight": 1})
     path = replay.file("some", bad, event(parcels, type="parcel.unheard"))
     before = pq.read_table(path).to_pylist()
     assert replay.run(DeadLetterFilter(reasons=("ambiguous",))).replaced == ()
-    found = replay.run(DeadLetterFilter(reasons=("schema_violation",)))
-    assert (found.replaced, found.replayed, found.tally.read) == ((path,), 1, 1)
-    assert replay.rows(found)["signalbook.dead_letters"] == before[1:]
+    manifest = replay.run(DeadLetterFilter(reasons=("schema_violation",)))
+    assert (manifest.replaced, manifest.replayed, manifest.tally.read) == ((path,), 1, 1)
+    assert replay.rows(manifest)["signalbook.dead_letters"] == before[1:]
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_messages_of_a_mended_definition_land(replay: Replay, parcels: Any, spoi
     assert letter["reason"] == "contract_unavailable"
     assert letter["candidates"] == ["/messagegroups/parcels/messages/parcel.accepted"]
     assert "parcel.accepted cannot be used: " in letter["violations"][0]["message"]
-    found = replay.run()
-    assert (found.replayed, found.tally.landed.total(), found.tally.dead_lettered) == (1, 1, 0)
+    manifest = replay.run()
+    assert (manifest.replayed, manifest.tally.landed.total(), manifest.tally.dead_lettered) == (1, 1, 0)

@@ -63,32 +63,32 @@ def rows(output: Path, table: str) -> list[dict[str, Any]]:
         tables = IcebergTables(output)
         name = tables.identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
         catalog = tables.catalog
-        found = catalog.load_table(name).scan().to_arrow().to_pylist() if catalog.table_exists(name) else []
+        stored = catalog.load_table(name).scan().to_arrow().to_pylist() if catalog.table_exists(name) else []
         catalog.close()
-        return found
+        return stored
     folder = output / ("dead_letters" if table == "dead_letters" else f"tables/{table}")
     if (folder / LOG).exists():
         return DeltaTable(str(folder)).to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]
     return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
 
 
-def test_what_is_doubtful_about_definitions_is_said(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
+def test_doubts_about_definitions_are_reported(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
     """F-17: a base that is not there, before a message is read and in the report; what was found counts."""
     document = parcels.catalogue()
     gone = "/messagegroups/parcels/messages/base/versions/9"
     document["messagegroups"]["parcels"]["messages"]["parcel.accepted"]["basemessage"] = gone
     definitions.write_text(json.dumps(document))
-    said: list[str] = []
-    report = run(job(), notify=said.append)
-    assert said == report.to_json()["doubts"] == [f"{ACCEPTED}: there is no base message {gone}"]
+    warnings: list[str] = []
+    report = run(job(), notify=warnings.append)
+    assert warnings == report.to_json()["doubts"] == [f"{ACCEPTED}: there is no base message {gone}"]
     assert report.tally.landed[ACCEPTED] == 28
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
 def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> None:
     report = run(job(table_format=table_format))
-    told = report.to_json()
-    counts = {name: told[name] for name in ("batch", "read", "landed", "dead_lettered", "dropped", "reasons")}
+    result = report.to_json()
+    counts = {name: result[name] for name in ("batch", "read", "landed", "dead_lettered", "dropped", "reasons")}
     assert counts == {
         "batch": "b1",
         "read": 30,
@@ -98,11 +98,14 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
         "reasons": {"no_match": 1, "schema_violation": 1},
     }
     assert (
-        told["by_message"][ACCEPTED].items() >= {"landed": 28, "rejected": 1, "newest": "2026-01-02T03:04:05Z"}.items()
+        result["by_message"][ACCEPTED].items()
+        >= {"landed": 28, "rejected": 1, "newest": "2026-01-02T03:04:05Z"}.items()
     )
-    assert told["bytes"]["read"] == Path(job().inputs[0]).stat().st_size
-    assert told["lag"]["seconds"] > 0
-    violations = {(found["definition"], found["path"], found["rule"]): found for found in told["violations"]}
+    assert result["bytes"]["read"] == Path(job().inputs[0]).stat().st_size
+    assert result["lag"]["seconds"] > 0
+    violations = {
+        (violation["definition"], violation["path"], violation["rule"]): violation for violation in result["violations"]
+    }
     assert violations[ACCEPTED, "/id", "type"]["example"]["position"] > 0
     landed = rows(folder(job()), "parcels/parcel.accepted")
     assert Counter(row["id"] for row in landed) == Counter(f"P{n}" for n in range(30) if n not in (19, 29))
@@ -112,7 +115,7 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
-def test_dead_letters_keep_what_was_read(job: Callable[..., Job], table_format: TableFormat) -> None:
+def test_dead_letters_contain_the_original(job: Callable[..., Job], table_format: TableFormat) -> None:
     run(job(table_format=table_format))
     content = Path(job().inputs[0]).read_bytes()
     letters = {row["reason"]: row for row in rows(folder(job()), "dead_letters")}
@@ -121,7 +124,10 @@ def test_dead_letters_keep_what_was_read(job: Callable[..., Job], table_format: 
         assert content[letter["position"] :].startswith(letter["original"] + b"\n")
     violation = letters["schema_violation"]
     assert violation["candidates"] == [ACCEPTED]
-    assert {(found["path"], found["rule"]) for found in violation["violations"]} == {("/id", "type"), ("", "required")}
+    assert {(finding["path"], finding["rule"]) for finding in violation["violations"]} == {
+        ("/id", "type"),
+        ("", "required"),
+    }
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
@@ -169,22 +175,22 @@ FAST = [("local", "iceberg")]
 SLOW = [("local", "parquet"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "iceberg"), ("s3proxy", "delta")]
 
 
-@pytest.mark.parametrize(("server", "table_format", "stage", "done"), list_kills(FAST, SLOW, KILLED_AT))
+@pytest.mark.parametrize(("server", "table_format", "stage", "progress_done"), list_kills(FAST, SLOW, KILLED_AT))
 def test_a_killed_run_is_completed_by_the_next(
     job: Callable[..., Job],
     server: str,
     table_format: TableFormat,
     stage: str,
-    done: int,
+    progress_done: int,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Each message is in one place, once, wherever the driver died."""
+    """Every message is in one place, once, wherever the driver died."""
     output = place(server, tmp_path / "out", request)
-    wanted = job(table_format=table_format, output=output, storage=output.storage)
-    killed_at(stage, done, run, wanted, forked=server == "local" and table_format != "delta")
+    job_ = job(table_format=table_format, output=output, storage=output.storage)
+    killed_at(stage, progress_done, run, job_, forked=server == "local" and table_format != "delta")
     assert len(Journal.existing(output).unfinished()) == (stage in ("prepared", "committing"))
-    report = run(wanted)
+    report = run(job_)
     assert (report.tally.read, report.landed) == (30, 28)
     completed = "an earlier run of this batch had processed it all and died while committing: that was completed"
     assert {"processing": "", "committed": "committed before"}.get(stage, completed) in report.note
@@ -195,12 +201,12 @@ def test_a_killed_run_is_completed_by_the_next(
     assert len(lake.rows(DEAD_LETTERS)) == 2
     assert lake.journal.unfinished() == []
     assert not list((tmp_path / "out").glob(".staging/*"))
-    left = [each.path for each in output.files(deep=True) if each.path.startswith(".staging/")]
-    assert all(path.endswith("/claim") for path in left)  # which says in a store that an attempt was swept
+    staged = [entry.path for entry in output.files(deep=True) if entry.path.startswith(".staging/")]
+    assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
 
 
 @pytest.mark.parametrize(
-    ("stage", "said", "noted"),
+    ("stage", "note", "noted"),
     [
         ("definitions", "nothing of this batch was committed: the same command may be run again", False),
         ("processing", "nothing of this batch was committed: the same command may be run again", False),
@@ -209,8 +215,8 @@ def test_a_killed_run_is_completed_by_the_next(
         ("committed", "batch b1 was committed, and there is nothing left to do", True),
     ],
 )
-def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, said: str, noted: bool) -> None:
-    """And it is so: the next run with the batch id lands it all, once."""
+def test_interrupt_reports_what_was_committed(job: Callable[..., Job], stage: str, note: str, noted: bool) -> None:
+    """The note is true: the next run with the batch id lands everything, once."""
 
     def interrupt(progress: Progress) -> None:
         if progress.stage == stage:
@@ -219,48 +225,48 @@ def test_an_interrupt_says_what_it_left(job: Callable[..., Job], stage: str, sai
     with pytest.raises(KeyboardInterrupt) as caught:
         run(job(), interrupt)
     (words,) = caught.value.__notes__
-    assert words.startswith(said)
+    assert words.startswith(note)
     again = run(job())
     assert (again.tally.landed.total(), bool(again.note)) == (28, noted)
     assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
 
 
 @pytest.mark.parametrize(
-    ("stage", "done"), list_kills([], [()], [("processing", 0), ("prepared", 0), ("committing", 1)])
+    ("stage", "progress_done"), list_kills([], [()], [("processing", 0), ("prepared", 0), ("committing", 1)])
 )
 def test_a_catalog_killed_at_a_stage(
-    job: Callable[..., Job], own_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
+    job: Callable[..., Job], own_catalog: Broker, request: pytest.FixtureRequest, stage: str, progress_done: int
 ) -> None:
     """Point 6: the run ends and says so, and the next one with the catalog back lands each message once."""
 
     def show(progress: Progress) -> None:
-        if (progress.stage, progress.done) == (stage, done) and own_catalog.runs:
+        if (progress.stage, progress.done) == (stage, progress_done) and own_catalog.runs:
             own_catalog.kill()
 
-    wanted = job(table_format="iceberg", catalog=rest_choice(request))
+    job_ = job(table_format="iceberg", catalog=rest_choice(request))
     with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-        run(wanted, show)
-    journal = Journal(wanted.place)
+        run(job_, show)
+    journal = Journal(job_.place)
     assert journal.is_begun() == (stage != "processing")  # nothing is left of what failed before anything landed
     assert len(journal.unfinished()) == (stage != "processing")
     with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-        run(wanted)
+        run(job_)
     own_catalog.start()
     assert run(job(table_format="iceberg")).landed == 28
-    assert len({row["ce_id"] for row in rows(folder(wanted), "parcels/parcel.accepted")}) == 28
-    assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28
-    assert len(rows(folder(wanted), "dead_letters")) == 2
+    assert len({row["ce_id"] for row in rows(folder(job_), "parcels/parcel.accepted")}) == 28
+    assert len(rows(folder(job_), "parcels/parcel.accepted")) == 28
+    assert len(rows(folder(job_), "dead_letters")) == 2
 
 
-@pytest.mark.parametrize(("stage", "done"), [("prepared", 0), ("committing", 1)])
+@pytest.mark.parametrize(("stage", "progress_done"), [("prepared", 0), ("committing", 1)])
 def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
-    job: Callable[..., Job], request: pytest.FixtureRequest, stage: str, done: int
+    job: Callable[..., Job], request: pytest.FixtureRequest, stage: str, progress_done: int
 ) -> None:
-    wanted = job(table_format="iceberg", catalog=rest_choice(request))
-    killed_at(stage, done, run, wanted, forked=True)
-    assert run(wanted).landed == 28
-    assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28
-    assert len(rows(folder(wanted), "dead_letters")) == 2
+    job_ = job(table_format="iceberg", catalog=rest_choice(request))
+    killed_at(stage, progress_done, run, job_, forked=True)
+    assert run(job_).landed == 28
+    assert len(rows(folder(job_), "parcels/parcel.accepted")) == 28
+    assert len(rows(folder(job_), "dead_letters")) == 2
 
 
 _LANDS = """
@@ -278,12 +284,12 @@ OUTLIVED = [("local", "driver"), ("s3proxy", "workers")]
 
 def processes(driver: int) -> dict[int, str]:
     """The names of the processes of a driver that began a session, by their ids."""
-    found: dict[int, str] = {}
-    for each in Path("/proc").glob("[0-9]*"):
+    names: dict[int, str] = {}
+    for process_folder in Path("/proc").glob("[0-9]*"):
         with suppress(ProcessLookupError, FileNotFoundError):
-            if os.getsid(int(each.name)) == driver:
-                found[int(each.name)] = (each / "comm").read_text().strip()
-    return found
+            if os.getsid(int(process_folder.name)) == driver:
+                names[int(process_folder.name)] = (process_folder / "comm").read_text().strip()
+    return names
 
 
 @pytest.mark.parametrize(
@@ -300,29 +306,29 @@ def test_processes_that_are_killed_while_workers_write(
     """A driver alone, whose Java and workers go on for a moment; workers, whose tasks begin again; all at once."""
     path, output = tmp_path / "many.jsonl", place(server, tmp_path / "out", request)
     path.write_bytes(parcels.lines(*(parcels.event(n, **({} if n % 100 else {"data": {}})) for n in range(3000))))
-    wanted = job(inputs=(str(path),), output=output, storage=output.storage, master="local[1,4]")
-    (tmp_path / "wanted").write_bytes(pickle.dumps(wanted))
-    with (tmp_path / "wanted").open("rb") as given, (tmp_path / "log").open("wb") as log:
-        driver = subprocess.Popen([sys.executable, "-c", _LANDS], stdin=given, stderr=log, start_new_session=True)
+    job_ = job(inputs=(str(path),), output=output, storage=output.storage, master="local[1,4]")
+    (tmp_path / "wanted").write_bytes(pickle.dumps(job_))
+    with (tmp_path / "wanted").open("rb") as stdin, (tmp_path / "log").open("wb") as log:
+        driver = subprocess.Popen([sys.executable, "-c", _LANDS], stdin=stdin, stderr=log, start_new_session=True)
     try:
-        while not any(each.path.endswith(".parquet") for each in (output / ".staging").files(deep=True)):
+        while not any(process_id.path.endswith(".parquet") for process_id in (output / ".staging").files(deep=True)):
             assert driver.poll() is None, (tmp_path / "log").read_text()
             time.sleep(0.01)
         there = processes(driver.pid)
-        workers = [each for each, name in there.items() if each != driver.pid and name != "java"]
+        workers = [process_id for process_id, name in there.items() if process_id != driver.pid and name != "java"]
         assert workers
-        for each in {"driver": [driver.pid], "workers": workers, "all": [*there]}[killed]:
+        for process_id in {"driver": [driver.pid], "workers": workers, "all": [*there]}[killed]:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
+                os.kill(process_id, signal.SIGKILL)
         ended = driver.wait(300)
         assert ended == (0 if killed == "workers" else -signal.SIGKILL), (tmp_path / "log").read_text()
         journal = Journal.existing(output)
         assert (journal.unfinished(), journal.find("b1") is None) == ([], killed != "workers")
-        assert pipeline.run(wanted).landed == 2970
+        assert pipeline.run(job_).landed == 2970
     finally:
-        for each in processes(driver.pid):
+        for process_id in processes(driver.pid):
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
+                os.kill(process_id, signal.SIGKILL)
         driver.wait()
     lake = Lake(tmp_path / "out", "parquet", stored=output)
     landed = Counter(row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted")))
@@ -356,16 +362,18 @@ def test_packed_files_folders_and_globs(job: Callable[..., Job], tmp_path: Path,
 def test_inputs_in_a_store(
     job: Callable[..., Job], tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
 ) -> None:
-    """By tasks that have nothing but the URL and the settings of the job."""
+    """The tasks have only the URL and the settings of the job."""
     home = place("s3proxy", tmp_path, request)
     (home / "day=1/a.jsonl.gz").write(gzip.compress(parcels.lines(*map(parcels.event, range(20)))))
     (home / "day=2/b.jsonl").write(parcels.lines(*map(parcels.event, range(20, 30))))
     (home / "day=2/_SUCCESS").write(b"")
     assert isinstance(home, StorePlace)
-    said: list[str] = []
-    report = pipeline.run(job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=said.append)
+    warnings: list[str] = []
+    report = pipeline.run(
+        job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=warnings.append
+    )
     assert (report.landed, report.tally.read) == (30, 30)
-    assert ["1 file is skipped (1 hidden)" in words for words in said] == [True]
+    assert ["1 file is skipped (1 hidden)" in words for words in warnings] == [True]
     sources = {row["_source"] for row in rows(folder(job()), "parcels/parcel.accepted")}
     assert sources == {f"{home}/day=1/a.jsonl.gz", f"{home}/day=2/b.jsonl"}
 
@@ -425,10 +433,12 @@ def test_payloads_without_schema_are_kept_as_sent(job: Callable[..., Job], tmp_p
     binary = {name: value for name, value in note.items() if name != "data"} | {"data_base64": "/w==", "id": "3"}
     path.write_bytes(parcels.lines(*texts, binary))
     run(job(inputs=(str(path),)))
-    found = {row["ce_id"]: (row["data"], row["data_binary"]) for row in rows(folder(job()), "parcels/parcel.noted")}
-    assert found["2"] == ("1", None)
-    assert found["3"] == (None, b"\xff")
-    assert '"weight":  1.50' in str(found["e-1"][0])
+    data_by_id = {
+        row["ce_id"]: (row["data"], row["data_binary"]) for row in rows(folder(job()), "parcels/parcel.noted")
+    }
+    assert data_by_id["2"] == ("1", None)
+    assert data_by_id["3"] == (None, b"\xff")
+    assert '"weight":  1.50' in str(data_by_id["e-1"][0])
 
 
 def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
@@ -470,27 +480,27 @@ def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict
 def test_definitions_that_cannot_be_read_leave_no_output(
     job: Callable[..., Job], server: str, tmp_path: Path, definitions: Path, request: pytest.FixtureRequest
 ) -> None:
-    """And no more than there was where something has landed."""
+    """The same holds for an output where something has landed."""
     output = place(server, tmp_path / "out", request)
-    wanted = job(output=output, storage=output.storage)
-    wrong = [replace(wanted, registry="/nowhere.json"), replace(wanted, groups=("/messagegroups/nobody",))]
-    for each in wrong:
+    job_ = job(output=output, storage=output.storage)
+    wrong = [replace(job_, registry="/nowhere.json"), replace(job_, groups=("/messagegroups/nobody",))]
+    for wrong_job in wrong:
         with pytest.raises(SignalbookError):
-            run(each)
-    assert [found.path for found in output.files(deep=True)] == []
+            run(wrong_job)
+    assert [entry.path for entry in output.files(deep=True)] == []
     assert not (tmp_path / "out").exists()
-    assert run(wanted).landed == 28
+    assert run(job_).landed == 28
     definitions.unlink()
-    assert run(wanted).landed == 28  # which takes none
+    assert run(job_).landed == 28  # which takes none
     with pytest.raises(SignalbookError, match="are not there"):
-        run(replace(wanted, batch_id="b2"))
+        run(replace(job_, batch_id="b2"))
     assert len(list(Journal.existing(output).committed())) == 1
 
 
 def test_a_definition_that_cannot_be_used(
     job: Callable[..., Job], definitions: Path, parcels: Any, tmp_path: Path
 ) -> None:
-    """It is left out, said to people and in the report, and its messages wait; or the policy says stop."""
+    """The definition is omitted and reported, and its messages wait; or the policy stops the run."""
     document, xid = parcels.catalogue(), "/messagegroups/parcels/messages/parcel.noted"
     broken = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "lost"}}
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"] |= broken
@@ -498,21 +508,21 @@ def test_a_definition_that_cannot_be_used(
     with pytest.raises(PipelineError, match=r"(?s)cannot be used.*parcel\.noted: .*lost"):
         run(job(policy=parse_flags(["on_broken_definition=stop"])))
     (tmp_path / "two.jsonl").write_bytes(parcels.lines(parcels.event(), parcels.event(type="parcel.noted")))
-    said: list[str] = []
-    report = run(job(inputs=(str(tmp_path / "two.jsonl"),)), notify=said.append)
+    warnings: list[str] = []
+    report = run(job(inputs=(str(tmp_path / "two.jsonl"),)), notify=warnings.append)
     assert (report.landed, report.tally.reasons) == (1, {"contract_unavailable": 1})
-    (words,) = said
+    (words,) = warnings
     assert words.startswith(f"the definition {xid} cannot be used: ")
     assert list(report.left_out) == [xid]
     assert "lost" in report.to_json()["left_out"][xid][0]
-    kept = Journal.existing(job().output).find(report.batch)
-    assert kept is not None
-    assert kept.report().left_out == report.left_out
+    entry = Journal.existing(job().output).find(report.batch)
+    assert entry is not None
+    assert entry.report().left_out == report.left_out
 
 
 @pytest.mark.usefixtures("spark_session")
 def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
-    """It stops the run and leaves nothing, if that is asked for; else what is before the damage lands."""
+    """The policy stops the run, which leaves nothing, or the messages before the damage land."""
     packed = gzip.compress((tmp_path / "events.jsonl").read_bytes())
     (tmp_path / "broken.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     inputs = (str(tmp_path / "*.jsonl*"),)
@@ -520,15 +530,15 @@ def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
         pipeline.run(job(inputs=inputs, on_damaged_file="stop"))
     assert not folder(job()).exists()
     report = pipeline.run(job(inputs=inputs))
-    (found,) = (each for each in report.tally.violations.top() if each.rule == "damaged_file")
-    assert (found.messages, found.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
-    assert "damaged gzip" in found.example.message
+    (damage,) = (violation for violation in report.tally.violations.top() if violation.rule == "damaged_file")
+    assert (damage.messages, damage.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
+    assert "damaged gzip" in damage.example.message
     assert report.landed > 27
     assert report.tally.read == report.landed + report.tally.dead_lettered > 31
 
 
 @pytest.mark.usefixtures("spark_session")
-def test_where_no_file_can_be_read_it_is_no_matter_of_a_file(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_run_without_a_readable_file_fails(job: Callable[..., Job], tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz: damaged gzip: Not a gzipped file"):
         pipeline.run(job(inputs=(str(tmp_path / "broken.jsonl.gz"),)))

@@ -111,7 +111,7 @@ def talkative(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def registry(parcels: Any, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """One that asks who is there, by its URL for jobs, and the token in ``REGISTRY_TOKEN``."""
+    """Run a registry with authentication. Yield its URL for jobs, and the token in ``REGISTRY_TOKEN``."""
     (tmp_path / "registry").mkdir()
     with served(tmp_path / "registry") as url, Client(url) as client:
         client.import_document(parcels.catalogue())
@@ -122,7 +122,7 @@ def registry(parcels: Any, tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Told:
-    """What a job's runs print, log, land and leave, and which secrets are nowhere in it."""
+    """The outputs of a job: what its runs print, log and write. It checks that they contain no secrets."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], lake: Place, token: str) -> None:
         self._folder, self._environ, self._lake = folder, {**environ, "REGISTRY_TOKEN": token}, lake
@@ -132,58 +132,58 @@ class Told:
     def run(self, command: str, *more: str, code: int = 0) -> list[dict[str, Any]]:
         """The reports that a command prints, which ends with ``code``."""
         arguments = [sys.executable, "-m", "signalbook", "pipeline", command, "--job", "job.toml", "--json", *more]
-        done = subprocess.run(
+        result = subprocess.run(
             arguments, cwd=self._folder, env=self._environ, capture_output=True, check=False, timeout=600
         )
-        assert done.returncode == code, done.stderr.decode()
-        self._printed |= {f"standard output of {command}": done.stdout, f"standard error of {command}": done.stderr}
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        assert result.returncode == code, result.stderr.decode()
+        self._printed |= {f"standard output of {command}": result.stdout, f"standard error of {command}": result.stderr}
+        return [json.loads(line) for line in result.stdout.splitlines()]
 
     def check(self) -> None:
         """Look for secrets where Spark has logged, its events are kept, and a batch is landed."""
-        found = self.look()
-        (logged,) = (content for name, content in found.items() if name == "logs/spark.log")
-        events = b"".join(content for name, content in found.items() if "/events_" in name)
+        outputs = self.look()
+        (logged,) = (content for name, content in outputs.items() if name == "logs/spark.log")
+        events = b"".join(content for name, content in outputs.items() if "/events_" in name)
         assert b" DEBUG org.apache.spark" in logged
         assert b"SparkListenerSQLExecutionStart" in events
-        assert any("/batches/" in name for name in found)
+        assert any("/batches/" in name for name in outputs)
 
     def look(self, *more: str) -> dict[str, bytes]:
-        """What is there, without these secrets."""
-        found = {**self._printed, **dict(self._written())}
+        """Return all outputs and check that they do not contain these secrets."""
+        outputs = {**self._printed, **dict(self._written())}
         secrets = [secret.encode() for secret in (*self._secrets, *more)]
-        assert not [(name, secret) for name, content in found.items() for secret in secrets if secret in content]
-        return found
+        assert not [(name, secret) for name, content in outputs.items() for secret in secrets if secret in content]
+        return outputs
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
-        """All files, but for those that have secrets to read, and all objects."""
+        """Yield all files except those with the secrets to read, and all objects."""
         for path in self._folder.rglob("*"):
             name = path.relative_to(self._folder)
             if path.is_file() and name.parts[0] not in ("registry", "conf", "job.toml"):
                 yield str(name), path.read_bytes()
-        for each in self._lake.files(deep=True):
-            yield f"{self._lake}/{each.path}", (self._lake / each.path).read()
+        for entry in self._lake.files(deep=True):
+            yield f"{self._lake}/{entry.path}", (self._lake / entry.path).read()
 
 
 @pytest.fixture
 def lake(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
-    """Where jobs land."""
+    """Return the output of jobs."""
     return place("s3proxy", tmp_path, request) / "lake"
 
 
 @pytest.fixture
-def told(tmp_path: Path, talkative: dict[str, str], lake: Place, registry: tuple[str, str]) -> Told:
-    """What the runs of a job tell."""
+def outputs_(tmp_path: Path, talkative: dict[str, str], lake: Place, registry: tuple[str, str]) -> Told:
+    """Return the outputs of the runs of a job."""
     return Told(tmp_path, talkative, lake, registry[1])
 
 
 def write_job(
-    folder: Path, registry: str, given: str, table_format: str, lake: Place, options: Mapping[str, str]
+    folder: Path, registry: str, input_url: str, table_format: str, lake: Place, options: Mapping[str, str]
 ) -> None:
     """A job file."""
     job = JOB.format(
         registry=registry,
-        input=given,
+        input=input_url,
         output=lake,
         format=table_format,
         jars=CONNECTORS,
@@ -194,32 +194,34 @@ def write_job(
 
 
 @pytest.fixture
-def asked(topic: Topic, kafka: Broker) -> str:  # noqa: F811
+def source_url(topic: Topic, kafka: Broker) -> str:  # noqa: F811
     """A topic at the address that wants a password."""
     topic.send(20)
     return topic.url.replace(str(kafka.ports["plain"]), str(kafka.ports["password"]))
 
 
 @pytest.mark.merge
-def test_a_run_tells_no_secret(asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path) -> None:
-    write_job(tmp_path, registry[0], asked, "delta", lake, LOGINS["kafka"])
-    (report,) = told.run("run", "--batch-id", "b")
+def test_run_reveals_no_secret(
+    source_url: str, registry: tuple[str, str], lake: Place, outputs_: Told, tmp_path: Path
+) -> None:
+    write_job(tmp_path, registry[0], source_url, "delta", lake, LOGINS["kafka"])
+    (report,) = outputs_.run("run", "--batch-id", "b")
     assert (report["read"], report["landed"]) == (20, 18)
     assert "signalbook_pipeline" in (tmp_path / "metrics.prom").read_text()
-    told.check()
-    shown = b"".join(content for name, content in told.look().items() if "/events_" in name)
-    assert all(name.encode() in shown for name in FOR_WORKERS)
+    outputs_.check()
+    event_log = b"".join(content for name, content in outputs_.look().items() if "/events_" in name)
+    assert all(name.encode() in event_log for name in FOR_WORKERS)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
-def test_a_stream_tells_no_secret(
-    table_format: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
+def test_stream_reveals_no_secret(
+    table_format: str, source_url: str, registry: tuple[str, str], lake: Place, outputs_: Told, tmp_path: Path
 ) -> None:
-    write_job(tmp_path, registry[0], asked, table_format, lake, LOGINS["kafka"])
-    assert [report["read"] for report in told.run("stream", "--once")] == [20]
+    write_job(tmp_path, registry[0], source_url, table_format, lake, LOGINS["kafka"])
+    assert [report["read"] for report in outputs_.run("stream", "--once")] == [20]
     assert "signalbook_pipeline" in (tmp_path / "metrics.prom").read_text()
-    told.check()
+    outputs_.check()
 
 
 @pytest.mark.parametrize(
@@ -233,15 +235,15 @@ def test_a_stream_of_another_broker_tells_no_secret(
     source: str,
     registry: tuple[str, str],
     lake: Place,
-    told: Told,
+    outputs_: Told,
     parcels: Any,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """But for what Spark logs of data sources in Python, at DEBUG: the environment that workers are given."""
+    """Exempt is the environment of workers, which Spark logs for Python data sources at DEBUG."""
     defaults = tmp_path / "conf" / "spark-defaults.conf"
-    kept = [line for line in defaults.read_text().splitlines() if not line.startswith("spark.executorEnv")]
-    defaults.write_text("".join(f"{line}\n" for line in kept))
+    lines = [line for line in defaults.read_text().splitlines() if not line.startswith("spark.executorEnv")]
+    defaults.write_text("".join(f"{line}\n" for line in lines))
     sender: Any
     if source == "nats":
         sender = test_stream_nats.Stream(request.getfixturevalue("nats"), parcels)
@@ -255,24 +257,24 @@ def test_a_stream_of_another_broker_tells_no_secret(
         sender = test_stream_amqp.Queue(request.getfixturevalue("artemis"), parcels)
         url = sender.url
     write_job(tmp_path, registry[0], url, "parquet", lake, LOGINS["others"])
-    told.run("stream", "--once")  # from now on a broker keeps what comes
+    outputs_.run("stream", "--once")  # from now on a broker keeps what comes
     sender.send(20)
-    assert sum(report["read"] for report in told.run("stream", "--once")) == 20
-    told.check()
+    assert sum(report["read"] for report in outputs_.run("stream", "--once")) == 20
+    outputs_.check()
 
 
 @pytest.mark.parametrize(
     "wrong", [pytest.param("LAKE_SECRET", marks=pytest.mark.merge), pytest.param("NO_LOGIN", marks=pytest.mark.soak)]
 )
-def test_what_fails_tells_no_secret(
-    wrong: str, asked: str, registry: tuple[str, str], lake: Place, told: Told, tmp_path: Path
+def test_failure_reveals_no_secret(
+    wrong: str, source_url: str, registry: tuple[str, str], lake: Place, outputs_: Told, tmp_path: Path
 ) -> None:
     """Keys that the store refuses, and a password that Kafka does."""
     options = {**LOGINS["kafka"]}
     if wrong == "NO_LOGIN":
         options["kafka.sasl.jaas.config"] = f'{SASL} required username="{USER}" password="wrong-52e1";'
         options["kafka.default.api.timeout.ms"] = "20000"
-    write_job(tmp_path, registry[0], asked, "parquet", lake, options)
+    write_job(tmp_path, registry[0], source_url, "parquet", lake, options)
     more = ("--storage", "secret_access_key=wrong-52e1") if wrong == "LAKE_SECRET" else ()
-    told.run("run", *more, code=1)
-    told.look("wrong-52e1")
+    outputs_.run("run", *more, code=1)
+    outputs_.look("wrong-52e1")

@@ -36,8 +36,8 @@ def test_a_stream_whose_spool_is_full(
     output = place(kind, tmp_path, request)
     journal = streamed(output)
     message = SpooledMessage(address="a", value=b"", received_at=0)
-    told: list[str] = []
-    watch = stream._SpoolWatch(journal, "s", told.append)
+    warnings: list[str] = []
+    watch = stream._SpoolWatch(journal, "s", warnings.append)
     with MessageSpool(output / "streams/s/received", limit=1) as opened:
         for full in (False, True, True, False):
             opened.trim(opened.end)
@@ -45,13 +45,13 @@ def test_a_stream_whose_spool_is_full(
             watch.look()
             (state,) = status(output).streams
             assert state.full is full is ("full" in state.to_json())
-    assert [words.partition(": ")[0] for words in told] == ["the stream s is behind", "the stream s receives again"]
+    assert [words.partition(": ")[0] for words in warnings] == ["the stream s is behind", "the stream s receives again"]
 
 
 def test_a_store_that_does_not_say_whether_a_spool_is_full(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is named, as always where an output cannot be read."""
+    """The error names the store, as for any unreadable output."""
     output = place("s3proxy", tmp_path, request)
     streamed(output)
 

@@ -87,7 +87,7 @@ ALL += [pytest.param(*each, marks=pytest.mark.soak) for each in SOAKED]
 
 
 @pytest.mark.parametrize(("server", "table_format"), ALL)
-def test_all_that_can_be_done(
+def test_all_commands_work_in_a_store(
     server: str,
     table_format: TableFormat,
     definitions: Path,
@@ -108,8 +108,8 @@ def test_all_that_can_be_done(
     assert run(replace(job, batch_id="b2")).landed == 19
     assert read(spark_session, job.place, ACCEPTED).count() == 38
     assert [view["definition"] for view in views(job.place)] == [ACCEPTED]
-    assert [(each.rows, each.columns[0].nulls) for each in profile(job.place)] == [(38, 0)]
-    assert {done.files_after for done in compact(job.place)} == {1}
+    assert [(item.rows, item.columns[0].nulls) for item in profile(job.place)] == [(38, 0)]
+    assert {result.files_after for result in compact(job.place)} == {1}
     relax(definitions)
     candidate = BacktestJob(
         registry=str(definitions), output=job.output, storage=job.storage, candidate=str(definitions)
@@ -118,17 +118,17 @@ def test_all_that_can_be_done(
     replayed = replay(ReplayJob(registry=str(definitions), output=job.output, storage=job.storage))
     assert (replayed.report.landed, replayed.report.tally.dead_lettered) == (2, 0)
     declare(definitions, "colour")
-    assert [(done.filled, done.files) for done in backfill(job.place, str(definitions))] == [(2, 1)]
-    found = read(spark_session, job.place, ACCEPTED)
-    assert found.groupBy("ce_id").count().where("count <> 2").count() == 0
-    assert (found.count(), found.where("colour = 'red'").count()) == (40, 2)
-    assert [each.tally.read for each in status(job.place).reports[:2]] == [20, 20]
+    assert [(result.filled, result.files) for result in backfill(job.place, str(definitions))] == [(2, 1)]
+    table = read(spark_session, job.place, ACCEPTED)
+    assert table.groupBy("ce_id").count().where("count <> 2").count() == 0
+    assert (table.count(), table.where("colour = 'red'").count()) == (40, 2)
+    assert [item.tally.read for item in status(job.place).reports[:2]] == [20, 20]
     assert b"signalbook_pipeline" in exposition(job.place, "p")
     _check_objects(job.place)
 
 
 def declare(path: Path, member: str) -> None:
-    """From now on parcels have this text."""
+    """Declare a text member of parcels."""
     document = json.loads(path.read_text())
     version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
     version["schema"]["properties"][member] = {"type": "string"}
@@ -136,10 +136,10 @@ def declare(path: Path, member: str) -> None:
 
 
 def _check_objects(lake: Place) -> None:
-    """Nothing is left over, and nothing tells the keys."""
-    found = [each.path for each in lake.files(deep=True)]
-    assert not [path for path in found if path.startswith((".staging", "batches/prepared"))]
-    for path in found:
+    """Check that no temporary objects remain, and that no object contains the keys."""
+    paths = [entry.path for entry in lake.files(deep=True)]
+    assert not [path for path in paths if path.startswith((".staging", "batches/prepared"))]
+    for path in paths:
         content = (lake / path).read()
         assert not [key for key in (PASSWORD, ACCOUNT_KEY, "PRIVATE KEY") if key.encode() in content], path
 
@@ -154,19 +154,21 @@ def as_requests(events: Sequence[JSONObject]) -> bytes:
 
 
 def encoded(form: str, events: Sequence[JSONObject]) -> list[bytes]:
-    """Each in an event format, with its data as JSON."""
-    found = []
+    """Return the events in an event format, with their data as JSON."""
+    events_ = []
     for event in events:
         attributes: dict[str, Any] = {**event, "datacontenttype": "application/json"}
-        found.append(CloudEvent(body=json.dumps(attributes.pop("data")).encode(), attributes=attributes))
-    return [find_format(f"application/cloudevents+{form}").encode(each) for each in found]
+        events_.append(CloudEvent(body=json.dumps(attributes.pop("data")).encode(), attributes=attributes))
+    return [find_format(f"application/cloudevents+{form}").encode(event_) for event_ in events_]
 
 
 def as_avro(events: Sequence[JSONObject]) -> bytes:
     content = BytesIO()
     schema = fastavro.parse_schema(SCHEMA)
     fastavro.writer(
-        content, schema, [fastavro.schemaless_reader(BytesIO(each), schema) for each in encoded("avro", events)]
+        content,
+        schema,
+        [fastavro.schemaless_reader(BytesIO(event_bytes), schema) for event_bytes in encoded("avro", events)],
     )
     return content.getvalue()
 
@@ -200,7 +202,7 @@ FORMATS: dict[str, tuple[str, Callable[[Sequence[JSONObject]], bytes]]] = {
 }
 
 
-def test_each_format_of_files_is_tried() -> None:
+def test_every_format_of_files_is_covered() -> None:
     formats = {name for name in base._offered() if not isinstance(base.find_source(name), base.RecordSource)}
     # Plain JSON has the readers of lines and arrays, and no events.
     assert FORMATS.keys() == formats - {"json"} | {"cloudevents-captures", "kafka-captures"}
@@ -210,7 +212,9 @@ def test_each_format_of_files_is_tried() -> None:
 def test_inputs_of_each_format(
     input_format: str, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Of a prefix, with folders as sinks of Kafka make them, and with what does not conform as a dead letter."""
+    """The input is a prefix with folders as Kafka sinks create them, and contains an invalid message, which becomes
+    a dead letter.
+    """
     root = place("s3proxy", tmp_path, request)
     events = [parcels.event(n, **({"data": {"id": 1}} if n == 9 else {})) for n in range(10)]
     ending, write = FORMATS[input_format]
@@ -221,8 +225,8 @@ def test_inputs_of_each_format(
     output = tmp_path / "lake"  # so that what is read here is the store alone
     report = run(replace(job_for(root, definitions, "parquet", input_format=input_format), output=output))
     assert (report.landed, report.tally.reasons) == (9, {"schema_violation": 1})
-    found = pq.read_table(output / "tables/parcels/parcel.accepted").to_pylist()
-    places = {row["ce_id"]: (row["_source"], row["_position"]) for row in found}
+    stored = pq.read_table(output / "tables/parcels/parcel.accepted").to_pylist()
+    places = {row["ce_id"]: (row["_source"], row["_position"]) for row in stored}
     assert sorted(places) == [f"e-{n}" for n in range(9)]
     file = f"{root}/in/topic=orders/partition=1/a{ending}"
     kafka = input_format == "kafka-captures"
@@ -257,7 +261,7 @@ def test_a_stream(
     monkeypatch: pytest.MonkeyPatch,
     spark_session: SparkSession,
 ) -> None:
-    """It goes on behind what the journal has when this machine's files are lost."""
+    """The stream continues after the last batch in the journal when the local files are lost."""
     monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
     root = place(server, tmp_path, request)
     job = replace(job_for(root, definitions, "parquet"), inputs=(topic.url,), input_format="kafka")
@@ -266,8 +270,8 @@ def test_a_stream(
     shutil.rmtree(tmp_path / "state")
     topic.send(10)
     assert [report.tally.read for report in follow(job)] == [10]
-    found = read(spark_session, job.place, ACCEPTED)
-    assert (found.count(), found.select("ce_id").distinct().count()) == (27, 27)
+    table = read(spark_session, job.place, ACCEPTED)
+    assert (table.count(), table.select("ce_id").distinct().count()) == (27, 27)
     assert [state.tally.read for state in status(job.place).streams] == [30]
 
 
@@ -278,23 +282,23 @@ WHERE = [("s3proxy", "parquet"), ("s3proxy", "iceberg"), ("s3mock", "delta")]
 
 
 def followed(job: Job, show: Callable[[Progress], None]) -> None:
-    """What is killed."""
+    """Run the stream that is killed."""
     stream(StreamJob(job=job, once=True), threading.Event(), show=show)
 
 
 @pytest.mark.parametrize(
-    ("server", "table_format", "stage", "done", "lost"),
+    ("server", "table_format", "stage", "progress_done", "lost"),
     [
-        pytest.param(*each, marks=[] if each == FAST else pytest.mark.soak)
+        pytest.param(*case, marks=[] if case == FAST else pytest.mark.soak)
         for number, (where, at) in enumerate(product(WHERE, STAGES))
-        for each in [(*where, *at, number % 2 == 1)]
+        for case in [(*where, *at, number % 2 == 1)]
     ],
 )
-def test_a_stream_that_is_killed(
+def test_killed_stream_lands_every_message_once(
     server: str,
     table_format: TableFormat,
     stage: str,
-    done: int,
+    progress_done: int,
     lost: bool,
     topic: Topic,  # noqa: F811
     definitions: Path,
@@ -302,13 +306,13 @@ def test_a_stream_that_is_killed(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each message is in one place, once, whatever is left of the stream's checkpoint."""
+    """Every message is in one place, once, whatever remains of the stream's checkpoint."""
     monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
     root = place(server, tmp_path, request)
     job = job_for(root, definitions, table_format, input_format="kafka", master="local[1]", jars=(CONNECTORS,))
     job = replace(job, inputs=(topic.url,))
     topic.send(20)
-    killed_at(stage, done, followed, job, forked=False)
+    killed_at(stage, progress_done, followed, job, forked=False)
     assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
     if lost:
         shutil.rmtree(tmp_path / "state")
@@ -323,7 +327,7 @@ def test_a_stream_that_is_killed(
     assert [state.tally.read for state in status(job.place).streams] == [30]
 
 
-def test_outputs_that_are_not_supported(definitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_outputs_are_rejected(definitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     job = Job(registry=str(definitions), inputs=("in",), output="webhdfs://name:9000/lake")
     with pytest.raises(PipelineError, match=r"^webhdfs://name:9000/lake: webhdfs is not supported: write hdfs://"):

@@ -58,10 +58,10 @@ class Topic:
 
     def send(self, number: int, **more: Any) -> None:
         """Send so many events."""
-        sent = [self._send(each, more) for each in range(self.sent, self.sent + number)]
+        sent = [self._send(future, more) for future in range(self.sent, self.sent + number)]
         self._producer.flush()
-        for each in sent:
-            each.get()  # raises if it did not arrive
+        for future in sent:
+            future.get()  # raises if it did not arrive
         self.sent += number
 
     def _send(self, number: int, more: dict[str, Any]) -> Any:
@@ -79,8 +79,8 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def producer(kafka: Broker) -> Iterator[KafkaProducer]:
-    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as made:
-        yield made
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as kafka_producer:
+        yield kafka_producer
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Pa
 
 
 @pytest.mark.merge
-def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_message_lands_exactly_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; Spark asks again, and the journal knows what is left to do.
 
     The driver of each is a child of this process, so that all of them have one JVM.
@@ -150,7 +150,9 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
 
 @pytest.mark.merge
 def test_a_catalog_that_is_killed(job: Job, topic: Topic, own_catalog: Broker, request: pytest.FixtureRequest) -> None:
-    """At one stage of a batch after the other: the stream ends and says why, and goes on when the catalog is back."""
+    """The catalog is killed at a different stage in each batch: the stream ends with an error, and continues when
+    the catalog is back.
+    """
     job = replace(job, table_format="iceberg", catalog=rest_choice(request))
 
     def stops_at(stage: str) -> None:
@@ -189,9 +191,9 @@ def page(job: Job, topic: Topic) -> str:
     """The job file that the documentation shows, for this job."""
     text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text().split("```")[1].removeprefix("toml")
     ours = {"http://localhost:8080": job.registry, "kafka://localhost:9092/orders": topic.url, "lake": str(folder(job))}
-    for theirs, own in ours.items():
+    for theirs, replacement in ours.items():
         assert text.count(f'"{theirs}"') == 1
-        text = text.replace(f'"{theirs}"', f'"{own}"')
+        text = text.replace(f'"{theirs}"', f'"{replacement}"')
     return text
 
 
@@ -223,23 +225,23 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
         process.kill()
 
     def tell(text: str) -> None:
-        told.append(text)
+        errors.append(text)
         os.kill(java, signal.SIGCONT)
 
-    told: list[str] = []
+    errors: list[str] = []
     again = StreamJob(job=replace(job, table_format="iceberg", partition="day"), name="orders", once=True)
     try:
         stream(again, threading.Event(), tell)
     finally:
         with suppress(ProcessLookupError):
             os.kill(java, signal.SIGKILL)
-    assert told == ["waiting for the end of the Java process of an earlier run of the stream 'orders'"]
+    assert errors == ["waiting for the end of the Java process of an earlier run of the stream 'orders'"]
     (state,) = status(folder(job)).streams
     assert (state.name, state.tally.read, state.tally.landed.total()) == ("orders", 30, 27)
 
 
 class Overlooked(threading.Event):
-    """As for a driver that is held up: it is set, and who waits for it does not notice."""
+    """A stop event that is set without being noticed, as by a blocked driver."""
 
     def wait(self, timeout: float | None = None) -> bool:
         time.sleep(0.05)
@@ -266,7 +268,7 @@ def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic, event: 
 
 @pytest.mark.merge
 def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, topic: Topic) -> None:
-    stop, reports, others = threading.Event(), list[Report](), ExitStack()
+    stop, reports, other_job = threading.Event(), list[Report](), ExitStack()
     planned = folder(job) / "streams" / "stream" / "checkpoint" / "offsets" / "1"
 
     def stop_the_next() -> None:
@@ -277,11 +279,11 @@ def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, t
 
     def done(report: Report) -> None:
         reports.append(report)
-        others.enter_context(Journal.open(folder(job)).alone(900.0))
+        other_job.enter_context(Journal.open(folder(job)).alone(900.0))
         threading.Thread(target=stop_the_next, daemon=True).start()
 
     topic.send(20)
-    with others:
+    with other_job:
         stream(StreamJob(job=job, most=9, interval=0), stop, done=done)
     assert len(places(folder(job))) == reports[0].tally.read < 20
     follow(job)
@@ -290,7 +292,7 @@ def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, t
 
 @pytest.mark.merge
 def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: Path) -> None:
-    """As a process of its own; the next run goes on behind the batch that was at work."""
+    """The stream is a separate process; the next run continues after the batch that was running."""
     topic.send(20)
     (tmp_path / "job.toml").write_text(page(job, topic))
     options = ["--interval", "0", "--max-messages", "10", "--master", "local[1]", "--jars", str(CONNECTORS)]
@@ -299,15 +301,15 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
         deadline = time.monotonic() + 900
         # a batch is at work, or was while nobody looked
         begun = (".staging/*", "batches/*.json")
-        while not any(list(folder(job).glob(each)) for each in begun) and time.monotonic() < deadline:
+        while not any(list(folder(job).glob(pattern)) for pattern in begun) and time.monotonic() < deadline:
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         process.terminate()
-        told, _ = process.communicate(timeout=900)
+        output, _ = process.communicate(timeout=900)
         assert process.returncode == 0
     batches = [path.stem for path in sorted(folder(job).glob("batches/*.json"))]
     assert batches
-    assert [line.partition(":")[0] for line in told.decode().splitlines()] == batches
+    assert [line.partition(":")[0] for line in output.decode().splitlines()] == batches
     assert not list(folder(job).glob("batches/prepared/*"))
     follow(replace(job, table_format="iceberg", partition="day"), name="orders")
     (state,) = status(folder(job)).streams
@@ -385,7 +387,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(
-    ("server", "port", "named", "options", "words"),
+    ("server", "port", "topic_name", "options", "words"),
     [
         pytest.param("local", *FAILURES[0], id="topic"),
         pytest.param("local", *FAILURES[1], id="tls", marks=pytest.mark.merge),
@@ -402,21 +404,21 @@ def test_a_source_that_fails_leaves_no_output(
     monkeypatch: pytest.MonkeyPatch,
     server: str,
     port: str,
-    named: str,
+    topic_name: str,
     options: dict[str, str],
     words: str,
 ) -> None:
-    """Neither of a run nor of a stream, in a folder or a store; the error is a line that says what to look at."""
+    """A run and a stream leave nothing in a folder or a store; the error is one line with a hint."""
     monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
     output = place(server, tmp_path / "deep" / "out", request)
-    inputs = (f"kafka://127.0.0.1:{kafka.ports[port]}/{named}",)
+    inputs = (f"kafka://127.0.0.1:{kafka.ports[port]}/{topic_name}",)
     wrong = replace(job, inputs=inputs, options=options, output=output, storage=output.storage, table_format="iceberg")
     for command in (run, follow):
         with pytest.raises(PipelineError, match=words) as caught:
             command(wrong)
         assert "\n" not in str(caught.value)
         assert "hush" not in str(caught.value)
-        assert [found.path for found in output.files(deep=True)] == []
+        assert [entry.path for entry in output.files(deep=True)] == []
         assert not (tmp_path / "deep").exists()
         assert not list(tmp_path.glob("state/*"))
 

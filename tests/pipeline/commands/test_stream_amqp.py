@@ -50,9 +50,11 @@ class Queue:
     def send(self, number: int) -> None:
         """Send so many events."""
         numbers = range(self.sent, self.sent + number)
-        wrong = [{"data": {"id": 1}} if each % 10 == 9 else {} for each in numbers]
-        events = [self._parcels.event(each, **more) for each, more in zip(numbers, wrong, strict=True)]
-        self.put(*(self._message(event, binary=each % 3 == 1) for each, event in zip(numbers, events, strict=True)))
+        wrong = [{"data": {"id": 1}} if number_ % 10 == 9 else {} for number_ in numbers]
+        events = [self._parcels.event(number_, **more) for number_, more in zip(numbers, wrong, strict=True)]
+        self.put(
+            *(self._message(event, binary=number_ % 3 == 1) for number_, event in zip(numbers, events, strict=True))
+        )
         self.sent += number
 
     def _message(self, event: dict[str, Any], *, binary: bool) -> AMQPMessage:
@@ -61,8 +63,10 @@ class Queue:
                 body=json.dumps(event).encode(), properties={"content-type": "application/cloudevents+json"}
             )
         data = json.dumps(event.pop("data")).encode()
-        named = {f"cloudEvents_{name}": value for name, value in event.items()}
-        return AMQPMessage(body=data, properties={"content-type": "application/json"}, application_properties=named)
+        properties = {f"cloudEvents_{name}": value for name, value in event.items()}
+        return AMQPMessage(
+            body=data, properties={"content-type": "application/json"}, application_properties=properties
+        )
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
     )
 
 
-def test_each_message_is_in_one_place_once(
+def test_every_message_lands_exactly_once(
     job: Job, queue: Queue, definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K-7, K-21, K-26: events in both modes and what is none; a driver that dies leaves what it read in the spool."""
@@ -115,11 +119,11 @@ def test_each_message_is_in_one_place_once(
     assert dict(weighed["_headers"]) == {"grams": "500"}
 
 
-def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> None:
+def test_full_spool_stops_the_receiver(job: Job, queue: Queue) -> None:
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "4000"})
     queue.send(30)
     reports = until(small, 30)
-    assert max(each.tally.read for each in reports) < 20
+    assert max(report.tally.read for report in reports) < 20
     # Where a link ends before the queue knows what was accepted, it comes again: to the folder at least once.
     assert sent(folder(job)) == {f"e-{number}" for number in range(30)}
     assert set(places(folder(job)).values()) == {1}
@@ -133,8 +137,8 @@ def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: 
     )
     until(secret, 3)
     assert all_once(folder(job), 3)
-    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in kept
+    contents = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in contents
 
 
 def test_a_stream_that_cannot_go_on_says_why(job: Job) -> None:

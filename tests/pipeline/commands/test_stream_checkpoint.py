@@ -21,14 +21,14 @@ class Landed:
         self.journal = Journal.open(output)
         self.stream = StreamJob(job=Job(registry="r", inputs=("i",), output=output), name=name)
 
-    def plan(self, number: int, *, done: bool = True, end: int = 0) -> None:
-        """As Spark does."""
+    def plan(self, number: int, *, is_done: bool = True, end: int = 0) -> None:
+        """Write the files that Spark writes for a planned batch."""
         self._write("offsets", number, f'v1\n{{"conf":{{"a":"b"}}}}\n{{"t":{end or number * 10 + 10}}}')
-        if done:
+        if is_done:
             self._write("commits", number, "v1\n{}")
 
     def land(self, number: int, offsets: str | None = None) -> None:
-        """As the pipeline does."""
+        """Write the journal entry of a landed batch."""
         end = stream.end_offsets(self.checkpoint, number) if offsets is None else offsets
         batch = JournalEntry(
             id=self.stream.batch_id(number), fingerprint="f", origin="o", table_format="parquet", tally=Tally(),
@@ -51,26 +51,26 @@ def landed(tmp_path: Path) -> Landed:
     return Landed(tmp_path)
 
 
-@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_checkpoint_that_knows_is_left_alone(landed: Landed, count: int, done: bool) -> None:
+def test_consistent_checkpoint_is_unchanged(landed: Landed, count: int, is_done: bool) -> None:
     """Also of a driver that died between the journal's commit and Spark's, or before the journal's."""
     for number in range(count):
-        landed.plan(number, done=done or number < count - 1)
+        landed.plan(number, is_done=is_done or number < count - 1)
         landed.land(number)
-    landed.plan(count, done=False)
+    landed.plan(count, is_done=False)
     assert landed.resume() == ""
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("planned", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 2, 12])
-def test_a_checkpoint_is_made_again(landed: Landed, count: int, kept: int) -> None:
+def test_lost_checkpoint_is_recreated(landed: Landed, count: int, planned: int) -> None:
     for number in range(count):
         landed.plan(number)
         landed.land(number)
     origins = [stream.input_fingerprint(landed.checkpoint, number) for number in range(count)]
     shutil.rmtree(landed.checkpoint)
-    for number in range(min(kept, count - 1)):
+    for number in range(min(planned, count - 1)):
         landed.plan(number)
     assert landed.resume() == f"s-{count - 1:09d}"
     assert stream.end_offsets(landed.checkpoint, count - 1) == f'{{"t":{count * 10}}}'
@@ -91,7 +91,7 @@ def test_a_checkpoint_that_was_killed_in_its_first_write(landed: Landed) -> None
 
 
 def test_a_checkpoint_that_knows_of_more_than_the_journal(landed: Landed) -> None:
-    """What the journal lost is not skipped."""
+    """The stream does not skip what the journal has lost."""
     landed.plan(0)
     with pytest.raises(PipelineError, match=r"last is the beginning: remove .*checkpoint, and the stream goes on"):
         landed.resume()

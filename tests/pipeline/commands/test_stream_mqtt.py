@@ -52,9 +52,9 @@ class Topic:
         sender = client.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
         sender.connect("127.0.0.1", self.port)
         sender.loop_start()
-        for level, payload, named in messages:
+        for level, payload, user_properties in messages:
             properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-            for name, value in named.items():
+            for name, value in user_properties.items():
                 setattr(properties, name, value)
             sender.publish(f"{self.name}/{level}", payload, 1, properties=properties).wait_for_publish(PATIENCE)
         sender.disconnect()
@@ -63,9 +63,11 @@ class Topic:
     def send(self, number: int) -> None:
         """Send so many events."""
         numbers = range(self.sent, self.sent + number)
-        wrong = [{"data": {"id": 1}} if each % 10 == 9 else {} for each in numbers]
-        events = [self._parcels.event(each, **more) for each, more in zip(numbers, wrong, strict=True)]
-        self.publish(*(self._message(event, binary=each % 3 == 1) for each, event in zip(numbers, events, strict=True)))
+        wrong = [{"data": {"id": 1}} if number_ % 10 == 9 else {} for number_ in numbers]
+        events = [self._parcels.event(number_, **more) for number_, more in zip(numbers, wrong, strict=True)]
+        self.publish(
+            *(self._message(event, binary=number_ % 3 == 1) for number_, event in zip(numbers, events, strict=True))
+        )
         self.sent += number
 
     def _message(self, event: dict[str, Any], *, binary: bool) -> tuple[str, bytes, dict[str, Any]]:
@@ -93,7 +95,7 @@ def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
     )
 
 
-def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic) -> None:
+def test_stream_continues_where_it_ended(job: Job, topic: Topic) -> None:
     """K-7, K-21."""
     assert all(report.tally.read == 0 for report in follow(job))
     topic.send(20)
@@ -108,11 +110,14 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic) -> None:
     assert {row["_source"].partition(":")[0] for row in rows} == {"mqtt5"}
     assert all(row["_received_at"] is not None for row in rows)
     headers = [dict(row["_headers"]) for row in rows if row["ce_id"] in ("e-0", "e-1")]
-    assert {each["content-type"] for each in headers} == {"application/cloudevents+json", "application/json"}
-    assert "e-1" in {each.get("id") for each in headers}
+    assert {header_map["content-type"] for header_map in headers} == {
+        "application/cloudevents+json",
+        "application/json",
+    }
+    assert "e-1" in {header_map.get("id") for header_map in headers}
 
 
-def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
+def test_native_messages_land(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
     """K-36: topic and user property become the event's attributes; K-27: quality of service is no filter; K-43."""
     document = parcels.catalogue()
     place = f"{topic.name}/store/{{store}}/cashierdesk/{{desk}}"
@@ -133,18 +138,23 @@ def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, p
     definitions.write_text(json.dumps(document))
     job = replace(job, policy=Policy(native_mapping=True))
     follow(job)
-    named = {"UserProperty": [("eventType", "com.ex.sale")]}
-    text = named | {"PayloadFormatIndicator": 1}
-    topic.publish(*(("store/17/cashierdesk/4", body, given) for body, given in ((b"{}", named), (b"\xff", text))))
+    user_properties = {"UserProperty": [("eventType", "com.ex.sale")]}
+    text = user_properties | {"PayloadFormatIndicator": 1}
+    topic.publish(
+        *(
+            ("store/17/cashierdesk/4", body, properties)
+            for body, properties in ((b"{}", user_properties), (b"\xff", text))
+        )
+    )
     tallies = [report.tally for report in until(job, 2)]
-    assert sum((each.landed for each in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
-    assert sum((each.reasons for each in tallies), start=Counter()) == {"decode_error": 1}
+    assert sum((tally.landed for tally in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
+    assert sum((tally.reasons for tally in tallies), start=Counter()) == {"decode_error": 1}
     (path,) = folder(job).glob("tables/**/*.parquet")
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert (row["ce_type"], row["ce_source"], row["ce_subject"]) == ("com.ex.sale", "17", "4")
 
 
-def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_message_lands_exactly_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; what was received waits in the spool, and goes once landed."""
     follow(job)
     for number, stage in enumerate(("processing", "committed"), 1):
@@ -157,12 +167,12 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     assert all_once(folder(job), 20)
 
 
-def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
+def test_full_spool_stops_the_receiver(job: Job, topic: Topic) -> None:
     """The broker keeps it, the stream is notified, and all of it comes when there is room."""
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "2000"})
     follow(small)
     topic.send(60)
-    (report,) = (each for each in until(small, 1) if each.tally.read)
+    (report,) = (report_ for report_ in until(small, 1) if report_.tally.read)
     assert 0 < report.tally.read < 20
     stop, reports = threading.Event(), [report]
     late = threading.Timer(900, stop.set)
@@ -171,18 +181,18 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> 
 
     def done(report: Report) -> None:
         reports.append(report)
-        if sum(each.tally.read for each in reports) >= 60:
+        if sum(report_.tally.read for report_ in reports) >= 60:
             stop.set()
 
     stream(StreamJob(job=small, interval=0), stop, done=done)
     late.cancel()
-    assert max(each.tally.read for each in reports) < 20
+    assert max(report_.tally.read for report_ in reports) < 20
     assert all_once(folder(job), 60)
 
 
 @pytest.mark.soak
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
-    """With a JVM and a receiver of its own, which live on for a moment; a job file as the documentation has it."""
+    """The JVM and the receiver of the driver survive for a moment; the job file is that of the documentation."""
     (tmp_path / "job.toml").write_text(page(job, topic))
     follow(job, name="sensors")
     topic.send(20)
@@ -206,10 +216,10 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
 def page(job: Job, topic: Topic) -> str:
     """The job file that the documentation shows, for this job."""
     text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
-    (found,) = (block.removeprefix("toml") for block in text.split("```") if '"mqtt://' in block)
-    found = found.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{folder(job)}"\n{FORMAT}')
-    found = found.replace("mqtt://localhost:1883/sensors/+/temperature", topic.url)
-    return "\n".join(line for line in found.splitlines() if not line.startswith(("user", "password")))
+    (page_text,) = (block.removeprefix("toml") for block in text.split("```") if '"mqtt://' in block)
+    page_text = page_text.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{folder(job)}"\n{FORMAT}')
+    page_text = page_text.replace("mqtt://localhost:1883/sensors/+/temperature", topic.url)
+    return "\n".join(line for line in page_text.splitlines() if not line.startswith(("user", "password")))
 
 
 FORMAT = 'table_format = "parquet"\npartition = "none"'
@@ -224,8 +234,8 @@ def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> N
     follow(secret)
     topic.send(3)
     until(secret, 3)
-    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in kept
+    contents = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in contents
 
 
 @pytest.mark.parametrize(
@@ -246,6 +256,6 @@ def test_a_stream_that_cannot_go_on_says_why(
     assert "not-it-3" not in str(caught.value)
 
 
-def test_there_is_no_batch(job: Job) -> None:
+def test_batch_input_is_rejected(job: Job) -> None:
     with pytest.raises(PipelineError, match=r"gives each message once.*pipeline stream --once"):
         run(job)

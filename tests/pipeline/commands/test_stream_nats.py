@@ -60,10 +60,10 @@ class Stream:
         """Send so many events."""
 
         async def publish(streams: JetStreamContext) -> None:
-            for each in range(self.sent, self.sent + number):
-                wrong = {"data": {"id": 1}} if each % 10 == 9 else {}
-                payload, headers = self._message(self._parcels.event(each, **wrong), binary=each % 3 == 1)
-                await streams.publish(f"{self.name}.depot.{each % 2}", payload, headers=headers)
+            for number_ in range(self.sent, self.sent + number):
+                wrong = {"data": {"id": 1}} if number_ % 10 == 9 else {}
+                payload, headers = self._message(self._parcels.event(number_, **wrong), binary=number_ % 3 == 1)
+                await streams.publish(f"{self.name}.depot.{number_ % 2}", payload, headers=headers)
 
         self.do(publish)
         self.sent += number
@@ -135,7 +135,7 @@ def test_messages_of_a_subject_as_a_batch(job: Job, stream: Stream, definitions:
     assert run(job).tally.landed.total() == 5
 
 
-def test_each_message_is_in_one_place_once(job: Job, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_message_lands_exactly_once(job: Job, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches die at one stage after the other; what was planned is read again, and nothing else with it."""
     stream.make()
     for stage in ("processing", "committing", "committed"):
@@ -163,7 +163,9 @@ def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
 
 @pytest.mark.parametrize("count", [2, 9])
 def test_a_stream_that_was_made_anew(job: Job, stream: Stream, count: int) -> None:
-    """Its numbers begin from 1 again: it is not read from where the old one ended, also if it is longer."""
+    """The numbers begin at 1 again: the new stream is read from its beginning, even if it is longer than the old
+    one.
+    """
     stream.make()
     stream.send(5)
     follow(job)
@@ -194,15 +196,15 @@ def test_a_login_with_tls_leaves_no_trace(
     secure = replace(job, inputs=(stream.url.replace("nats:", "tls:"),), options=options)
     follow(secure)
     assert all_once(folder(job), 3)
-    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in kept
+    contents = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in contents
     with pytest.raises(PipelineError, match="Authorization Violation") as caught:
         follow(replace(secure, options=options | {"password": "not-it-3"}), name="other")
     assert "not-it-3" not in f"{caught.value}{''.join(capfd.readouterr())}"
 
 
 @pytest.mark.parametrize(
-    ("made", "more", "words"),
+    ("stream_options", "more", "words"),
     [
         ({}, {"inputs": ("nats://127.0.0.1/a.b?startingOffsets=now",)}, "startingOffsets is earliest or latest"),
         ({}, {"inputs": ("nats://127.0.0.1/",)}, "name the streams of 127.0.0.1:4222"),
@@ -211,11 +213,11 @@ def test_a_login_with_tls_leaves_no_trace(
         ({}, {"options": {"timeout": "0.01"}, "inputs": ("nats://127.0.0.1:1/a",)}, "the broker 127.0.0.1:1: "),
     ],
 )
-def test_a_stream_that_cannot_start_says_why(
-    job: Job, stream: Stream, made: dict[str, Any] | None, more: dict[str, Any], words: str
+def test_failed_start_is_explained(
+    job: Job, stream: Stream, stream_options: dict[str, Any] | None, more: dict[str, Any], words: str
 ) -> None:
-    if made is not None:
-        stream.make(**made)
+    if stream_options is not None:
+        stream.make(**stream_options)
     with pytest.raises(PipelineError) as caught:
         follow(replace(job, **more))
     assert words in str(caught.value)

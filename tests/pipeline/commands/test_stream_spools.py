@@ -47,12 +47,12 @@ class Sending(Protocol):
     sent: int
 
     def send(self, number: int) -> None:
-        """So many events more."""
+        """Send ``number`` further events."""
 
 
 @pytest.fixture
 def sending(protocol: str, request: pytest.FixtureRequest, parcels: Any) -> Sending:
-    """What is received from."""
+    """Return the sender of a protocol."""
     return sender(protocol, request, parcels)
 
 
@@ -65,7 +65,7 @@ def sender(protocol: str, request: pytest.FixtureRequest, parcels: Any) -> Sendi
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What this machine keeps of streams."""
+    """Return the folder of the local state of streams."""
     monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
     return tmp_path / "state"
 
@@ -86,7 +86,7 @@ def job_for(root: Place, definitions: Path, protocol: str, sending: Sending) -> 
 
 
 def landed(job: Job) -> tuple[Counter[tuple[str, int]], Counter[str]]:
-    """How often each place in the spool, and each event, is in a table or among the dead letters."""
+    """Count how often each place in the spool, and each event, is in a table or among the dead letters."""
     if not Journal(job.place).is_begun():
         return Counter(), Counter()
     lake = Lake(Path("unused"), "parquet", stored=job.place)
@@ -95,7 +95,7 @@ def landed(job: Job) -> tuple[Counter[tuple[str, int]], Counter[str]]:
     letters = lake.rows(DEAD_LETTERS) if DEAD_LETTERS in files else []
     places = [(row["_source"], row["_position"]) for row in rows]
     places += [(letter["source"], letter["position"]) for letter in letters]
-    events = [row["ce_id"] for row in rows] + [found for letter in letters for found in set(ids(str(letter)))]
+    events = [row["ce_id"] for row in rows] + [event_id for letter in letters for event_id in set(ids(str(letter)))]
     return Counter(places), Counter(events)
 
 
@@ -112,10 +112,12 @@ def until(job: Job, number: int) -> None:
 
 
 def check(job: Job, number: int, *, twice: bool = False) -> None:
-    """Each message of the spool is in one place once, and so is each event, unless the broker gave it ``twice``."""
+    """Check that each message of the spool and each event is in one place, once, unless the broker delivered the
+    event ``twice``.
+    """
     places, events = landed(job)
     assert set(places.values()) == {1}
-    assert set(events) == {f"e-{each}" for each in range(number)}
+    assert set(events) == {f"e-{number_}" for number_ in range(number)}
     assert twice or set(events.values()) == {1}
 
 
@@ -146,8 +148,8 @@ def test_a_stream_goes_on_where_it_ended(
 @pytest.fixture
 def way(s3proxy: Broker) -> Iterator[StoreWay]:
     """A way to a store."""
-    with store_way(s3proxy.ports["plain"]) as found:
-        yield found
+    with store_way(s3proxy.ports["plain"]) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -176,11 +178,11 @@ class KillingDriver:
         self._after = after
         self._turn = threading.Lock()
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer | None:
-        """What becomes of a request."""
+    def __call__(self, request_: Asked, deliver: Deliver) -> Answer | None:
+        """Return the response to a request."""
         with self._turn:
-            body = asked.body.decode("latin-1") if asked.method == "POST" else ""
-            self._left -= self._wanted.search(f"{asked.method} {asked.path} {body}") is not None
+            body = request_.body.decode("latin-1") if request_.method == "POST" else ""
+            self._left -= self._wanted.search(f"{request_.method} {request_.path} {body}") is not None
             if self._left or self.done.is_set():
                 return deliver()
             if self._after:
@@ -191,9 +193,9 @@ class KillingDriver:
 
 
 def kill(session: int) -> None:
-    """All processes of a session, which Spark's workers stay in."""
-    while found := [int(path.name) for path in Path("/proc").iterdir() if _is_of(path, session)]:
-        for process in found:
+    """Kill all processes of a session, which contains Spark's workers."""
+    while pids := [int(path.name) for path in Path("/proc").iterdir() if _is_of(path, session)]:
+        for process in pids:
             with suppress(ProcessLookupError):  # two may kill at once
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.05)
@@ -201,10 +203,10 @@ def kill(session: int) -> None:
 
 def _is_of(process: Path, session: int) -> bool:
     try:
-        state, _, _, found = (process / "stat").read_text().rpartition(")")[2].split()[:4]
+        state, _, _, session_id = (process / "stat").read_text().rpartition(")")[2].split()[:4]
     except OSError:
         return False
-    return int(found) == session and state not in "ZX"
+    return int(session_id) == session and state not in "ZX"
 
 
 # The session at the broker, what is received before it is confirmed, and what is trimmed when it has landed.
@@ -223,12 +225,12 @@ KILLED = [(GIVES[number % 2], *stage, number // 2 % 2 == 0) for number, stage in
 
 @pytest.mark.parametrize(
     ("protocol", "request_", "at", "after", "lost"),
-    [pytest.param(*each, marks=[] if each == KILLED[4] else pytest.mark.soak) for each in KILLED],
+    [pytest.param(*case, marks=[] if case == KILLED[4] else pytest.mark.soak) for case in KILLED],
 )
 def test_a_driver_that_is_killed(
     way: StoreWay, disturbed: Job, sending: Sending, state: Path, request_: str, at: int, after: bool, lost: bool
 ) -> None:
-    """With a request to the spool, and in half of the cases its machine is lost too."""
+    """The driver is killed at a request to the spool, and in half of the cases its local files are lost too."""
     receives = "messages" in request_
     if receives:
         follow(disturbed)  # so that the broker has a session, and what is sent waits
@@ -256,7 +258,7 @@ def test_a_driver_that_is_killed(
 
 @pytest.mark.parametrize("protocol", [GIVES[0], pytest.param(GIVES[1], marks=pytest.mark.soak)])
 def test_a_store_that_fails_meanwhile(way: StoreWay, disturbed: Job, sending: Sending) -> None:
-    """It goes on where requests go wrong now and then, and ends with the store's words where they always do."""
+    """The stream continues after temporary errors, and ends with the error of the store if it persists."""
     way.fate = now_and_then(in_turn(*FATES))
     follow(disturbed)
     sending.send(20)

@@ -53,7 +53,7 @@ class Topic:
         return b"\0" + int(answer.json()["id"]).to_bytes(4, "big")
 
     def set_level(self, level: str) -> None:
-        """Which versions its subject takes."""
+        """Set the compatibility level of the topic's subject."""
         url = f"{self.registry}/config/{self.name}-value"
         assert httpx.put(url, json={"compatibility": level}, timeout=60).is_success
 
@@ -66,14 +66,14 @@ class Topic:
     def send(self, *values: bytes | None, key: bytes = b"k") -> None:
         sent = [self._producer.send(self.name, value, key=key, partition=0) for value in values]
         self._producer.flush()
-        for each in sent:
-            each.get()
+        for future in sent:
+            future.get()
 
 
 @pytest.fixture(scope="module")
 def producer(kafka: Broker) -> Iterator[KafkaProducer]:
-    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as made:
-        yield made
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as kafka_producer:
+        yield kafka_producer
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def topic(kafka: Broker, producer: KafkaProducer, registry: str) -> Topic:
 
 
 def job(tmp_path: Path, topic: Topic, registry: str, *lines: str) -> Job:
-    """That of a job file of ten lines at most."""
+    """Return the job of a job file with at most ten lines."""
     file = tmp_path / "job.toml"
     output = tmp_path / "out"
     text = [f'registry = "{registry}"', f'inputs = ["{topic.url}"]', f'output = "{output}"', 'table_format = "parquet"']
@@ -97,20 +97,20 @@ def job(tmp_path: Path, topic: Topic, registry: str, *lines: str) -> Job:
 
 
 def landed(tmp_path: Path, topic: Topic) -> list[tuple[Any, ...]]:
-    found = rows(tmp_path / "out", f"subjects/{topic.name}-value")
-    return sorted((row["id"], row["amount"], row.get("note")) for row in found)
+    stored = rows(tmp_path / "out", f"subjects/{topic.name}-value")
+    return sorted((row["id"], row["amount"], row.get("note")) for row in stored)
 
 
 def test_a_topic_of_avro_lands_and_its_table_evolves(tmp_path: Path, topic: Topic, registry: str) -> None:
     """Records of both versions in one batch are rows of the latest; what no schema wrote is a dead letter."""
-    wanted = job(tmp_path, topic, registry, 'subjects = "topic"')
+    job_ = job(tmp_path, topic, registry, 'subjects = "topic"')
     topic.send(topic.avro(ORDER, {"id": "a", "amount": 1}))
-    assert run(wanted).tally.landed.total() == 1
+    assert run(job_).tally.landed.total() == 1
     assert landed(tmp_path, topic) == [("a", 1, None)]
     later = topic.avro(WIDER, {"id": "b", "amount": 2, "note": "n"})
     unknown = b"\0\0\0\xff\xff" + later[5:]
     topic.send(topic.avro(ORDER, {"id": "c", "amount": 3}), later, unknown, b"plain", None)
-    report = run(wanted)
+    report = run(job_)
     assert report.tally.read == 6
     assert report.tally.reasons == {"schema_not_found": 1, "decode_error": 1, "schema_violation": 1}
     assert landed(tmp_path, topic) == [("a", 1, None), ("a", 1, None), ("b", 2, "n"), ("c", 3, None)]
@@ -122,8 +122,8 @@ def test_another_registry_with_confluents_api(tmp_path: Path, topic: Topic, regi
     url = f"confluent+{registry.replace('://', f'://{user}')}/compat/confluent"
     assert run(job(tmp_path, topic, url)).tally.landed.total() == 1
     assert landed(tmp_path, topic) == [("a", 1, None)]
-    said = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert b"secret" not in said
+    contents = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert b"secret" not in contents
 
 
 PROTO = """syntax = "proto3"; package shop;
@@ -135,40 +135,40 @@ JSON = {"title": "Order", "type": "object", "properties": MEMBERS}
 
 @pytest.mark.merge
 def test_topics_of_confluents_clients(tmp_path: Path, kafka: Broker, registry: str, descriptors: Path) -> None:
-    """All that confluent-kafka writes, with references: each topic has a table, its rows are of the latest version."""
+    """Every topic that confluent-kafka writes, with references, has a table whose rows have the latest version."""
     address, begin = f"127.0.0.1:{kafka.ports['plain']}", f"clients-{os.getpid()}"
     where = {"registry": f"{registry}/compat/confluent", "brokers": address, "topics": begin}
     python("sync", {**where, "schemas": str(SCHEMAS), "descriptors": str(descriptors)})
     names = {name: f"{begin}-{name}" for name in ("avro", "json", "protobuf", "latest", "header")}
     output = tmp_path / "out"
-    wanted = Job(
+    job_ = Job(
         registry=registry, subjects="topic", inputs=(f"kafka://{address}/{','.join(names.values())}?{PATIENT}",),
         input_format="kafka", output=output, table_format="parquet", partition="none",
     )  # fmt: skip
-    assert run(wanted).tally.reasons == {}
+    assert run(job_).tally.reasons == {}
     for name, topic in names.items():
-        found = sorted(rows(output, f"subjects/{topic}-value"), key=lambda row: int(row["id"]))
+        stored = sorted(rows(output, f"subjects/{topic}-value"), key=lambda row: int(row["id"]))
         # Only Avro has a default for what the first version does not know.
         wanted_rows = READ["as 2" if name in ("avro", "latest", "header") else "as written"]
-        assert [(row["id"], row["to"], row["note"]) for row in found] == [
-            (each["id"], each["to"], each.get("note")) for each in wanted_rows
+        assert [(row["id"], row["to"], row["note"]) for row in stored] == [
+            (wanted_row["id"], wanted_row["to"], wanted_row.get("note")) for wanted_row in wanted_rows
         ], name
 
 
-def test_what_no_schema_wrote_is_replayed_once_there_is_one(tmp_path: Path, topic: Topic, registry: str) -> None:
-    """And what had no column before gets one out of what was kept."""
-    known = topic.id(json.dumps(JSON), "JSON")
-    unknown = b"\0" + (int.from_bytes(known[1:], "big") + 1).to_bytes(4, "big")
-    topic.send(known + b'{"id": "a", "amount": 1, "note": "n"}', unknown + b'{"id": "b", "amount": 2, "note": "m"}')
+def test_unknown_schema_is_replayed_once_it_is_registered(tmp_path: Path, topic: Topic, registry: str) -> None:
+    """A member without a column gets one from what was stored."""
+    prefix = topic.id(json.dumps(JSON), "JSON")
+    unknown = b"\0" + (int.from_bytes(prefix[1:], "big") + 1).to_bytes(4, "big")
+    topic.send(prefix + b'{"id": "a", "amount": 1, "note": "n"}', unknown + b'{"id": "b", "amount": 2, "note": "m"}')
     output = tmp_path / "out"
     assert run(job(tmp_path, topic, registry, 'subjects = "topic"')).tally.reasons == {"schema_not_found": 1}
     wider = {**JSON, "properties": {**MEMBERS, "note": {"type": "string"}}}
     topic.set_level("NONE")
     assert topic.id(json.dumps(wider), "JSON") == unknown
     again = ReplayJob(registry=registry, output=output, subjects="topic")
-    assert (found := replay(again)).report.tally.landed.total() == 1, found
+    assert (replayed := replay(again)).report.tally.landed.total() == 1, replayed
     assert landed(tmp_path, topic) == [("a", 1, None), ("b", 2, "m")]
-    assert [each.filled for each in backfill(output, registry, subjects="topic")] == [1]
+    assert [result.filled for result in backfill(output, registry, subjects="topic")] == [1]
     assert landed(tmp_path, topic) == [("a", 1, "n"), ("b", 2, "m")]
 
 
@@ -180,13 +180,13 @@ def test_keys_with_a_schema_become_a_column(tmp_path: Path, topic: Topic, regist
     prefix = topic.id(json.dumps(key), subject=f"{topic.name}-key")
     unknown = b"\0" + (int.from_bytes(prefix[1:], "big") + 1).to_bytes(4, "big")
     topic.send(topic.avro(ORDER, {"id": "b", "amount": 2}), unknown + b"\2c\6\0", key=prefix + b"\x0e")
-    wanted = job(tmp_path, topic, registry, 'subjects = "topic"')
-    assert run(wanted).tally.reasons == {"schema_not_found": 1}
+    job_ = job(tmp_path, topic, registry, 'subjects = "topic"')
+    assert run(job_).tally.reasons == {"schema_not_found": 1}
     assert topic.id(json.dumps({**WIDER, "doc": topic.name})) == unknown
-    replay(ReplayJob(registry=registry, output=wanted.output, subjects="topic"))
-    found = rows(tmp_path / "out", f"subjects/{topic.name}-value")
-    keys = sorted((row["id"], row["_key"], row.get("_decoded_key")) for row in found)
-    assert [found for found in keys if found[0] != "a"] == [(name, prefix + b"\x0e", {"id": 7}) for name in "bc"]
+    replay(ReplayJob(registry=registry, output=job_.output, subjects="topic"))
+    stored = rows(tmp_path / "out", f"subjects/{topic.name}-value")
+    keys = sorted((row["id"], row["_key"], row.get("_decoded_key")) for row in stored)
+    assert [stored for stored in keys if stored[0] != "a"] == [(name, prefix + b"\x0e", {"id": 7}) for name in "bc"]
     columns = pq.read_schema(tmp_path / "out" / f"tables/subjects/{topic.name}-value/_common_metadata")
     assert columns.field("_decoded_key").type == pa.struct([("id", pa.int32())])
 
@@ -197,7 +197,7 @@ def test_a_stream_of_the_command_line_follows_the_subject(
     registry: str,
     cli: Cli,  # noqa: F811
 ) -> None:
-    """With tables of Iceberg, as by default."""
+    """The tables are Iceberg tables, as by default."""
     options = ["--registry", registry, "--subjects", "topic", "--input", topic.url]
     command = ["pipeline", "stream", "--once", *options, "--output", tmp_path / "out", "--jars", CONNECTORS]
     for schema, value in ((ORDER, {"id": "a", "amount": 1}), (WIDER, {"id": "b", "amount": 2, "note": "n"})):
@@ -223,5 +223,5 @@ def test_subjects_named_after_records(tmp_path: Path, topic: Topic, registry: st
     topic.send(*(number + payload for number, payload in zip(numbers, payloads, strict=True)))
     assert run(job(tmp_path, topic, registry, f'subjects = "{strategy}"')).tally.landed.total() == 3
     for table, row in ((f"shop.{avro['name']}", ("a", 1)), ("shop.Order", ("b", 2)), (name, ("c", 3))):
-        found = rows(tmp_path / "out", f"subjects/{begin}{table}")
-        assert [(each["id"], each["amount"]) for each in found] == [row]
+        stored = rows(tmp_path / "out", f"subjects/{begin}{table}")
+        assert [(stored_row["id"], stored_row["amount"]) for stored_row in stored] == [row]

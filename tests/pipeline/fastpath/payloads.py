@@ -41,26 +41,26 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
     decode = decoder(schema, content_type, typed=typed)
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
-    found, refused = decode(amid_others(payloads))
+    columns_, refused = decode(amid_others(payloads))
     kinds = columns.payload(shape)
-    taken = [number for number in range(len(payloads)) if number not in refused]
-    if not taken:
+    accepted = [number for number in range(len(payloads)) if number not in refused]
+    if not accepted:
         return {}
-    assert [each.type for each in found[: len(kinds)]] == [field.type for field in kinds]
-    rests = found[len(kinds) :]
-    assert [each.type for each in rests] == [pa.string()] * isinstance(schema, JsonSchema)
-    for each in rests:
-        each.validate(full=True)
-        expected = rescue.rests(shape, [read_json(payloads[number]) for number in taken]).to_pylist()
-        assert [text and read_json(text.encode()) for text in each.to_pylist()] == [
+    assert [column.type for column in columns_[: len(kinds)]] == [field.type for field in kinds]
+    rests = columns_[len(kinds) :]
+    assert [column.type for column in rests] == [pa.string()] * isinstance(schema, JsonSchema)
+    for column in rests:
+        column.validate(full=True)
+        expected = rescue.rests(shape, [read_json(payloads[number]) for number in accepted]).to_pylist()
+        assert [text and read_json(text.encode()) for text in column.to_pylist()] == [
             text and read_json(text.encode()) for text in expected
         ]
     if not rests:  # there is no column for what the others do not hold
-        values = [schema.decode(payloads[number], content_type) for number in taken]
-        assert rescue.rests(shape, values).null_count == len(taken)
-    table = pa.Table.from_arrays(found[: len(kinds)], schema=kinds)
+        values = [schema.decode(payloads[number], content_type) for number in accepted]
+        assert rescue.rests(shape, values).null_count == len(accepted)
+    table = pa.Table.from_arrays(columns_[: len(kinds)], schema=kinds)
     table.validate(full=True)
-    rows = dict(zip(taken, table.to_pylist(), strict=True))
+    rows = dict(zip(accepted, table.to_pylist(), strict=True))
     for number, row in rows.items():
         expected = slow(schema, payloads[number], shape, content_type)
         assert expected is not None, payloads[number]
@@ -104,4 +104,4 @@ def _value(value: Any, shape: Shape) -> Any:
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value

@@ -23,7 +23,7 @@ NEEDED = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
 
 
 def answers(**declared: Any) -> EnvelopeChecks:
-    """Those for events of a type that have such attributes."""
+    """Return the envelope checks for events of a type with these attributes."""
     metadata = {"type": {"value": "t"}, **declared}
     contract = Contract.compile({XID: {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}}, lambda _: None)
     return EnvelopeChecks(contract.definitions[XID], "t")
@@ -43,39 +43,39 @@ def batch(*events: dict[str, Any]) -> EventBatch:
 def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool) -> None:
     """K-34: also of events that fit nothing, of which anybody may send any number."""
     monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
-    asked, events = answers(source=declared), np.arange(6)
+    checks, events = answers(source=declared), np.arange(6)
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]
-        found = batch(*({"source": f"/shops/{shop}"} for shop in shops))
-        numbers = asked.numbers(found, events)
-        assert sum(map(len, asked._numbers.values())) <= 16
+        events_ = batch(*({"source": f"/shops/{shop}"} for shop in shops))
+        numbers = checks.numbers(events_, events)
+        assert sum(map(len, checks._numbers.values())) <= 16
         if fit:
-            maps = asked.maps(found, events, numbers)
+            maps = checks.maps(events_, events, numbers)
             assert maps.to_pylist() == [[("kind", "shops"), ("shop", shop)] for shop in shops]
         else:
             assert max(numbers.tolist()) < 0
-            assert len(asked._breaches.found) <= 16
+            assert len(checks._breaches.found) <= 16
 
 
 def test_long_values_leave_room_for_fewer_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attributes, "_MOST_KEPT", 10_000)
-    asked = answers(source={"type": "uritemplate", "value": "/{kind}/{shop}"})
+    checks = answers(source={"type": "uritemplate", "value": "/{kind}/{shop}"})
     for number in range(20):
         source = f"/shops/{number:0>3000}"
-        found = batch({"source": source})
-        (context,) = asked.maps(found, np.arange(1), asked.numbers(found, np.arange(1))).to_pylist()
+        events = batch({"source": source})
+        (context,) = checks.maps(events, np.arange(1), checks.numbers(events, np.arange(1))).to_pylist()
         assert dict(context)["shop"] == source.rpartition("/")[2]
-        assert sum(map(len, asked._numbers.values())) <= 4
+        assert sum(map(len, checks._numbers.values())) <= 4
 
 
-def test_what_only_differs_in_a_placeholder_of_its_own_is_asked_about_once() -> None:
-    """K-34."""
-    asked = answers(source={"type": "uritemplate", "value": "/shops/{shop}"}, subject={"value": "order {number}"})
-    found = batch(*({"source": f"/shops/{n % 7}", "subject": f"order {n}"} for n in range(100)))
-    numbers = asked.numbers(found, np.arange(100))
-    assert [len(known) for known in asked._numbers.values()] == [1]
+def test_events_that_differ_in_a_placeholder_share_a_check() -> None:
+    """Only one check is made (K-34)."""
+    checks = answers(source={"type": "uritemplate", "value": "/shops/{shop}"}, subject={"value": "order {number}"})
+    events = batch(*({"source": f"/shops/{n % 7}", "subject": f"order {n}"} for n in range(100)))
+    numbers = checks.numbers(events, np.arange(100))
+    assert [len(cached) for cached in checks._numbers.values()] == [1]
     expected = [[("shop", str(n % 7)), ("number", str(n))] for n in range(100)]
-    assert asked.maps(found, np.arange(100), numbers).to_pylist() == expected
+    assert checks.maps(events, np.arange(100), numbers).to_pylist() == expected
 
 
 PIECES = st.sampled_from(["a", "/", ".", "%41", "%", "%C3", "é", "\n", "{", "x", "a/", "/b", "shops", ":"])
@@ -94,28 +94,28 @@ DECLARED = st.fixed_dictionaries(
 
 @settings(max_examples=examples(300))
 @given(st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)), st.data())
-def test_answers_are_those_of_the_definition_about_each_event(declared: dict[str, Any], data: st.DataObject) -> None:
+def test_checks_equal_those_of_the_definition(declared: dict[str, Any], data: st.DataObject) -> None:
     """K-16, K-34, F-27: for any templates, and texts that fit them, nearly fit them or do not."""
-    asked = answers(**declared)
+    checks = answers(**declared)
 
     def values(name: str) -> st.SearchStrategy[Any]:
         template = str(declared.get(name, {}).get("value", ""))
         filled = st.tuples(FILLINGS, FILLINGS).map(lambda two: template.replace("{a}", two[0]).replace("{b}", two[1]))
-        others = st.integers(0, 9) | st.booleans() if name == "tenant" else st.nothing()
-        return filled.map(lambda text: text or "a") | filled.map(lambda text: f"a{text}") | TEXTS | others
+        more_values = st.integers(0, 9) | st.booleans() if name == "tenant" else st.nothing()
+        return filled.map(lambda text: text or "a") | filled.map(lambda text: f"a{text}") | TEXTS | more_values
 
     optional = {name: values(name) for name in ("subject", "tenant")}
     drawn = st.fixed_dictionaries({"source": values("source")}, optional=optional)
     events = data.draw(st.lists(drawn, min_size=1, max_size=8))
-    found, order = batch(*events), np.arange(len(events))
+    events_, order = batch(*events), np.arange(len(events))
     for _ in range(2):  # asked, and known
-        numbers = asked.numbers(found, order)
+        numbers = checks.numbers(events_, order)
         fitting = np.flatnonzero(numbers >= 0)
-        maps = iter(asked.maps(found, fitting, numbers[fitting]).to_pylist())
+        maps = iter(checks.maps(events_, fitting, numbers[fitting]).to_pylist())
         for event, number in zip(events, numbers.tolist(), strict=True):
             context: dict[str, str] = {}
-            breach = asked._definition.check_event({**NEEDED, **event}, context)
+            breach = checks._definition.check_event({**NEEDED, **event}, context)
             if breach:
-                assert asked._breaches.found[-1 - number] == tuple(breach)
+                assert checks._breaches.found[-1 - number] == tuple(breach)
             else:
                 assert dict(next(maps) or ()) == context

@@ -76,7 +76,7 @@ def nodes(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.SearchStrateg
             kind, value = draw(schemas(depth - 1, name))
             return kind, value
         case "null":
-            plain = nodes(depth - 1, name).filter(lambda found: found[0] != "null" and type(found[0]) is not list)
+            plain = nodes(depth - 1, name).filter(lambda node: node[0] != "null" and type(node[0]) is not list)
             kind, value = draw(plain)
             return draw(st.permutations(["null", kind])), st.none() | value
         case "enum":
@@ -119,15 +119,15 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 @given(st.data())
 @settings(max_examples=examples(100))
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
-    """K-41"""
+    """The columns equal those of the slow path (K-41)."""
     schema, values = data.draw(schemas())
     try:
-        found = parse(schema)
+        parsed = parse(schema)
     except SchemaError:
         reject()  # an array of nothing may be of any length
     payloads = [written(schema, value) for value in data.draw(st.lists(values, min_size=1, max_size=8))]
-    assert list(check(found, payloads)) == list(range(len(payloads)))
-    check(found, [data.draw(spoilt(payload)) for payload in payloads])
+    assert list(check(parsed, payloads)) == list(range(len(payloads)))
+    check(parsed, [data.draw(spoilt(payload)) for payload in payloads])
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_lists_in_lists() -> None:
         kind = {"type": "array", "items": kind}
     schema = record(f=kind, g="int", h=["null", "int"])
     lists: list[Any] = [[[[1]]], [[[7] * 30] * 30] * 30, [], [[[0], [], [0]], []]]
-    values = [{"f": each, "g": 0, "h": None} for each in lists]
+    values = [{"f": nested, "g": 0, "h": None} for nested in lists]
     assert [*check(parse(schema), [written(schema, value) for value in values]).values()] == values
 
 
@@ -184,7 +184,7 @@ def test_odd_bytes(kind: Any, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("schema", [record(f={**DECIMAL, "precision": 39}), ["null", record(f="int")], "null"])
-def test_what_has_no_columns_has_no_decoder(schema: Any) -> None:
+def test_schema_without_columns_has_no_decoder(schema: Any) -> None:
     assert decoder(parse(schema)) is None
 
 
@@ -259,8 +259,8 @@ def unions(draw: st.DrawFn, depth: int = 2, name: str = "U") -> tuple[list[Any],
     exactly = st.integers(1 - 10**12, 10**12 - 1).map(lambda digits: Decimal(digits).scaleb(-scale))
     choices["bytes"] = draw(st.sampled_from([("bytes", st.binary(max_size=5)), (amount, exactly)]))
     names = draw(st.lists(st.sampled_from(list(choices)), min_size=3, max_size=6, unique=True))
-    kinds = [choices[each][0] for each in names]
-    values = [_branch(each, choices[each], f"{name}R", f"{name}E") for each in names]
+    kinds = [choices[kind_name][0] for kind_name in names]
+    values = [_branch(kind_name, choices[kind_name], f"{name}R", f"{name}E") for kind_name in names]
     return kinds, st.one_of(values)
 
 
@@ -293,16 +293,16 @@ def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> N
     """K-41. To the byte: readers compare texts."""
     kinds, values = data.draw(unions())
     schema = record(u=kinds, n="int")
-    found = parse(schema)
+    parsed = parse(schema)
     drawn = [{"u": value, "n": 1} for value in data.draw(st.lists(values, min_size=1, max_size=6))]
     payloads = [written(schema, value) for value in drawn]
-    rows = check(found, payloads)
+    rows = check(parsed, payloads)
     for number, row in rows.items():
-        assert row == slow(found, payloads[number], found.shape())
+        assert row == slow(parsed, payloads[number], parsed.shape())
     # Only fractions that writers write in different ways, and decimals with exponents, are left to others.
     odd = any(word in str(kinds) for word in ("float", "double", "'scale': 12"))
     assert odd or len(rows) == len(payloads)
-    check(found, [data.draw(spoilt(payload)) for payload in payloads])
+    check(parsed, [data.draw(spoilt(payload)) for payload in payloads])
 
 
 def test_unions_of_scalars() -> None:

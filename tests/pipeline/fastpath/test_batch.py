@@ -15,12 +15,12 @@ COLUMNS: list[list[Attribute | None]] = [[], [None, None], ["a", None, "", "a"],
 
 
 @pytest.mark.parametrize("values", COLUMNS)
-def test_values_come_back_as_what_they_were(values: list[Attribute | None]) -> None:
-    found = ExtensionColumn.of(values)
-    codes, known = found.codes()
-    for again in ([found.value(number) for number in range(len(values))], [known[code] for code in codes.tolist()]):
+def test_values_survive_a_round_trip(values: list[Attribute | None]) -> None:
+    column = ExtensionColumn.of(values)
+    codes, distinct = column.codes()
+    for again in ([column.value(number) for number in range(len(values))], [distinct[code] for code in codes.tolist()]):
         assert [(type(value), value) for value in again] == [(type(value), value) for value in values]
-    assert len({(type(value), value) for value in known}) == len(known)
+    assert len({(type(value), value) for value in distinct}) == len(distinct)
 
 
 @pytest.mark.parametrize("values", COLUMNS)
@@ -32,16 +32,16 @@ def test_columns_are_joined(values: list[Attribute | None]) -> None:
 
 @pytest.mark.parametrize("more", [1, 10**9])
 @given(st.lists(st.integers(0, 30)))
-def test_numbers_become_dense_and_grouped(more: int, found: list[int]) -> None:
-    numbers = np.array(found, np.int64) * more
-    known, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+def test_numbers_become_dense_and_grouped(more: int, raw: list[int]) -> None:
+    numbers = np.array(raw, np.int64) * more
+    distinct, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     places, count = dense(numbers, 31 * more)
-    assert (places.tolist(), count) == (inverse.tolist(), len(known))
+    assert (places.tolist(), count) == (inverse.tolist(), len(distinct))
     assert firsts(places, count).tolist() == first.tolist()
-    expected = [np.flatnonzero(numbers == number).tolist() for number in known]
+    expected = [np.flatnonzero(numbers == number).tolist() for number in distinct]
     assert [group.tolist() for group in groups(numbers, 31 * more)] == expected
 
 
-def test_nothing_has_no_numbers() -> None:
+def test_empty_array_has_no_numbers() -> None:
     assert dense(np.arange(0), 0)[1] == 0
     assert list(groups(np.arange(0), 0)) == []

@@ -100,33 +100,33 @@ def read_requests(lines: Sequence[str]) -> list[MessageBatch]:
         return list(HTTP_JSONL.read(Split(path=str(path), start=0, end=path.stat().st_size)))
 
 
-def lines(found: Sequence[Record], target: str = "/orders?x=1") -> list[MessageBatch]:
+def lines(pairs: Sequence[Record], target: str = "/orders?x=1") -> list[MessageBatch]:
     """Return requests as they are logged, in batches as they are read."""
-    made = []
-    for value, headers in found:
+    lines_ = []
+    for value, headers in pairs:
         listed: dict[str, list[str]] = {}
         for name, text in headers:
             listed.setdefault(name, []).append((text or b"").decode("utf-8", "replace"))
         line = {"method": "put", "path": target, "headers": {n: v if len(v) > 1 else v[0] for n, v in listed.items()}}
-        made.append(json.dumps(line | ({"body_base64": msgspec.to_builtins(value)} if value is not None else {})))
-    return read_requests([*made, "", "{", '{"method":"POST","path":"/","body":"{}","body_base64":""}'])
+        lines_.append(json.dumps(line | ({"body_base64": msgspec.to_builtins(value)} if value is not None else {})))
+    return read_requests([*lines_, "", "{", '{"method":"POST","path":"/","body":"{}","body_base64":""}'])
 
 
-def packets(found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
+def packets(pairs: Sequence[Record], topic: str | None) -> pa.RecordBatch:
     """Packets of MQTT as they wait in a spool."""
-    made, keys = list[Record](), list[bytes]()
-    for value, headers in found:
-        named = [(name, (text or b"").decode("utf-8", "replace")) for name, text in headers]
-        stated = dict(named).get("content-type")
-        sections: dict[str, Any] = {"user_properties": [pair for pair in named if pair[0] != "content-type"]}
+    encoded, keys = list[Record](), list[bytes]()
+    for value, headers in pairs:
+        properties = [(name, (text or b"").decode("utf-8", "replace")) for name, text in headers]
+        stated = dict(properties).get("content-type")
+        sections: dict[str, Any] = {"user_properties": [pair for pair in properties if pair[0] != "content-type"]}
         if stated is not None:
             sections["content_type"] = stated
-        if any(name == "trace" for name, _ in named):
+        if any(name == "trace" for name, _ in properties):
             sections["payload_format_indicator"] = 1
         keys.append(msgspec.msgpack.encode(sections))
         message = publish(MQTT, value or b"", sections | {"topic_name": topic or ""})
-        made.append((value, arrays.encoded_headers(arrays.message_headers(message))))
-    batch = records(MQTT, made, topic)
+        encoded.append((value, arrays.encoded_headers(arrays.message_headers(message))))
+    batch = records(MQTT, encoded, topic)
     return batch.set_column(5, "key", pa.array(keys, pa.binary()))
 
 
@@ -160,26 +160,28 @@ def _ascii(value: Any) -> str:
     return str(value).encode("ascii", "replace").decode()
 
 
-def queued(found: Sequence[Record], place: str) -> pa.RecordBatch:
+def queued(pairs: Sequence[Record], place: str) -> pa.RecordBatch:
     """Return messages of AMQP as they wait in a spool; those without a value are none."""
-    made = []
-    for number, (value, headers) in enumerate(found):
-        named = {name: TYPES.get(text, (text or b"").decode("utf-8", "replace")) for name, text in headers}
+    encoded = []
+    for number, (value, headers) in enumerate(pairs):
+        named_values = {name: TYPES.get(text, (text or b"").decode("utf-8", "replace")) for name, text in headers}
         media = ("content-type", "content-encoding")
-        properties = {"to": place, **{name: _ascii(named.pop(name)) for name in media if name in named}}
-        sent = AMQPMessage(body=value or b"", properties=properties, application_properties=named)
-        made.append(spooled_row(to_bytes(sent) if value is not None else b"\x00", number))
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+        properties = {"to": place, **{name: _ascii(named_values.pop(name)) for name in media if name in named_values}}
+        sent = AMQPMessage(body=value or b"", properties=properties, application_properties=named_values)
+        encoded.append(spooled_row(to_bytes(sent) if value is not None else b"\x00", number))
+    return pa.RecordBatch.from_pylist(encoded, RECORD_TYPES)
 
 
-def records(protocol: str, found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
-    batch = rows(*found, topic=topic)
+def records(protocol: str, pairs: Sequence[Record], topic: str | None) -> pa.RecordBatch:
+    batch = rows(*pairs, topic=topic)
     return batch.set_column(0, "protocol", pa.array([protocol] * len(batch), pa.string()))
 
 
-def ordered(found: Outcome) -> Outcome:
-    """With headers by name: their order means nothing, and is not the same everywhere."""
-    tally, tables = found
+def ordered(outcome: Outcome) -> Outcome:
+    """Return the outcome with headers sorted by name, because their order is insignificant and differs between the
+    paths.
+    """
+    tally, tables = outcome
     for row in (row for table in tables.values() for row in table):
         if row.get("_headers"):
             row["_headers"] = sorted(row["_headers"])
@@ -203,25 +205,25 @@ def events(draw: st.DrawFn, protocol: str) -> Record:
     value, headers = draw(kafka_records())
     if value is not None and len(value) > 10_000:
         value = b"{"
-    prefix, found, colon = PREFIXES[protocol], [], protocol == AMQP and draw(st.integers(0, 3)) == 0
+    prefix, header_pairs, colon = PREFIXES[protocol], [], protocol == AMQP and draw(st.integers(0, 3)) == 0
     for name, text in headers:
-        named = prefix + name.removeprefix("ce_") if name.startswith("ce_") else name
+        header_name = prefix + name.removeprefix("ce_") if name.startswith("ce_") else name
         if colon:
-            named = named.replace("cloudEvents_", "cloudEvents:")
+            header_name = header_name.replace("cloudEvents_", "cloudEvents:")
         if draw(st.integers(0, 15)) == 0:
-            named = named.title()
-        found.append((named, draw(ODD) if draw(st.integers(0, 25)) == 0 else text))
-    return value, found
+            header_name = header_name.title()
+        header_pairs.append((header_name, draw(ODD) if draw(st.integers(0, 25)) == 0 else text))
+    return value, header_pairs
 
 
 @given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)))
 @settings(max_examples=examples(150))
-def test_both_paths_come_to_the_same(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
+def test_both_paths_have_equal_outcomes(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
     """K-21: as each binding reads attributes, whatever is in headers and values."""
-    found = data.draw(st.lists(events(protocol), min_size=1, max_size=10))
+    pairs = data.draw(st.lists(events(protocol), min_size=1, max_size=10))
     place = data.draw(st.sampled_from(["orders", "7", "/7?x=1", "", None]))
-    check(contracts[policy], *frames_of(protocol, found, place or ("/7" if protocol == "HTTP" else "")))
-    check(contracts[policy], FRAME, list(base.record_batches(records(protocol, found, place))))
+    check(contracts[policy], *frames_of(protocol, pairs, place or ("/7" if protocol == "HTTP" else "")))
+    check(contracts[policy], FRAME, list(base.record_batches(records(protocol, pairs, place))))
 
 
 def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more: str) -> Record:
@@ -231,15 +233,15 @@ def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more
     return value, [*headers, ("Content-Type" if cased else "content-type", content_type.encode())]
 
 
-def frames_of(protocol: str, found: Sequence[Record], place: str) -> tuple[Any, list[MessageBatch]]:
+def frames_of(protocol: str, pairs: Sequence[Record], place: str) -> tuple[Any, list[MessageBatch]]:
     """Return the protocol's source, and what it reads of such messages."""
     if protocol == "HTTP":
-        return HTTP_JSONL, lines(found, place)
+        return HTTP_JSONL, lines(pairs, place)
     if protocol == "NATS":
-        return NATS, list(base.record_batches(records(protocol, found, place)))
+        return NATS, list(base.record_batches(records(protocol, pairs, place)))
     if protocol == AMQP:
-        return QUEUE, list(base.record_batches(queued(found, place)))
-    return MQTT5, list(base.record_batches(packets(found, place)))
+        return QUEUE, list(base.record_batches(queued(pairs, place)))
+    return MQTT5, list(base.record_batches(packets(pairs, place)))
 
 
 @pytest.mark.parametrize("protocol", list(PREFIXES))
@@ -259,8 +261,8 @@ def test_binary_mode_takes_the_fast_path(
     monkeypatch.setattr("signalbook.pipeline.landing.presuming.Presumptions.take", None)
     name = f"parcel.sorted.{protocol[:4].lower()}" if kind == "sorted" else kind
     place = "orders" if protocol == "NATS" else "7"
-    found = [event(protocol, name, value, TYPED.get(name, "application/json")) for _ in range(9)]
-    source, frames = frames_of(protocol, found, place)
+    pairs = [event(protocol, name, value, TYPED.get(name, "application/json")) for _ in range(9)]
+    source, frames = frames_of(protocol, pairs, place)
     _, tables = check(contracts[0], source, [frame for frame in frames if len(frame)])
     landed = tables[f"parcels.{name if name == 'parcel.accepted' else name.removeprefix('parcel.')}"]
     assert len(landed) == 9
@@ -270,7 +272,7 @@ def test_binary_mode_takes_the_fast_path(
 
 
 @pytest.mark.parametrize(
-    ("changes", "taken"),
+    ("changes", "is_taken"),
     [
         ({}, True),
         ({"time": Timestamp(1500)}, True),
@@ -287,19 +289,21 @@ def test_binary_mode_takes_the_fast_path(
     ],
 )
 @pytest.mark.parametrize("separator", "_:")
-def test_amqp_attribute_types(contracts: list[Contract], separator: str, changes: dict[str, Any], taken: bool) -> None:
+def test_amqp_attribute_types(
+    contracts: list[Contract], separator: str, changes: dict[str, Any], is_taken: bool
+) -> None:
     """CloudEvents AMQP 3.1.3.2: where headers do not say what they are. Other properties may be anything."""
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted", **changes}
-    named = {f"cloudEvents{separator}{name}": value for name, value in attributes.items()}
+    attribute_values = {f"cloudEvents{separator}{name}": value for name, value in attributes.items()}
     sent = AMQPMessage(
         body=JSON_VALUES[0],
         properties={"message-id": 7, "to": "q", "creation-time": Timestamp(0)},
-        application_properties={"tries": 5, "x": [1, {"a": 1.5}], **named, "y" * 300: UUID(int=7)},
+        application_properties={"tries": 5, "x": [1, {"a": 1.5}], **attribute_values, "y" * 300: UUID(int=7)},
     )
     annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): b"z" * 300}))
     waiting = [spooled_row(annotations + to_bytes(sent), 1)] * 2
     (frame,) = base.record_batches(pa.RecordBatch.from_pylist(waiting, RECORD_TYPES))
-    assert BinaryMode(AMQP).columns(frame)[1] == ([] if taken else [0, 1])
+    assert BinaryMode(AMQP).columns(frame)[1] == ([] if is_taken else [0, 1])
     check(contracts[0], QUEUE, [frame])
 
 
@@ -311,7 +315,7 @@ SECTIONS = split_body(
 
 @given(st.binary(max_size=12) | st.binary(max_size=40).map(lambda some: SECTIONS[: len(some)] + some))
 def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
-    """They are never misread: what Python reads otherwise is refused."""
+    """Sections that Python reads differently are rejected, never misread."""
     places = PayloadSpans.of_list([some, SECTIONS]).places
     typed, refused = native.module().attribute_types(places)
     assert 1 not in refused
@@ -324,17 +328,17 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     texts, refused = native.module().section_texts(places)
     assert 1 not in refused
     if 0 not in refused:
-        known = {name: _plain(fields) for name, fields in sections(some).items()}
-        found = native.columns_of(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
-        assert found == (sections_text(known) if known else None)
+        values = {name: _plain(fields) for name, fields in sections(some).items()}
+        text = native.columns_of(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
+        assert text == (sections_text(values) if values else None)
 
 
 @pytest.mark.parametrize("text", ["%41", '"a"', " a", "a\u00a0"])
-@pytest.mark.parametrize(("protocol", "taken"), [("HTTP", False), ("NATS", False), (MQTT, True)])
-def test_what_has_to_be_decoded_is_not_taken(protocol: str, taken: bool, text: str) -> None:
+@pytest.mark.parametrize(("protocol", "is_taken"), [("HTTP", False), ("NATS", False), (MQTT, True)])
+def test_encoded_attributes_take_the_slow_path(protocol: str, is_taken: bool, text: str) -> None:
     batch = records(protocol, [event(protocol, "t", b"{}", subject=text), event(protocol, "t", b"{}")], "orders")
     (frame,) = base.record_batches(batch)
-    assert BinaryMode(protocol).columns(frame)[1] == ([] if taken else [0])
+    assert BinaryMode(protocol).columns(frame)[1] == ([] if is_taken else [0])
 
 
 def test_a_promise_of_text_is_kept_or_looked_at(contracts: list[Contract]) -> None:
@@ -358,10 +362,10 @@ def test_lines_that_are_no_requests_are_dead_letters_or_nothing(contracts: list[
 def test_rows_of_requests_land_with_their_path(
     contracts: list[Contract], parcels: Any, structured: bool, target: str | None, path: str
 ) -> None:
-    found = event("HTTP", "parcel.accepted", JSON_VALUES[0])
+    pair = event("HTTP", "parcel.accepted", JSON_VALUES[0])
     if structured:
-        found = json.dumps(parcels.event(1)).encode(), [("Content-Type", b"application/cloudevents+json")]
-    _, tables = check(contracts[0], FRAME, list(base.record_batches(records("HTTP", [found], target))))
+        pair = json.dumps(parcels.event(1)).encode(), [("Content-Type", b"application/cloudevents+json")]
+    _, tables = check(contracts[0], FRAME, list(base.record_batches(records("HTTP", [pair], target))))
     assert [row["_address"] for row in tables["parcels.parcel.accepted"]] == [path]
 
 

@@ -65,7 +65,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), st.data())
 def test_columns_are_what_decoding_gives(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
-    """K-41"""
+    """The columns equal those of the slow path (K-41)."""
     schema, payload = parse(case[0]), dump_json(case[1])
     payloads = [payload, *data.draw(st.lists(spoilt(payload), max_size=8))]
     taken(schema, payloads)
@@ -134,12 +134,15 @@ PARTS = st.sampled_from(
     st.lists(PARTS, min_size=1, max_size=8),
     st.data(),
 )
-def test_any_of_several_types(kinds: list[Any], keyword: str, values: list[Any], data: st.DataObject) -> None:
-    """As the payload, and as a member of it."""
+def test_unions_of_scalar_types(kinds: list[Any], keyword: str, values: list[Any], data: st.DataObject) -> None:
+    """The union is the payload itself, or a member of it."""
     whole = {keyword: kinds}
     for schema, payloads in (
         (parse(whole), [dump_json(value) for value in values]),
-        (parse({"type": "object", "properties": {"u": whole, "n": {}}}), [dump_json({"u": each}) for each in values]),
+        (
+            parse({"type": "object", "properties": {"u": whole, "n": {}}}),
+            [dump_json({"u": value_}) for value_ in values],
+        ),
     ):
         taken(schema, payloads)
         check(schema, [payload for payload in payloads if payload != b"null"])
@@ -153,7 +156,7 @@ def test_types_that_no_guard_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> 
     schema = parse({"type": "object", "properties": {"u": union, "l": lists}})
     scalars: list[Any] = ["a", "abcd", 1, -1, None, True, 1.0, 1.5, []]
     several: list[Any] = ["a", [], [{"a": 1}], {}, 1]
-    payloads = [*(dump_json({"u": each}) for each in scalars), *(dump_json({"l": each}) for each in several)]
+    payloads = [*(dump_json({"u": value}) for value in scalars), *(dump_json({"l": value}) for value in several)]
     assert taken(schema, payloads) == [0, 2, 4, 5, 6, 9, 10, 11]
     assert check(schema, payloads)[6]["u"] == "1.0"
 
@@ -197,7 +200,7 @@ MEMBERS = st.fixed_dictionaries(
     st.lists(MEMBERS, min_size=1, max_size=8),
     st.data(),
 )
-def test_any_of_objects(kinds: list[Any], keyword: str, around: Any, values: list[Any], data: st.DataObject) -> None:
+def test_unions_of_objects(kinds: list[Any], keyword: str, around: Any, values: list[Any], data: st.DataObject) -> None:
     """K-41: as the payload, and in a list in it."""
     whole = {**around, keyword: kinds}
     payloads = [dump_json(value) for value in values]
@@ -210,13 +213,21 @@ def test_any_of_objects(kinds: list[Any], keyword: str, around: Any, values: lis
         check(schema, [data.draw(spoilt(text)) for text in texts])
 
 
-def test_alternatives_that_a_member_tells_apart_need_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discriminated_alternatives_need_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.fastpath.payloads.guard", None)
     first: list[Any] = [{"kind": "a", "n": 1, "more": {}}, {"kind": "b", "n": "x", "at": "soon"}]
     first.append({"kind": "c", "l": [None, {"kind": 1.0}]})
-    others: list[Any] = [{"kind": "a"}, {"kind": "b", "n": 1.5, "at": ""}, {"kind": "d"}, {"kind": "z", "n": 1}, []]
+    odd_payloads: list[Any] = [
+        {"kind": "a"},
+        {"kind": "b", "n": 1.5, "at": ""},
+        {"kind": "d"},
+        {"kind": "z", "n": 1},
+        [],
+    ]
     schema = parse({"oneOf": ALTERNATIVES[:3]})
-    rows = check(schema, [dump_json(each) for each in [*first, *others]] + [b'{"kind":"a","n":1,"x":{"y":1,"y":2}}'])
+    rows = check(
+        schema, [dump_json(payload) for payload in [*first, *odd_payloads]] + [b'{"kind":"a","n":1,"x":{"y":1,"y":2}}']
+    )
     assert [json.loads(row["data"]) for row in rows.values()] == first
     # Both may be: which is for the validator.
     either = parse({"oneOf": [ALTERNATIVES[0], ALTERNATIVES[4]]})
@@ -226,18 +237,18 @@ def test_alternatives_that_a_member_tells_apart_need_no_guard(monkeypatch: pytes
 
 @pytest.mark.parametrize(("payload", "accepted"), ODD)
 def test_odd_payloads(payload: bytes, accepted: bool) -> None:
-    """Nothing is taken that does not conform."""
+    """Payloads that do not conform are not accepted."""
     assert accepted or taken(parse(EVENT), [payload]) == []
     check(parse(EVENT), [payload])
 
 
-def test_payloads_are_taken_in_order_however_many_are_looked_through_at_once() -> None:
+def test_payloads_are_accepted_in_order_of_any_number() -> None:
     """Large and small ones, such as conform, such as do not, and what is no text: in two blocks of some 200 KB."""
     schema = parse({"type": "object", "properties": {"n": {"type": "integer"}}})
-    made = [b'{"n": %d, "x": "%s"}' % (number, b"y" * (number % 13 * 60)) for number in range(1000)]
+    all_payloads = [b'{"n": %d, "x": "%s"}' % (number, b"y" * (number % 13 * 60)) for number in range(1000)]
     lost = set(range(5, 1000, 7))
-    payloads = [(b'{"n": "%d"}' % number if number % 2 else b"\xff") if number in lost else each
-                for number, each in enumerate(made)]  # fmt: skip
+    payloads = [(b'{"n": "%d"}' % number if number % 2 else b"\xff") if number in lost else payload
+                for number, payload in enumerate(all_payloads)]  # fmt: skip
     rows = check(schema, payloads)
     assert {number: row["n"] for number, row in rows.items()} == {n: n for n in range(1000) if n not in lost}
 
@@ -314,7 +325,7 @@ def test_depth_is_that_of_decoding() -> None:
     check(schema, payloads)
 
 
-def test_what_a_guard_refuses_is_of_one_payload() -> None:
+def test_guard_rejects_single_payloads() -> None:
     """Guarded members are checked for all payloads at once."""
     part = {"type": "object", "properties": {"k": {"type": ["string", "integer"], "minimum": 1, "minLength": 1}}}
     schema = parse({"type": "object", "properties": {"parts": {"type": "array", "items": part}, "p": part}})
@@ -355,11 +366,11 @@ def test_any_bytes_may_come(payloads: list[bytes]) -> None:
     ],
 )
 def test_rules_without_plan_are_guarded(document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As little of a payload as possible, or all of it."""
-    told = Mock()
-    monkeypatch.setattr(native, "module", lambda: told)
+    """The guard gets as little of a payload as possible, or all of it."""
+    module = Mock()
+    monkeypatch.setattr(native, "module", lambda: module)
     json_decoder(parse(document), parse(document).shape())
-    described, _ = told.JsonDecoder.call_args.args
+    described, _ = module.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
@@ -389,12 +400,12 @@ def test_payloads_need_not_be_objects(shape: Any) -> None:
 
 
 def test_zeros_below_zero_are_those_of_fractions() -> None:
-    """-0 is an integer, and so 0."""
+    """The number -0 is an integer, and therefore 0."""
     rows = check(parse({"type": "number"}), [b"-0", b"-0.0", b"-0e0", b"0"])
     assert str([row["data"] for row in rows.values()]) == str([0.0, -0.0, -0.0, 0.0])
 
 
-def test_the_module_checks_what_it_is_given() -> None:
+def test_native_module_checks_its_arguments() -> None:
     decoder = native.module().JsonDecoder
     with pytest.raises(ValueError, match="no columns of kind"):
         decoder(("else", False), rescue.ALL)
@@ -402,20 +413,20 @@ def test_the_module_checks_what_it_is_given() -> None:
         decoder(("null", False), ("else",))
     with pytest.raises(IndexError):
         decoder(("int", False), rescue.ALL)
-    made = decoder(("int", False, None, None, None, None), rescue.ALL)
+    json_decoder_ = decoder(("int", False, None, None, None, None), rescue.ALL)
     columns = pa.schema([("", pa.int64()), ("", pa.string())])
 
     def read(counts: list[int], starts: list[int], ends: list[int]) -> list[Any]:
-        places = (np.array(each, np.int64) for each in (counts, starts, ends))
-        found, refused = made.read(([b"12"] * len(counts), *places))
-        return [*(array.to_pylist() for array in native.columns_of(found, columns)), refused]
+        places = (np.array(bounds, np.int64) for bounds in (counts, starts, ends))
+        columns_, refused = json_decoder_.read(([b"12"] * len(counts), *places))
+        return [*(array.to_pylist() for array in native.columns_of(columns_, columns)), refused]
 
     outside = [([2], [0, 1], [1, 3]), ([1], [-1], [1]), ([1], [1], [0]), ([1], [0, 1], [1, 2])]
     for counts, starts, ends in (*outside, ([], [0], [1]), ([2], [0, 1], [1])):
         with pytest.raises(ValueError, match="outside"):
             read(counts, starts, ends)
     with pytest.raises(ValueError, match="no arrays"):
-        made.read(([b"12"], *([np.arange(4)[::2]] * 3)))
+        json_decoder_.read(([b"12"], *([np.arange(4)[::2]] * 3)))
     assert read([2], [0, 1], [1, 2]) == [[1, 2], [None, None], []]  # nothing is left of the others
     assert read([1, 0, 2], [0, 1, 0], [1, 2, 2]) == [[1, 2, 12], [None] * 3, []]
     assert read([], [], []) == [[], [], []]
@@ -465,7 +476,7 @@ def test_any_pattern(pattern: str, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^(?:a|ab)$", "[+-a-z]"])
-def test_what_is_no_sequence_of_sets(pattern: str) -> None:
+def test_complex_pattern_has_no_program(pattern: str) -> None:
     translated = translate(pattern)
     assert translated is not None
     with pytest.raises(NoPlan):

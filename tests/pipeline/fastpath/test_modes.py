@@ -28,7 +28,7 @@ EXTENSIONS = ("trace", "n")
 
 
 def structured() -> StructuredMode:
-    """That has met the extensions."""
+    """Return a structured mode that knows the extensions."""
     mode = StructuredMode()
     mode.columns(frame(event(f'"data":1,{",".join(f"{json.dumps(name)}:null" for name in EXTENSIONS)}')))
     return mode
@@ -49,20 +49,23 @@ def events(block: EventColumns) -> Found:
     assert all(len(array) == len(block) for array in (*block.arrays, block.data))
     texts = {name: array.to_pylist() for name, array in zip(ATTRIBUTES, block.arrays, strict=True)}
     texts["specversion"] = ["1.0"] * len(block) if block.versions is None else block.versions.to_pylist()
-    found: Found = {}
+    events_: Found = {}
     for place, (index, data) in enumerate(zip(block.indices.tolist(), block.data.to_list(), strict=True)):
         attributes = {name: column[place] for name, column in texts.items()}
         attributes |= {name: extension.value(place) for name, extension in block.extensions.items()}
         there = block.forms is None or block.forms[place] != NO_DATA
-        found[index] = ({name: each for name, each in attributes.items() if each is not None}, data if there else None)
-    return found
+        events_[index] = (
+            {name: value for name, value in attributes.items() if value is not None},
+            data if there else None,
+        )
+    return events_
 
 
 def taken(messages: Sequence[bytes]) -> Found:
     block, refused = structured().columns(frame(*messages))
-    found = events(block)
-    assert sorted([*found, *refused]) == list(range(len(messages)))
-    return found
+    events_ = events(block)
+    assert sorted([*events_, *refused]) == list(range(len(messages)))
+    return events_
 
 
 def event(members: str) -> bytes:
@@ -92,27 +95,27 @@ DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
         (f'"data":{DEEP}', {}, DEEP),
     ],
 )
-def test_events_come_apart(members: str, attributes: dict[str, Any], data: str | None) -> None:
+def test_events_are_split_into_attributes_and_data(members: str, attributes: dict[str, Any], data: str | None) -> None:
     """K-22: a null attribute is not set."""
-    found = taken([event(members), event(members)])
+    events_ = taken([event(members), event(members)])
     expected = REQUIRED | attributes
-    assert found == dict.fromkeys((0, 1), (expected, None if data is None else data.encode()))
-    assert all(type(value) is type(expected[name]) for name, value in found[0][0].items())
+    assert events_ == dict.fromkeys((0, 1), (expected, None if data is None else data.encode()))
+    assert all(type(value) is type(expected[name]) for name, value in events_[0][0].items())
 
 
-def test_some_have_data_in_base64_some_as_it_is_and_some_none() -> None:
-    found = [event(each) for each in ('"data":1', '"n":1', '"data_base64":"YQ=="', '"n":2', '"data":[2]')]
-    assert [data for _, data in taken(found).values()] == [b"1", None, b"a", None, b"[2]"]
+def test_data_in_base64_as_json_and_missing() -> None:
+    events_ = [event(members) for members in ('"data":1', '"n":1', '"data_base64":"YQ=="', '"n":2', '"data":[2]')]
+    assert [data for _, data in taken(events_).values()] == [b"1", None, b"a", None, b"[2]"]
 
 
-def test_any_version_is_taken() -> None:
+def test_every_specversion_is_accepted() -> None:
     """K-24: it is said of many at once what is wrong with it."""
-    others = [event('"data":1').replace(b'"1.0"', version) for version in (b'"0.3"', b'""', b"null", b'"1.0"')]
-    assert [found.get("specversion") for found, _ in taken(others).values()] == ["0.3", "", None, "1.0"]
+    versioned = [event('"data":1').replace(b'"1.0"', version) for version in (b'"0.3"', b'""', b"null", b'"1.0"')]
+    assert [attributes.get("specversion") for attributes, _ in taken(versioned).values()] == ["0.3", "", None, "1.0"]
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_what_all_events_have_may_be_missing(name: str) -> None:
+def test_missing_required_attribute_is_accepted(name: str) -> None:
     """K-24: that it is shows in columns, so that it is said of many at once."""
     there = {key: value for key, value in REQUIRED.items() if key != name}
     without = [json.dumps({**there, **more, "data": 1}).encode() for more in ({}, {name: None})]
@@ -142,7 +145,7 @@ def test_what_all_events_have_may_be_missing(name: str) -> None:
         b"\xef\xbb\xbf" + event('"data":1'),
     ],
 )  # fmt: skip
-def test_whatever_is_odd_is_not_taken(message: bytes) -> None:
+def test_odd_message_is_not_taken(message: bytes) -> None:
     sound = event('"data":1')
     assert list(taken([sound, message, sound])) == [0, 2]
     assert taken([message]) == {}
@@ -179,27 +182,27 @@ def messages(draw: st.DrawFn) -> bytes:
 
 @given(st.lists(messages(), max_size=6))
 @settings(max_examples=examples(300))
-def test_what_is_taken_natively_is_what_it_says(found: list[bytes]) -> None:
-    """Where the data is JSON; where it is none its reader refuses it."""
-    for index, (attributes, data) in taken(found).items():
+def test_taken_events_have_their_values(messages: list[bytes]) -> None:
+    """Valid JSON data has its value; invalid data is rejected later by its reader."""
+    for index, (attributes, data) in taken(messages).items():
         try:
-            members = parse_json(found[index], max_depth=MAX_DEPTH + 1, unique=True)
+            members = parse_json(messages[index], max_depth=MAX_DEPTH + 1, unique=True)
             opaque = members.pop("data_base64", None)
             value = parse_json(data) if opaque is None and data is not None else None
         except JSONError:
             continue
         assert opaque is None or b64decode(opaque, validate=True) == data
-        stated = {name: each for name, each in members.items() if each is not None or name == "data"}
+        stated = {name: member for name, member in members.items() if member is not None or name == "data"}
         assert stated == attributes | ({"data": value} if opaque is None and data is not None else {})
-        assert all(type(members[name]) is type(each) for name, each in attributes.items())
+        assert all(type(members[name]) is type(member) for name, member in attributes.items())
 
 
 @given(st.lists(messages(), max_size=6))
 @settings(max_examples=examples(200))
-def test_what_is_plain_is_taken(found: list[bytes]) -> None:
+def test_plain_events_are_taken(messages: list[bytes]) -> None:
     """Members as envelopes may have them, each once, with data that ends where it should."""
-    here = taken(found)
-    for index, raw in enumerate(found):
+    here = taken(messages)
+    for index, raw in enumerate(messages):
         try:
             members = parse_json(raw, max_depth=MAX_DEPTH + 1, unique=True)
         except JSONError:
@@ -215,20 +218,20 @@ NESTED = st.recursive(MARKS, lambda inner: st.lists(inner, max_size=4) | st.dict
 
 @given(st.lists(st.lists(NESTED, max_size=3), min_size=1, max_size=3))
 @settings(max_examples=examples(300))
-def test_data_ends_with_what_closes_it(values: list[Any]) -> None:
+def test_data_ends_with_its_closing_bracket(values: list[Any]) -> None:
     texts = [json.dumps(value) for value in values]
-    found = taken([event(f'"data":{text},"subject":"]"') for text in texts])
-    assert found == {place: (REQUIRED | {"subject": "]"}, text.encode()) for place, text in enumerate(texts)}
+    events_ = taken([event(f'"data":{text},"subject":"]"') for text in texts])
+    assert events_ == {place: (REQUIRED | {"subject": "]"}, text.encode()) for place, text in enumerate(texts)}
 
 
 def is_plain(members: dict[str, Any], raw: bytes) -> bool:
-    others = [members.get(name) for name in ("specversion", *ATTRIBUTES)]
+    context_values = [members.get(name) for name in ("specversion", *ATTRIBUTES)]
     extensions = [members.get(name) for name in EXTENSIONS]
     return (
         members.keys() <= {"specversion", "data", *ATTRIBUTES, *EXTENSIONS}
-        and all(isinstance(each, (str, NoneType)) for each in others)
-        and all(isinstance(each, (str, int, NoneType)) for each in extensions)
-        and not any(isinstance(each, int) and each.bit_length() > 63 for each in extensions)
+        and all(isinstance(value, (str, NoneType)) for value in context_values)
+        and all(isinstance(value, (str, int, NoneType)) for value in extensions)
+        and not any(isinstance(value, int) and value.bit_length() > 63 for value in extensions)
         and b"\\u0069d" not in raw  # a name with an escape
     )
 
@@ -236,8 +239,8 @@ def is_plain(members: dict[str, Any], raw: bytes) -> bool:
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(-5, 50), st.integers(-5, 50)), max_size=5))
 def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
     starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
-    found = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
-    assert StructuredMode().columns(found)[1] == list(range(len(bounds)))
+    batch = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
+    assert StructuredMode().columns(batch)[1] == list(range(len(bounds)))
 
 
 def test_extensions_are_learnt_while_there_is_room() -> None:
@@ -253,7 +256,7 @@ def test_extensions_are_learnt_while_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("odd", [b"", b"{", b"[]", b'{"type":"0.3","x":1}', b"\xff", b"[" * 2000, b'{"x":1}'])
-def test_nothing_is_learnt_of_what_is_no_event(odd: bytes) -> None:
+def test_invalid_event_teaches_no_extensions(odd: bytes) -> None:
     mode = StructuredMode()
     assert mode.columns(frame(odd))[1] == [0]
     assert mode._extensions == ()
@@ -262,18 +265,18 @@ def test_nothing_is_learnt_of_what_is_no_event(odd: bytes) -> None:
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
 
 
-def test_anybody_may_make_up_names_of_attributes() -> None:
-    """Not of any number in a task: events with more go the slow path."""
+def test_number_of_extensions_is_bounded() -> None:
+    """Events with more extensions than a task allows take the slow path."""
     mode = BinaryMode("KAFKA")
-    taken = 0
+    taken_count = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
         (frame,) = base.record_batches(batch)
         block, refused = mode.columns(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
-        taken += len(block.indices) - 1
-    assert taken == MOST_EXTENSIONS
+        taken_count += len(block.indices) - 1
+    assert taken_count == MOST_EXTENSIONS
 
 
 def test_names_that_were_met_are_taken_again() -> None:

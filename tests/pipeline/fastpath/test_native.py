@@ -26,7 +26,7 @@ def _forgotten() -> Iterator[None]:
     native.module.cache_clear()
 
 
-def test_what_the_sources_of_this_version_build_is_used() -> None:
+def test_native_module_matches_the_sources() -> None:
     assert native.module().INTERFACE == native.INTERFACE
 
 
@@ -52,31 +52,31 @@ VALUES = st.lists(st.binary(max_size=6), max_size=5)
 
 @given(st.lists(st.tuples(st.sampled_from(["array", "list", "block"]), VALUES), min_size=1, max_size=4), st.data())
 def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]], data: st.DataObject) -> None:
-    made = []
+    batches = []
     for kind, values in parts:
         if kind == "list":
-            made.append(PayloadSpans.of_list(values))
+            batches.append(PayloadSpans.of_list(values))
         elif kind == "array":
-            made.append(PayloadSpans.of(pa.array([b"<", *values, b">"], pa.binary()).slice(1, len(values))))
+            batches.append(PayloadSpans.of(pa.array([b"<", *values, b">"], pa.binary()).slice(1, len(values))))
         else:
             ends = np.cumsum([1, *map(len, values)])
-            made.append(PayloadSpans.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
-    whole, values = PayloadSpans.joined(made), [value for _, part in parts for value in part]
+            batches.append(PayloadSpans.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
+    whole, values = PayloadSpans.joined(batches), [value for _, part in parts for value in part]
     chosen = sorted(data.draw(st.sets(st.integers(0, max(len(values) - 1, 0)), max_size=len(values))))
-    for found, expected in (
+    for spans, expected in (
         (whole, values),
         (whole.take(np.array(chosen, np.int64)), [values[number] for number in chosen]),
     ):
-        assert len(found) == len(expected)
-        assert found.to_list() == found.array().to_pylist() == expected
-        assert [found[number] for number in range(len(expected))] == expected
-        assert found.lengths.tolist() == [*map(len, expected)]
-        heads = found.heads(3)
+        assert len(spans) == len(expected)
+        assert spans.to_list() == spans.array().to_pylist() == expected
+        assert [spans[number] for number in range(len(expected))] == expected
+        assert spans.lengths.tolist() == [*map(len, expected)]
+        heads = spans.heads(3)
         assert [bytes(head[: len(value)]) for head, value in zip(heads, expected, strict=True)] == [
             value[:3] for value in expected
         ]
         lengths = np.array([len(value) // 2 for value in expected], np.int64)
-        assert found.behind(lengths).to_list() == [value[len(value) // 2 :] for value in expected]
+        assert spans.behind(lengths).to_list() == [value[len(value) // 2 :] for value in expected]
 
 
 def test_an_array_of_nothing_need_not_have_buffers() -> None:
@@ -85,7 +85,7 @@ def test_an_array_of_nothing_need_not_have_buffers() -> None:
 
 
 @given(st.lists(st.one_of(st.just(b"\n"), st.binary(max_size=3), st.integers(1, 150).map(bytes)), max_size=12))
-def test_line_feeds_are_found_wherever_they_are(parts: list[bytes]) -> None:
+def test_all_line_feeds_are_found(parts: list[bytes]) -> None:
     block = b"".join(parts)
-    found = np.frombuffer(native.module().line_ends(block), np.int64)
-    assert found.tolist() == [place for place, byte in enumerate(block) if byte == ord("\n")]
+    line_ends = np.frombuffer(native.module().line_ends(block), np.int64)
+    assert line_ends.tolist() == [place for place, byte in enumerate(block) if byte == ord("\n")]

@@ -119,22 +119,26 @@ NAMES: dict[Strategy, Sequence[str]] = {
 }
 
 
-def definitions_of(known: Sequence[SchemaVersion], strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
-    latest = {each.subject: each.version for each in known}
-    return Subjects({(each.subject, each.version): each for each in known}, latest).definitions(strategy)
+def definitions_of(
+    schema_versions: Sequence[SchemaVersion], strategy: Strategy
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    latest = {version.subject: version.version for version in schema_versions}
+    return Subjects({(version.subject, version.version): version for version in schema_versions}, latest).definitions(
+        strategy
+    )
 
 
 @cache
 def contract(strategy: Strategy, *flags: str) -> Contract:
     order, odd, scan, paid = NAMES[strategy]
-    known = [
+    schema_versions = [
         *versions(order, "AVRO", {1: ORDER_1, 2: ORDER_2}),
         *versions(odd, "AVRO", {3: ODD_1, 4: ODD_2}),
         *versions(scan, "PROTOBUF", {5: PROTO_1, 6: PROTO_2}),
         *versions(paid, "JSON", {7: JSON_1, 8: JSON_2}),
         *versions("shop.Item", "PROTOBUF", {5: PROTO_1, 6: PROTO_2}),
     ]
-    messages, schemas = definitions_of(known, strategy)
+    messages, schemas = definitions_of(schema_versions, strategy)
     policy = parse_flags(flags)
     snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(sorted(messages)), subjects=strategy)
     return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
@@ -177,13 +181,13 @@ def sent(number: int, payload: bytes, *, header: bool = False) -> Record:
     if not header:
         return b"\0" + number.to_bytes(4, "big") + payload, []
     indices = (1 if payload[:1] == b"\0" else 1 + len(payload[1:2]) * (payload[0] >> 1)) if number in (5, 6) else 0
-    said = b"\1" + UUID(GUIDS[number]).bytes + payload[:indices]
-    return payload[indices:], [("__value_schema_id", said)]
+    header_value = b"\1" + UUID(GUIDS[number]).bytes + payload[:indices]
+    return payload[indices:], [("__value_schema_id", header_value)]
 
 
-def both(found: Contract, topic: str, *records: Record) -> Outcome:
+def both(contract_: Contract, topic: str, *records: Record) -> Outcome:
     """Return what becomes of the records of a topic, by the fast path and message by message."""
-    return check_batches(found, batches(*records, topic=topic))
+    return check_batches(contract_, batches(*records, topic=topic))
 
 
 POLICIES = ((), ("columns=as_sent",), ("rescue=drop",), ("/messagegroups/subjects:on_schema_violation=tag",))
@@ -193,11 +197,11 @@ STRATEGIES: tuple[Strategy, ...] = ("topic", "record", "topic-record")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("flags", POLICIES)
 def test_records_of_all_versions(strategy: Strategy, flags: tuple[str, ...]) -> None:
-    found = contract(strategy, *flags)
+    compiled = contract(strategy, *flags)
     for topic in dict.fromkeys(TOPICS.values()):
-        sound = [(number, each) for number in SOUND if TOPICS[number] == topic for each in SOUND[number]]
-        records = [sent(number, each, header=header) for number, each in sound for header in (False, True)]
-        assert both(found, topic, *records * 2)[0].landed
+        sound = [(number, payload) for number in SOUND if TOPICS[number] == topic for payload in SOUND[number]]
+        records = [sent(number, payload, header=header) for number, payload in sound for header in (False, True)]
+        assert both(compiled, topic, *records * 2)[0].landed
 
 
 ANY: st.SearchStrategy[Record] = st.one_of(
@@ -222,8 +226,8 @@ HEADERS = st.sampled_from([
     st.sampled_from([*TOPICS.values(), "elsewhere"]),
     st.lists(st.tuples(ANY, st.lists(HEADERS, max_size=2)), max_size=20),
 )
-def test_any_records(strategy: Strategy, flags: tuple[str, ...], topic: str, found: list[Any]) -> None:
-    records = [(value, [*headers, *more]) for (value, headers), more in found]
+def test_any_records(strategy: Strategy, flags: tuple[str, ...], topic: str, pairs: list[Any]) -> None:
+    records = [(value, [*headers, *more]) for (value, headers), more in pairs]
     if records:
         both(contract(strategy, *flags), topic, *records)
 
@@ -250,25 +254,25 @@ def test_nor_are_those_that_are_rejected(strategy: Strategy, topic: str) -> None
 
 def test_one_record_speaks_for_those_of_the_same_unknown_schema() -> None:
     records = [*(sent(9, bytes([n])) for n in range(50)), *((b"{%d" % n, []) for n in range(50))]
-    with patch.object(prefixed, "rejected_payload", side_effect=rejected_payload) as asked:
+    with patch.object(prefixed, "rejected_payload", side_effect=rejected_payload) as mock:
         tally, _ = both(contract("topic"), "orders", *records)
-    assert asked.call_count == 2
+    assert mock.call_count == 2
     assert tally.reasons == {"schema_not_found": 50, "decode_error": 50}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sound_records_are_not_looked_at_one_by_one(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = contract(strategy)
+def test_valid_records_are_not_processed_individually(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = contract(strategy)
     for name in ("process", "presumed"):
         monkeypatch.setattr(Contract, name, lambda *_: pytest.fail("a message by itself"))
     plain = {5: [b"\2\2\x0a\1P"], 6: [b"\0\x0a\1P\x3a\1n"], 7: [b'{"id": "a"}', b'{"id": "a", "n": 5}']}
     for number, count in {1: 2, 2: 1, 4: 1, 5: 1, 6: 1, 7: 2, 8: 2}.items():
-        wanted = plain.get(number, SOUND[number])[:count]
-        records = [sent(number, each, header=header) for each in wanted for header in (False, True)]
-        assert processed(found, KAFKA, batches(*records, topic=TOPICS[number]))[0].landed.total() == 2 * count
+        payloads = plain.get(number, SOUND[number])[:count]
+        records = [sent(number, payload, header=header) for payload in payloads for header in (False, True)]
+        assert processed(compiled, KAFKA, batches(*records, topic=TOPICS[number]))[0].landed.total() == 2 * count
 
 
-def test_message_types_inside_of_others_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_message_types_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subjects are no definitions of them, but others may be."""
     _, schemas = definitions_of(versions("shop", "PROTOBUF", {6: PROTO_2}), "topic")
     latest = next(xid for xid in schemas if xid.endswith("/versions/1"))
@@ -279,11 +283,11 @@ def test_message_types_inside_of_others_are_told_apart(monkeypatch: pytest.Monke
         for name in ("Item", "Item.Part")
     }  # fmt: skip
     policy = parse_flags(["wire_prefix=confluent"])
-    found = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages)).compile(policy)
-    records = [sent(6, each) for each in (b"\4\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0")]
-    both(found, "scans", *records, sent(6, b"\4\2"), sent(6, b"\4\2\2x"), sent(6, b"\x14" + b"\2" * 10))
+    compiled = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages)).compile(policy)
+    records = [sent(6, payload) for payload in (b"\4\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0")]
+    both(compiled, "scans", *records, sent(6, b"\4\2"), sent(6, b"\4\2\2x"), sent(6, b"\x14" + b"\2" * 10))
     monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
-    _, tables = processed(found, KAFKA, batches(*records, topic="scans"))
+    _, tables = processed(compiled, KAFKA, batches(*records, topic="scans"))
     assert sorted(map(len, tables.values())) == [1, 2]
 
 
@@ -353,15 +357,15 @@ def evolutions(draw: st.DrawFn) -> tuple[Any, Any, list[bytes]]:
             read.append(written[-1])
         elif near is not None:
             # a number that becomes a time is one by its units, which may be none that Python has
-            alike = [each for each in KINDS if _logical(each[0]) == _logical(kind)]
-            alike = [each for each in alike if near == "any" or _kind(each[0]) == _kind(kind)] or alike
+            alike = [kind_ for kind_ in KINDS if _logical(kind_[0]) == _logical(kind)]
+            alike = [kind_ for kind_ in alike if near == "any" or _kind(kind_[0]) == _kind(kind)] or alike
             read.append({"name": name, "type": draw(typed(alike))[0]})
     more: list[dict[str, Any]] = [{"type": "long", "default": 5}, {"type": "string", "default": "x"}, {"type": "int"}]
     read.append({"name": "more", **draw(st.sampled_from(more))})
     read = draw(st.permutations(read))
     sent = [{name: draw(st.sampled_from(samples)) for name, samples in values} for _ in range(4)]
     both = [_once({"type": "record", "name": "R", "fields": fields}) for fields in (written, read)]
-    return both[0], both[1], [avro(both[0], each) for each in sent]
+    return both[0], both[1], [avro(both[0], kind_) for kind_ in sent]
 
 
 def _kind(node: Any) -> Any:
@@ -370,31 +374,31 @@ def _kind(node: Any) -> Any:
 
 def _logical(node: Any) -> Any:
     inner = node["items"] if _kind(node) == "array" else node
-    inner = next((each for each in inner if each != "null"), None) if isinstance(inner, list) else inner
+    inner = next((branch for branch in inner if branch != "null"), None) if isinstance(inner, list) else inner
     return inner.get("logicalType") if isinstance(inner, dict) else None
 
 
 def _once(schema: Any, met: set[str] | None = None) -> Any:
-    """Each named type has a name of its own in each place but the first, since it may be another one there."""
+    """Return the schema with a new name for each repeated named type, since it may be another type there."""
     met = set() if met is None else met
     if isinstance(schema, list):
-        return [_once(each, met) for each in schema]
+        return [_once(branch, met) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _once(value, met) if key in ("type", "items", "values") else value for key, value in schema.items()}
-    if "fields" in found:
-        found["fields"] = [_once(each, met) for each in found["fields"]]
-    if "name" in found and found["type"] in ("record", "enum", "fixed"):
-        while found["name"] in met:
-            found["name"] += "_"
-        met.add(found["name"])
-    return found
+    renamed = {key: _once(value, met) if key in ("type", "items", "values") else value for key, value in schema.items()}
+    if "fields" in renamed:
+        renamed["fields"] = [_once(branch, met) for branch in renamed["fields"]]
+    if "name" in renamed and renamed["type"] in ("record", "enum", "fixed"):
+        while renamed["name"] in met:
+            renamed["name"] += "_"
+        met.add(renamed["name"])
+    return renamed
 
 
 @settings(max_examples=examples(150))
 @given(evolutions())
-def test_any_two_versions(found: tuple[Any, Any, list[bytes]]) -> None:
-    written, read, payloads = found
+def test_any_two_versions(evolution: tuple[Any, Any, list[bytes]]) -> None:
+    written, read, payloads = evolution
     messages, schemas = definitions_of(versions("t-value", "AVRO", {1: written, 2: read}), "topic")
     snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages), subjects="topic")
-    both(snapshot.compile(parse_flags(())), "t", *(sent(1, each) for each in payloads))
+    both(snapshot.compile(parse_flags(())), "t", *(sent(1, payload) for payload in payloads))

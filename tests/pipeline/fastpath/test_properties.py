@@ -83,8 +83,8 @@ def contracts(parcels: Any) -> list[Contract]:
     document = parcels.catalogue()
     messages = document["messagegroups"]["parcels"]["messages"]
     typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
-    for protocol, found in OPTIONS.items():
-        for number, options in enumerate(found):
+    for protocol, option_sets in OPTIONS.items():
+        for number, options in enumerate(option_sets):
             name = kind(protocol, number)
             messages[name] = parcels.message(name, protocol=protocol, protocoloptions=options, **typed)
     snapshot = Snapshot.of_documents([("parcels", document)])
@@ -113,25 +113,25 @@ def events(draw: st.DrawFn, protocol: str) -> Event:
         attributes["source"] = draw(st.sampled_from(["/depots/8", "/x", ""]))
     # Properties of AMQP are a map, in which none comes twice.
     name_of = (lambda pair: pair[0]) if protocol == AMQP else None
-    named = st.sampled_from(["stage", "Stage", "trace", "TRACE", "x", "content-type", "y"])
+    header_names = st.sampled_from(["stage", "Stage", "trace", "TRACE", "x", "content-type", "y"])
     return {
         "attributes": attributes,
         "data": draw(st.sampled_from([{"id": "P", "weight": 1}] * 3 + [{"id": 1}])),
         "place": draw(st.sampled_from(PLACES[protocol])),
         "key": draw(st.none() | BYTES),
         "partition": draw(st.integers(0, 1)),
-        "headers": draw(st.lists(st.tuples(named, BYTES), max_size=3, unique_by=name_of)),
+        "headers": draw(st.lists(st.tuples(header_names, BYTES), max_size=3, unique_by=name_of)),
         "structured": draw(st.integers(0, 4)) == 0,
         "values": draw(st.lists(st.sampled_from(SIMPLE), min_size=6, max_size=6)),
     }
 
 
 def headers_of(protocol: str, event: Event) -> list[tuple[str, bytes]]:
-    named = [(name, text) for name, text in event["headers"] if name != "content-type" or protocol == MQTT]
+    header_pairs = [(name, text) for name, text in event["headers"] if name != "content-type" or protocol == MQTT]
     if event["structured"]:
-        return [("content-type", b"application/cloudevents+json"), *named]
+        return [("content-type", b"application/cloudevents+json"), *header_pairs]
     attributes = [(PREFIXES[protocol] + name, text.encode()) for name, text in event["attributes"].items()]
-    return [("content-type", b"application/json"), *attributes, *named]
+    return [("content-type", b"application/json"), *attributes, *header_pairs]
 
 
 def body_of(event: Event) -> bytes:
@@ -139,9 +139,9 @@ def body_of(event: Event) -> bytes:
     return json.dumps(whole).encode()
 
 
-def records(protocol: str, found: Sequence[Event]) -> pa.RecordBatch:
+def records(protocol: str, sample_events: Sequence[Event]) -> pa.RecordBatch:
     """Return events as rows of a DataFrame, or of Kafka or NATS."""
-    made = [
+    rows = [
         {
             "protocol": protocol,
             "source": "source",
@@ -153,54 +153,54 @@ def records(protocol: str, found: Sequence[Event]) -> pa.RecordBatch:
             "key": event["key"] if protocol == "KAFKA" else None,
             "headers": [{"name": name, "value": text} for name, text in headers_of(protocol, event)],
         }
-        for number, event in enumerate(found)
+        for number, event in enumerate(sample_events)
     ]
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+    return pa.RecordBatch.from_pylist(rows, RECORD_TYPES)
 
 
-def published(found: Sequence[Event]) -> pa.RecordBatch:
-    """As packets of MQTT wait in a spool."""
-    made = records(MQTT, found).to_pylist()
-    for row, event in zip(made, found, strict=True):
-        (_, content_type), *named = headers_of(MQTT, event)
-        pairs = [(name, text.decode(errors="replace")) for name, text in named]
+def published(sample_events: Sequence[Event]) -> pa.RecordBatch:
+    """Return the rows of a spool with MQTT packets."""
+    rows = records(MQTT, sample_events).to_pylist()
+    for row, event in zip(rows, sample_events, strict=True):
+        (_, content_type), *header_pairs = headers_of(MQTT, event)
+        pairs = [(name, text.decode(errors="replace")) for name, text in header_pairs]
         sections = {"qos": 1, "retain": False, "content_type": content_type.decode(), "user_properties": pairs}
         row["key"] = msgspec.msgpack.encode(sections | ({"response_topic": "r"} if event["partition"] else {}))
         headers = arrays.encoded_headers(arrays.message_headers(publish(MQTT, row["value"], sections)))
         row["headers"] = [{"name": name, "value": text} for name, text in headers]
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+    return pa.RecordBatch.from_pylist(rows, RECORD_TYPES)
 
 
-def queued(found: Sequence[Event]) -> pa.RecordBatch:
+def queued(sample_events: Sequence[Event]) -> pa.RecordBatch:
     """Return events as messages of AMQP that wait in a spool."""
-    made = []
-    for number, event in enumerate(found):
-        (_, content_type), *named = headers_of(AMQP, event)
-        first, second, third, *rest = event["values"]
+    rows = []
+    for number, event in enumerate(sample_events):
+        (_, content_type), *header_pairs = headers_of(AMQP, event)
+        first, second, third, *further_values = event["values"]
         properties = {
             "content-type": content_type.decode(),
             **({} if event["place"] is None else {"to": event["place"]}),
             **({} if first is None else {"message-id": "m-1", "subject": first}),
             **({} if second is None else {"creation-time": Timestamp(5)}),
         }
-        others = {name: text.decode(errors="replace") for name, text in named} | {"tries": third}
-        sent = AMQPMessage(body=body_of(event), properties=properties, application_properties=others)
-        annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): rest[0]}))
-        footer = encode(DescribedValue(Ulong(0x78), {Symbol("deep"): rest[1]}))
-        made.append(spooled_row(annotations + to_bytes(sent) + footer, number))
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+        application = {name: text.decode(errors="replace") for name, text in header_pairs} | {"tries": third}
+        sent = AMQPMessage(body=body_of(event), properties=properties, application_properties=application)
+        annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): further_values[0]}))
+        footer = encode(DescribedValue(Ulong(0x78), {Symbol("deep"): further_values[1]}))
+        rows.append(spooled_row(annotations + to_bytes(sent) + footer, number))
+    return pa.RecordBatch.from_pylist(rows, RECORD_TYPES)
 
 
-def lines(found: Sequence[Event]) -> list[MessageBatch]:
-    made = []
-    for event in found:
+def lines(sample_events: Sequence[Event]) -> list[MessageBatch]:
+    lines_ = []
+    for event in sample_events:
         listed: dict[str, list[str]] = {}
         for name, text in headers_of("HTTP", event):
             listed.setdefault(name, []).append(text.decode(errors="replace"))
         method = "Put" if event["partition"] else "POST"
         line = {"method": method, "path": event["place"] or "", "headers": listed, "body": body_of(event).decode()}
-        made.append(json.dumps(line))
-    return read_requests(made)
+        lines_.append(json.dumps(line))
+    return read_requests(lines_)
 
 
 def framed(batch: pa.RecordBatch) -> list[MessageBatch]:
@@ -219,12 +219,12 @@ OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
 @pytest.mark.parametrize("protocol", list(OPTIONS))
 @given(data=st.data(), policy=st.sampled_from(range(len(POLICIES))))
 @settings(max_examples=examples(60), deadline=None)
-def test_both_paths_come_to_the_same(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
+def test_both_paths_have_equal_outcomes(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
     """K-7, K-16, K-26, K-34: whatever a definition asks of the protocol, and whatever messages have of it."""
-    found = data.draw(st.lists(events(protocol), min_size=1, max_size=8))
+    sample_events = data.draw(st.lists(events(protocol), min_size=1, max_size=8))
     source, frames = OWN[protocol]
-    check(contracts[policy], source, frames(found))
-    check(contracts[policy], FRAME, framed(records(protocol, found)))
+    check(contracts[policy], source, frames(sample_events))
+    check(contracts[policy], FRAME, framed(records(protocol, sample_events)))
 
 
 def sound(protocol: str, number: int, **more: Any) -> Event:
@@ -271,19 +271,19 @@ def test_events_of_such_definitions_take_the_fast_path(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "name", "known"),
+    ("protocol", "name", "expected"),
     [
         *[("KAFKA", "key", True), ("KAFKA", "headers.a", True), ("KAFKA", "offset", False), ("HTTP", "status", False)],
         *[("HTTP", "query.a", True), ("NATS", "reply-to", False), (MQTT, "qos", False), ("MQTT/3.1.1", "qos", False)],
         *[(MQTT, "user_properties.a", True), (MQTT, "user_properties.content-type", False), (AMQP, "footer.a", True)],
     ],
 )
-def test_some_properties_have_no_columns(protocol: str, name: str, known: bool) -> None:
-    assert properties.is_known(protocol, name) is known
+def test_properties_with_and_without_columns(protocol: str, name: str, expected: bool) -> None:
+    assert properties.is_known(protocol, name) is expected
 
 
 def test_headers_that_come_again_take_no_longer_than_others() -> None:
-    """All occurrences of each message, and work in proportion to all of them."""
+    """The occurrences in each message are all found, and the work is proportional to their number."""
     count = 4000
     listed = pa.array([[{"name": "a", "value": b"%d" % number}] * 50 for number in range(count)], HEADERS)
     batch = pa.RecordBatch.from_pylist([{"protocol": "NATS", "source": "s", "position": 1}] * count, RECORD_TYPES)
@@ -293,7 +293,7 @@ def test_headers_that_come_again_take_no_longer_than_others() -> None:
     assert [values[code] for code in codes.tolist()] == [(str(number),) * 50 for number in range(count)]
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, True), (0.0, -0.0), ("1", b"1"), ({"a": 1}, {"a": 2}), (None, "")])
-def test_values_are_told_apart(one: Any, other: Any) -> None:
-    assert properties.hashable(one) == properties.hashable(one)
-    assert properties.hashable(one) != properties.hashable(other)
+@pytest.mark.parametrize(("first", "other"), [(1, True), (0.0, -0.0), ("1", b"1"), ({"a": 1}, {"a": 2}), (None, "")])
+def test_values_are_distinguished(first: Any, other: Any) -> None:
+    assert properties.hashable(first) == properties.hashable(first)
+    assert properties.hashable(first) != properties.hashable(other)

@@ -35,14 +35,14 @@ Member = tuple[str, str, st.SearchStrategy[Any]]
 
 @st.composite
 def members(draw: st.DrawFn, syntax: str) -> list[Member]:
-    found = []
+    members_ = []
     for number in draw(st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True)):
         label, kind = draw(st.sampled_from(LABELS[syntax])), draw(st.sampled_from(list(SCALARS)))
         values = st.lists(SCALARS[kind], max_size=4) if label == "repeated " else SCALARS[kind]
         packed = label == "repeated " and kind not in ("string", "bytes") and draw(st.booleans())
         option = f" [packed = {str(syntax == 'proto2').lower()}]" if packed else ""
-        found.append((f"f{number}", f"{label}{kind} f{number} = {number}{option};", values))
-    return found
+        members_.append((f"f{number}", f"{label}{kind} f{number} = {number}{option};", values))
+    return members_
 
 
 KEYS = {"string": TEXT, "bool": st.booleans(), "int32": INT32, "sint64": INT64, "fixed64": UINT64, "uint32": UINT32}
@@ -50,12 +50,12 @@ KEYS = {"string": TEXT, "bool": st.booleans(), "int32": INT32, "sint64": INT64, 
 
 @st.composite
 def mapped(draw: st.DrawFn) -> list[Member]:
-    found = []
+    members_ = []
     for number in draw(st.lists(st.integers(80, 90), max_size=2, unique=True)):
         key, kind = draw(st.sampled_from(list(KEYS))), draw(st.sampled_from([*SCALARS]))
         values = st.dictionaries(KEYS[key], SCALARS[kind], max_size=3)
-        found.append((f"f{number}", f"map<{key}, {kind}> f{number} = {number};", values))
-    return found
+        members_.append((f"f{number}", f"map<{key}, {kind}> f{number} = {number};", values))
+    return members_
 
 
 @st.composite
@@ -64,8 +64,8 @@ def types(draw: st.DrawFn) -> tuple[ProtobufSchema, list[Member], list[Member]]:
     syntax = draw(st.sampled_from(list(LABELS)))
     inner, outer = draw(members(syntax)), [*draw(members(syntax)), *draw(mapped())]
     label = draw(st.sampled_from(LABELS[syntax]))
-    one = f"oneof one {{ string x = {draw(st.integers(50, 51))}; Inner y = 60; }}"
-    body = f"{' '.join(text for _, text, _ in outer)} {label}Inner inner = {draw(st.sampled_from([45, 70]))}; {one}"
+    choice = f"oneof one {{ string x = {draw(st.integers(50, 51))}; Inner y = 60; }}"
+    body = f"{' '.join(text for _, text, _ in outer)} {label}Inner inner = {draw(st.sampled_from([45, 70]))}; {choice}"
     within = " ".join(text for _, text, _ in inner)
     return parse(f'syntax = "{syntax}"; {ENUM} message Inner {{ {within} }} message M {{ {body} }}'), outer, inner
 
@@ -74,9 +74,9 @@ def parse(text: str) -> ProtobufSchema:
     return FORMAT.parse(text.encode(), "Protobuf", link="M")
 
 
-def fill(data: st.DataObject, message: Any, found: list[Member]) -> Any:
+def fill(data: st.DataObject, message: Any, members_: list[Member]) -> Any:
     """Set some fields, and all that are required."""
-    for name, text, values in found:
+    for name, text, values in members_:
         if data.draw(st.booleans()) or text.startswith("required"):
             value = data.draw(values)
             if isinstance(value, list):
@@ -108,7 +108,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 @given(st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
-    """K-41"""
+    """The columns equal those of the slow path (K-41)."""
     schema, outer, inner = data.draw(types())
     payloads, texts = [], []
     for _ in range(data.draw(st.integers(1, 6))):
@@ -122,16 +122,16 @@ def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
             case "y":
                 fill(data, message.y, inner)
         payloads.append(message.SerializePartialToString())
-        texts.append(written(message, own=data.draw(st.booleans())))
+        texts.append(written(message, use_proto_names=data.draw(st.booleans())))
     for sent, kind, spoil in ((payloads, "", spoilt), (texts, JSON, damaged)):
         conforming = [n for n, payload in enumerate(sent) if slow(schema, payload, schema.shape(), kind)]
         assert list(check(schema, sent, kind)) == conforming
         check(schema, [data.draw(spoil(payload)) for payload in sent], kind)
 
 
-def written(message: Any, *, own: bool) -> bytes:
+def written(message: Any, *, use_proto_names: bool) -> bytes:
     """A message in JSON, under the document's own names or those of the mapping."""
-    return json_format.MessageToJson(message, preserving_proto_field_name=own, indent=None).encode()
+    return json_format.MessageToJson(message, preserving_proto_field_name=use_proto_names, indent=None).encode()
 
 
 @st.composite
@@ -176,7 +176,7 @@ def test_odd_bytes(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", ["optional group G = 1 { optional int32 n = 2; }", ""])
-def test_what_has_no_columns_has_no_decoder(body: str) -> None:
+def test_message_without_columns_has_no_decoder(body: str) -> None:
     schema = parse(f'syntax = "proto2"; message M {{ {body} }}')
     assert decoder(schema) is None
     assert decoder(schema, JSON) is None
@@ -189,7 +189,7 @@ message M { int32 n = 1; M next = 2; repeated M all = 3; map<string, M> by = 4; 
 @pytest.mark.parametrize(
     "text", ['{"next":{"n":2}}', '{"all":[{}]}', '{"by":{"a":{}}}', '{"any":{}}', '{"next":null}', '{"all":[]}']
 )
-def test_what_has_no_plan_may_be_left_out(text: str) -> None:
+def test_unsupported_member_may_be_absent(text: str) -> None:
     """Messages inside of those of their own type, and of any type."""
     schema = parse(RECURSIVE)
     payload = json_format.Parse(text, schema.message_type()).SerializeToString()
@@ -248,7 +248,7 @@ TAKEN_JSONS = [
 
 @pytest.mark.parametrize("text", JSONS)
 def test_odd_json(text: str) -> None:
-    """What is taken comes to what the library makes of it."""
+    """Accepted payloads have the value that the library reads."""
     more = 'sint64 long_name = 13; bytes n = 14; float o = 15; int32 named = 16 [json_name = "other"]; }'
     schema = parse(DOCUMENT.rstrip("}") + more)
     payload = text.encode()
@@ -310,7 +310,7 @@ OBJECTS = st.dictionaries(TEXT, VALUES, max_size=3)
 @given(st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_durations_and_json_in_messages(data: st.DataObject) -> None:
-    """K-41"""
+    """The columns equal those of the slow path (K-41)."""
     schema = parse(FREE)
     value, text, payload = draw_message(data, schema, {
         "d": DURATIONS, "ds": st.lists(DURATIONS, max_size=3), "s": OBJECTS, "ss": st.lists(OBJECTS, max_size=2),
@@ -320,9 +320,9 @@ def test_durations_and_json_in_messages(data: st.DataObject) -> None:
     })  # fmt: skip
     finer = value.get("t", "").endswith("789Z")
     # In a column of text there is room for all digits.
-    for typed, taken in ((True, not finer), (False, True)):
-        assert (0 in check_as(schema, [text], JSON, typed=typed)) == taken
-        assert (0 in check_as(schema, [payload], typed=typed)) == taken
+    for typed, is_taken in ((True, not finer), (False, True)):
+        assert (0 in check_as(schema, [text], JSON, typed=typed)) == is_taken
+        assert (0 in check_as(schema, [payload], typed=typed)) == is_taken
     check_spoilt(data, schema, text, payload)
 
 
@@ -374,7 +374,7 @@ def test_odd_json_of_well_known_types(text: str) -> None:
 @given(st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_times_and_wrappers(data: st.DataObject) -> None:
-    """K-41"""
+    """The columns equal those of the slow path (K-41)."""
     schema = parse(KNOWN)
     value, text, payload = draw_message(data, schema, {
         "at": TIMES, "all": st.lists(TIMES, max_size=3), "n": INT64.map(str), "s": TEXT, "b": st.just("YQ=="),

@@ -26,19 +26,19 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 
 
-def said(found: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]:
-    """What is said of each payload, nothing where there is none."""
-    numbers, violations = found.of(amid_others(list(payloads)))
+def said(reasons_: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]:
+    """Return the findings of each payload; a payload without findings has an empty tuple."""
+    numbers, violations = reasons_.of(amid_others(list(payloads)))
     return [() if number == UNSAID else violations[number] for number in numbers.tolist()]
 
 
 def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
-    found = Reasons(schema)
+    reasons_ = Reasons(schema)
     payloads = PayloadSpans.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
-    assert found.broken(payloads).all()
-    assert len(found._broken) <= 10
+    assert reasons_.broken(payloads).all()
+    assert len(reasons_._broken) <= 10
 
 
 def test_answers_go_with_their_schema() -> None:
@@ -47,10 +47,10 @@ def test_answers_go_with_their_schema() -> None:
     assert said(known_reasons(schema), [b"1"]) == [expected(schema, b"1")]
     json_decoder(schema, schema.shape())
     assert decoder(schema) is not None
-    known = ref(schema)
+    reference = ref(schema)
     del schema
     gc.collect()
-    assert known() is None
+    assert reference() is None
 
 
 def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:
@@ -62,13 +62,13 @@ def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(), st.data())
-def test_the_words_are_those_of_the_validator(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+def test_findings_equal_those_of_the_validator(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     """K-41, for any schema."""
     schema, payload = parse(case[0]), dump_json(case[1])
     payloads = [payload, *data.draw(st.lists(spoilt(payload), max_size=8))]
-    found = Reasons(schema)
+    reasons_ = Reasons(schema)
     for _ in range(2):  # asked, and known
-        assert said(found, payloads) == [expected(schema, each) for each in payloads]
+        assert said(reasons_, payloads) == [expected(schema, payload_) for payload_ in payloads]
 
 
 PLAIN: dict[str, Any] = {name: part for name, part in WHOLE["properties"].items() if name != "code"}
@@ -101,14 +101,14 @@ PAYLOADS = st.fixed_dictionaries({}, optional={name: st.sampled_from(found) for 
 
 @settings(max_examples=examples(150))
 @given(st.sampled_from([OPEN, CLOSED]), st.lists(PAYLOADS, min_size=1, max_size=20), st.randoms())
-def test_keys_say_all_that_matters(schema: JsonSchema, values: list[dict[str, Any]], random: Any) -> None:
+def test_cache_keys_contain_all_relevant_parts(schema: JsonSchema, values: list[dict[str, Any]], random: Any) -> None:
     """Payloads that break the same amid other members, and in another order, share their answers."""
-    found = known[schema]
+    reasons_ = known[schema]
     for value in values:
         members = list(value.items())
         random.shuffle(members)
         payload = dump_json(dict(members))
-        assert said(found, [payload]) == [expected(schema, payload)]
+        assert said(reasons_, [payload]) == [expected(schema, payload)]
 
 
 known = {schema: Reasons(schema) for schema in (OPEN, CLOSED)}
@@ -117,9 +117,9 @@ known = {schema: Reasons(schema) for schema in (OPEN, CLOSED)}
 @pytest.mark.parametrize("schema", [OPEN, CLOSED])
 def test_the_validator_is_asked_once(schema: JsonSchema) -> None:
     payloads = [dump_json({"id": "x", "size": {"l": 1}, "extra": n, "flag": True, "nothing": None}) for n in range(50)]
-    found = Reasons(schema)
+    reasons_ = Reasons(schema)
     with patch.object(JsonSchema, "validate", autospec=True, side_effect=JsonSchema.validate) as validate:
-        texts = said(found, payloads)
+        texts = said(reasons_, payloads)
     assert len(set(texts)) == 1
     assert texts[0]
     assert validate.call_count == 1
@@ -163,7 +163,7 @@ def test_odd_payloads_have_no_answer() -> None:
     assert said(Reasons(OPEN), odd) == [()] * len(odd)
 
 
-def test_policies_by_which_payloads_are_not_dead_letters_for_that(parcels: Any) -> None:
+def test_some_policies_do_not_reject_violations(parcels: Any) -> None:
     snapshot = Snapshot.of_documents([("parcels", parcels.catalogue())])
 
     def of(*flags: str) -> Reasons | None:

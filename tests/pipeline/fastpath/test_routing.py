@@ -161,9 +161,9 @@ def _place(row: dict[str, Any]) -> tuple[int, int, str]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at")}
-    extensions = told.get("ce_extensions")
-    return told | ({"ce_extensions": sorted(extensions)} if extensions else {})
+    plain_row = {name: value for name, value in row.items() if name not in ("sidelined_at", "_landed_at")}
+    extensions = plain_row.get("ce_extensions")
+    return plain_row | ({"ce_extensions": sorted(extensions)} if extensions else {})
 
 
 def check(contract: Contract, text: bytes, *, fast: bool = False) -> Outcome:
@@ -186,7 +186,9 @@ def check_batches(
 
 def same(quick: Outcome, slow: Outcome) -> None:
     # which example of a violation is the first depends on the path
-    counts = [{key: found.messages for key, found in tally.violations.found.items()} for tally in (quick[0], slow[0])]
+    counts = [
+        {key: violation.messages for key, violation in tally.violations.found.items()} for tally in (quick[0], slow[0])
+    ]
     assert counts[0] == counts[1]
     assert replace(quick[0], violations=slow[0].violations) == slow[0]
     assert quick[1] == slow[1]
@@ -288,8 +290,8 @@ def test_members_without_a_column_are_kept_and_counted(contracts: list[Contract]
     data = {"id": "P", "weight": 1, "size": {"l": 1, "depth": {"cm": 2.50}}, "gift": True}
     text = parcels.lines(parcels.event(1), parcels.event(2, data=data), parcels.event(3, data=data))
     tally, tables = check(contracts[0], text)
-    kept = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
-    assert [row["_rescue"] for row in tables[ACCEPTED]] == [None, kept, kept]
+    rescued = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
+    assert [row["_rescue"] for row in tables[ACCEPTED]] == [None, rescued, rescued]
     assert tally.rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
     tally, tables = outcome(contracts[-1], JSONL, text)
     assert "_rescue" not in tables[ACCEPTED][0]
@@ -313,11 +315,11 @@ def test_values_that_do_not_fit_their_columns_are_kept(parcels: Any) -> None:
     assert [row["price"] for row in rows] == [Decimal("1.25"), None, *[Decimal("1.25")] * 3]
     assert [row["day"] is None for row in rows] == [False, False, True, False, False]
     rows = check(snapshot.compile(parse_flags(["columns=as_sent"])), text)[1][ACCEPTED]
-    found = [(row["price"], row["day"], row["_rescue"]) for row in rows[1:3]]
-    assert found == [(1e40, "2026-01-02", None), (1.25, "someday", None)]
+    stored = [(row["price"], row["day"], row["_rescue"]) for row in rows[1:3]]
+    assert stored == [(1e40, "2026-01-02", None), (1.25, "someday", None)]
 
 
-def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
+def test_additional_members_of_closed_schemas_are_kept(parcels: Any) -> None:
     document = parcels.catalogue()
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] |= {
         "additionalProperties": False,
@@ -356,13 +358,13 @@ def test_names_that_come_twice_are_judged_by_policy(contracts: list[Contract], p
 
 def test_names_that_come_twice_in_binary_mode(contracts: list[Contract]) -> None:
     values = (b'{"id":"P","id":"Q","weight":1}', b'{"id":"P","weight":1,"x":{"y":1,"y":2}}', JSON_VALUES[0])
-    found = batches(*((value, event_headers()) for value in values))
-    assert processed(contracts[0], KAFKA, found)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
-    strict = processed(contracts[-1], KAFKA, found)[0]
+    batches_ = batches(*((value, event_headers()) for value in values))
+    assert processed(contracts[0], KAFKA, batches_)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
+    strict = processed(contracts[-1], KAFKA, batches_)[0]
     assert (strict.landed.total(), strict.reasons) == (1, {"decode_error": 2})
 
 
-def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:
+def test_inherited_values_count_on_both_paths(contract: Contract, parcels: Any) -> None:
     """F-15, F-41: native and textual values of a definition that states nothing itself."""
     flagged: list[dict[str, Any]] = [{"partition": 1, "flag": True}, {"partition": "1", "flag": "true"}]
     flagged += [{"partition": 2}, {"flag": False}, {}]
@@ -423,10 +425,10 @@ def test_rejected_events(contracts: list[Contract], parcels: Any, policy: int, e
         ({"ce_id": None, "ce_source": None, "ce_type": None, "ce_specversion": None}, "not_cloudevent"),
     ],
 )
-def test_rejected_records_take_it_too(contract: Contract, changes: dict[str, bytes | None], reason: str) -> None:
+def test_rejected_records_take_the_fast_path(contract: Contract, changes: dict[str, bytes | None], reason: str) -> None:
     """K-24, K-28: and is said as of each message by itself."""
-    found = batches(*((value, event_headers(changes)) for value in JSON_VALUES[:4] * 3), topic="other")
-    assert check_batches(contract, found, fast=True)[0].reasons == {reason: 12}
+    batches_ = batches(*((value, event_headers(changes)) for value in JSON_VALUES[:4] * 3), topic="other")
+    assert check_batches(contract, batches_, fast=True)[0].reasons == {reason: 12}
 
 
 @pytest.mark.parametrize(
@@ -455,30 +457,30 @@ def test_schemas_are_not_asked_about_all_payloads_that_conform_after_all(contrac
     """Fields that a schema does not know are sound, and left to the slow path, which decodes them once more."""
     headers = event_headers({"ce_type": b"parcel.scanned"})
     unknown = [(b"\x0a\x01P\xa0\x06\x01", headers)] * 300
-    found = batches(*unknown, (b"\xff", headers), *unknown)
-    with patch.object(reasons, "rejected_payload", side_effect=rejected_payload) as asked:
-        processed(contract, KAFKA, found)
-    assert asked.call_count < 100
-    tally, _ = check_batches(contract, found)
+    batches_ = batches(*unknown, (b"\xff", headers), *unknown)
+    with patch.object(reasons, "rejected_payload", side_effect=rejected_payload) as mock:
+        processed(contract, KAFKA, batches_)
+    assert mock.call_count < 100
+    tally, _ = check_batches(contract, batches_)
     assert (tally.landed.total(), tally.reasons) == (600, {"decode_error": 1})
 
 
-def test_events_without_data_take_it_too(contract: Contract, parcels: Any) -> None:
+def test_events_without_data_take_the_fast_path(contract: Contract, parcels: Any) -> None:
     """K-41, K-43: they land where no schema is named, as any data does there, and are dead letters where one is."""
     noted = [parcels.event(n, type="parcel.noted", data=data) for n, data in enumerate([{"x": [1]}, None, "é", ...])]
     opaque = parcels.event(4, type="parcel.noted", data=..., data_base64="//8=", datacontenttype="image/png")
     events = [*noted, opaque, parcels.event(5, data=...), parcels.event(6, data=..., time="soon")]
     tally, tables = check(contract, parcels.lines(*events), fast=True)
     assert (tally.landed.total(), tally.reasons) == (5, {"schema_violation": 1, "invalid_cloudevent": 1})
-    found = [(row["data"], row["data_binary"]) for row in tables["parcels.parcel.noted"]]
-    assert found == [('{"x": [1]}', None), ("null", None), ('"\\u00e9"', None), (None, None), (None, b"\xff\xff")]
+    stored = [(row["data"], row["data_binary"]) for row in tables["parcels.parcel.noted"]]
+    assert stored == [('{"x": [1]}', None), ("null", None), ('"\\u00e9"', None), (None, None), (None, b"\xff\xff")]
 
 
-def test_records_without_a_value_take_it_too(contract: Contract) -> None:
+def test_records_without_a_value_take_the_fast_path(contract: Contract) -> None:
     noted = event_headers({"ce_type": b"parcel.noted", "content-type": b"text/plain"})
     measured = event_headers({"ce_type": b"parcel.measured"})
-    found = batches(*((value, noted) for value in [None, b"text", b"\xff", b"", None]), (None, measured))
-    tally, _ = check_batches(contract, found, fast=True)
+    batches_ = batches(*((value, noted) for value in [None, b"text", b"\xff", b"", None]), (None, measured))
+    tally, _ = check_batches(contract, batches_, fast=True)
     assert (tally.landed.total(), tally.reasons) == (5, {"schema_violation": 1})
 
 
@@ -493,15 +495,15 @@ def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) 
     assert (tally.read, tally.landed.total(), tally.dead_lettered) == (11, 2, 9)
 
 
-def test_what_several_share_is_asked_once(contract: Contract, parcels: Any) -> None:
+def test_equal_attribute_sets_are_checked_once(contract: Contract, parcels: Any) -> None:
     """K-24: invalid values, what is missing, and their order."""
     events = [parcels.event(n, time=f"{n % 2}", subject="", **({} if n % 3 else {"id": None})) for n in range(60)]
-    with patch.object(attributes, "invalid_attributes", side_effect=invalid_attributes) as asked:
+    with patch.object(attributes, "invalid_attributes", side_effect=invalid_attributes) as mock:
         assert outcome(contract, JSONL, parcels.lines(*events))[0].reasons == {"invalid_cloudevent": 60}
-    assert asked.call_count < 30
+    assert mock.call_count < 30
 
 
-def test_several_unsound_attributes_are_said_in_the_order_of_the_message(contract: Contract, parcels: Any) -> None:
+def test_invalid_attributes_are_reported_in_message_order(contract: Contract, parcels: Any) -> None:
     several: list[JSONObject] = [{"subject": "", "time": "soon"}, {"time": "soon", "subject": ""}]
     several.append({"time": "soon", "id": None})
     events = [parcels.event(0) | more for more in several]
@@ -509,11 +511,11 @@ def test_several_unsound_attributes_are_said_in_the_order_of_the_message(contrac
     text = parcels.lines(*events, swapped, parcels.event(1, time="soon", source="/elsewhere"))
     tally, tables = check(contract, text, fast=True)
     assert tally.reasons == {"invalid_cloudevent": 5}
-    paths = [[each["path"] for each in row["violations"]] for row in tables["signalbook.dead_letters"]]
+    paths = [[finding["path"] for finding in row["violations"]] for row in tables["signalbook.dead_letters"]]
     assert paths == [["time", "subject"], ["time", "subject"], ["id", "time"], ["time", "subject"], ["time"]]
 
 
-def test_attributes_are_not_looked_at_in_what_is_no_json(contract: Contract, parcels: Any) -> None:
+def test_attributes_of_invalid_json_are_not_checked(contract: Contract, parcels: Any) -> None:
     """K-22: what cannot be read has that for a reason, whatever its attributes look like."""
     changes: list[dict[str, Any]] = [{"source": "/elsewhere"}, {"time": "soon"}, {"id": None}, {"type": "parcel.gone"}]
     events = [json.dumps(parcels.event(number, **more)) for number, more in enumerate(changes)]
@@ -521,12 +523,12 @@ def test_attributes_are_not_looked_at_in_what_is_no_json(contract: Contract, par
     assert check(contract, parcels.lines(*events, *broken))[0].reasons["decode_error"] == 4
 
 
-def test_what_breaks_the_same_is_asked_once(contract: Contract, parcels: Any) -> None:
+def test_equal_violations_are_checked_once(contract: Contract, parcels: Any) -> None:
     text = parcels.lines(*(parcels.event(number, source=f"/elsewhere/{number % 3}") for number in range(60)))
     ask = CompiledDefinition.check_event
-    with patch.object(CompiledDefinition, "check_event", autospec=True, side_effect=ask) as asked:
+    with patch.object(CompiledDefinition, "check_event", autospec=True, side_effect=ask) as mock:
         assert outcome(contract, JSONL, text)[0].reasons == {"metadata_violation": 60}
-    assert asked.call_count == 3
+    assert mock.call_count == 3
 
 
 @pytest.mark.parametrize(
@@ -538,7 +540,9 @@ def test_what_breaks_the_same_is_asked_once(contract: Contract, parcels: Any) ->
         ("parcel.scanned", "application/protobuf", PROTO_VALUES[0]),
     ],
 )
-def test_data_in_base64_takes_it(contract: Contract, parcels: Any, kind: str, content_type: str, value: bytes) -> None:
+def test_data_in_base64_takes_the_fast_path(
+    contract: Contract, parcels: Any, kind: str, content_type: str, value: bytes
+) -> None:
     more = {"type": kind, "datacontenttype": content_type, "data": ..., "data_base64": b64encode(value).decode()}
     events = [parcels.event(number, **more) for number in range(9)]
     text = parcels.lines(*events, *([parcels.event(9)] if kind == "parcel.accepted" else []))
@@ -548,24 +552,26 @@ def test_data_in_base64_takes_it(contract: Contract, parcels: Any, kind: str, co
 @pytest.mark.parametrize("encoding", [name for name in ENCODINGS if name != "compress"])
 def test_content_encodings_are_undone(contract: Contract, encoding: str) -> None:
     encoded = (ENCODINGS[encoding](JSON_VALUES[0]), event_headers({"content-encoding": encoding.encode()}))
-    found = batches(encoded, (JSON_VALUES[1], event_headers()), encoded)
-    assert check_batches(contract, found, fast=True)[0].landed.total() == 3
+    batches_ = batches(encoded, (JSON_VALUES[1], event_headers()), encoded)
+    assert check_batches(contract, batches_, fast=True)[0].landed.total() == 3
 
 
 @pytest.mark.parametrize("encoding", [name for name in ENCODINGS if name != "compress"])
 @pytest.mark.parametrize("protocol", ["KAFKA", "HTTP", "NATS", ""])
-def test_so_are_those_of_structured_events(contract: Contract, parcels: Any, protocol: str, encoding: str) -> None:
+def test_content_encodings_of_structured_events_are_undone(
+    contract: Contract, parcels: Any, protocol: str, encoding: str
+) -> None:
     """K-22: whether they land or not, with all that is said of them."""
     changes: list[dict[str, Any]] = [{}, {"source": "/elsewhere"}, {}, {"data": {"id": 1}}, {"id": None}]
     values = [json.dumps(parcels.event(number, **more)).encode() for number, more in enumerate(changes)]
     headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", encoding.encode())]
     batch = rows(*((ENCODINGS[encoding](value), headers) for value in values))
-    found = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
-    tally, _ = check_batches(contract, found, ROWS, fast=True)
+    batches_ = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
+    tally, _ = check_batches(contract, batches_, ROWS, fast=True)
     assert (tally.landed.total(), tally.dead_lettered) == (2, 3)
 
 
-def test_what_is_not_in_its_encoding_goes_the_slow_path(contract: Contract, parcels: Any) -> None:
+def test_invalid_encoding_takes_the_slow_path(contract: Contract, parcels: Any) -> None:
     sound = json.dumps(parcels.event(1)).encode()
     packed = gzip.compress(sound)
     odd = [sound, packed[:-9], packed + b"x", b"", gzip.compress(b""), gzip.compress(sound[:-1]), gzip.compress(b"[]")]
@@ -578,29 +584,29 @@ PACKED_EVENT = [("content-type", b"application/cloudevents+json"), ("content-enc
 
 
 def test_encoded_payloads_have_bounds() -> None:
-    """What becomes too large is left to the slow path, which takes one at a time."""
+    """Payloads that become too large take the slow path, which processes one at a time."""
     headers = event_headers({"content-encoding": b"gzip"})
     large, huge = (gzip.compress(b" " * size) for size in (base.ALONE, base.ALONE + 1))
     (frame,) = batches(*((value, headers) for value in [huge, *[large] * 9]))
     assert BinaryMode("KAFKA").columns(frame)[1] == [0, 9]
 
 
-def test_what_others_are_decoded_to_is_not_kept(parcels: Any) -> None:
+def test_decoded_content_of_rejected_messages_is_not_kept(parcels: Any) -> None:
     """A thousand times as much as was sent, of messages that are no events, as long as one that is waits."""
     large = gzip.compress(b" " * 1_000_000)
     event = json.dumps(parcels.event(1)).encode()
     headers = event_headers({"content-encoding": b"gzip"})
-    for mode, sound, others in (
+    for mode, sound, rejected in (
         (StructuredMode(), (gzip.compress(event), PACKED_EVENT), (large, PACKED_EVENT)),
         (BinaryMode("KAFKA"), (gzip.compress(event), headers), (large, [*headers, ("ce_x", b"1"), ("ce_x", b"2")])),
     ):
-        found, refused = mode.columns(*batches(sound, *[others] * 5))
-        assert (len(found), refused) == (1, [1, 2, 3, 4, 5])
-        assert found.data.weight <= len(event)
+        columns, refused = mode.columns(*batches(sound, *[rejected] * 5))
+        assert (len(columns), refused) == (1, [1, 2, 3, 4, 5])
+        assert columns.data.weight <= len(event)
 
 
 def test_a_payload_of_more_values_than_json_may_have_is_refused() -> None:
-    """By whatever path it goes."""
+    """The two paths reject it."""
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
     message = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
     document = {"messagegroups": {"g": {"messages": {"m": message | {"envelopemetadata": {"type": {"value": "t"}}}}}}}
@@ -656,17 +662,17 @@ def test_extensions_of_dead_letters_are_learnt_too(contract: Contract, parcels: 
     st.sampled_from(["orders", "7", "other", None]),
 )
 @settings(max_examples=examples(100))
-def test_paths_agree_about_records(contracts: list[Contract], policy: int, found: list[Any], topic: str | None) -> None:
+def test_paths_agree_about_records(contracts: list[Contract], policy: int, pairs: list[Any], topic: str | None) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
-    check_batches(contracts[policy], batches(*found, topic=topic), CAPTURES)
+    check_batches(contracts[policy], batches(*pairs, topic=topic), CAPTURES)
 
 
-def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract]) -> None:
-    """Where it is the number of the definition's own schema."""
+def test_payloads_with_a_wire_prefix_take_the_fast_path(contracts: list[Contract]) -> None:
+    """The prefix must have the number of the definition's own schema."""
     measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], event_headers({"ce_type": b"parcel.measured"}))
     scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], event_headers({"ce_type": b"parcel.scanned"}))
     _, tables = check_batches(contracts[5], batches(measured, scanned), fast=True)
-    assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
+    assert [row["id"] for table_rows in tables.values() for row in table_rows] == ["P", "P"]
 
 
 @pytest.mark.parametrize(

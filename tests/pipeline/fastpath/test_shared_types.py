@@ -66,13 +66,17 @@ def document() -> dict[str, Any]:
     messages = {}
     for name, definitions in TYPES.items():
         for number, (schema, more) in enumerate(definitions):
-            said = {key: value for key, value in more.items() if key != "source"}
+            message_metadata = {key: value for key, value in more.items() if key != "source"}
             source = {"type": "uritemplate", "value": more["source"]} if "source" in more else {}
             if schema:
-                said["dataschemaformat"] = "Protobuf/3" if schema == "proto" else "JsonSchema/draft-07"
-                said["dataschemauri"] = f"/schemagroups/g/schemas/{schema}"
+                message_metadata["dataschemaformat"] = "Protobuf/3" if schema == "proto" else "JsonSchema/draft-07"
+                message_metadata["dataschemauri"] = f"/schemagroups/g/schemas/{schema}"
             metadata = {"type": {"value": name}, "source": source, "subject": {"required": number == 1}}
-            messages[f"{name}.{number}"] = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **said}
+            messages[f"{name}.{number}"] = {
+                "envelope": "CloudEvents/1.0",
+                "envelopemetadata": metadata,
+                **message_metadata,
+            }
     texts = [(name, "JsonSchema/draft-07", schema) for name, schema in SCHEMAS.items()]
     schemas = {
         name: {"versions": {"1": {"format": kind, "schema": text}}}
@@ -107,8 +111,8 @@ SENT = st.tuples(
 
 
 def attributes(number: int, type: str, source: str, subject: str | None) -> dict[str, str]:
-    found = {"specversion": "1.0", "id": str(number), "source": source, "type": type}
-    return found if subject is None else {**found, "subject": subject}
+    attributes_ = {"specversion": "1.0", "id": str(number), "source": source, "type": type}
+    return attributes_ if subject is None else {**attributes_, "subject": subject}
 
 
 def line(number: int, sent: tuple[str, str, str | None, str]) -> bytes:
@@ -118,17 +122,17 @@ def line(number: int, sent: tuple[str, str, str | None, str]) -> bytes:
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
 @settings(max_examples=examples(150))
-def test_both_paths_come_to_the_same(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
+def test_both_paths_have_equal_outcomes(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
     """K-28 to K-31, K-46."""
-    check(contracts[policy], b"".join(line(number, each) for number, each in enumerate(sent)))
+    check(contracts[policy], b"".join(line(number, values) for number, values in enumerate(sent)))
 
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(SENT, max_size=12))
 @settings(max_examples=examples(150))
-def test_so_they_do_for_records(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
+def test_both_paths_have_equal_outcomes_for_records(contracts: list[Contract], policy: int, sent: list[Any]) -> None:
     """Definitions for another protocol are not asked."""
-    found = [(each[3].encode(), headers_of(number, *each[:3])) for number, each in enumerate(sent)]
-    check_batches(contracts[policy], batches(*found))
+    pairs = [(values[3].encode(), headers_of(number, *values[:3])) for number, values in enumerate(sent)]
+    check_batches(contracts[policy], batches(*pairs))
 
 
 def headers_of(number: int, type: str, source: str, subject: str | None) -> list[tuple[str, bytes]]:
@@ -168,46 +172,46 @@ def test_events_of_one_definition_land_at_once(contracts: list[Contract], type: 
         ("of.lists", None, ['{"a":%d}', '["x"]'], "schema_violation"),
     ],
 )
-def test_those_that_none_or_several_take_are_judged_once_for_all_that_break_the_same(
+def test_equal_rejections_are_evaluated_once(
     contracts: list[Contract], type: str, subject: str | None, data: list[str], reason: str
 ) -> None:
     """K-28 to K-31: with all that is said of each by itself."""
-    texts = [each.replace("%d", str(number)) for number in range(10) for each in data]
-    text = b"".join(line(number, (type, "/shops/7", subject, each)) for number, each in enumerate(texts))
-    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked:
+    texts = [data_text.replace("%d", str(number)) for number in range(10) for data_text in data]
+    text = b"".join(line(number, (type, "/shops/7", subject, data_text)) for number, data_text in enumerate(texts))
+    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as mock:
         outcome(contracts[0], JSONL, text)
-    assert asked.call_count <= 10 + len(data)
+    assert mock.call_count <= 10 + len(data)
     assert check(contracts[0], text, fast=True)[0].reasons == {reason: len(texts)}
 
 
-def test_so_are_those_whose_attributes_fit_none(contracts: list[Contract]) -> None:
+def test_messages_with_unmatched_attributes_are_rejected_together(contracts: list[Contract]) -> None:
     """K-28: whatever is in them, as far as it can be read."""
     data = ['{"a":', "tru", *(f'{{"a":{number}}}' for number in range(20)), '{"a":1,"a":2}', '{"x":}']
     sources = ["/depots/1", "/", "/shops/1"]
-    sent = [("by.source", sources[number % 2], None, each) for number, each in enumerate(data)]
+    sent = [("by.source", sources[number % 2], None, data_text) for number, data_text in enumerate(data)]
     sent += [("untyped", sources[number % 3], None, '{"a":"x"}') for number in range(9)]
-    tally, _ = check(contracts[0], b"".join(line(number, each) for number, each in enumerate(sent)))
+    tally, _ = check(contracts[0], b"".join(line(number, data_text) for number, data_text in enumerate(sent)))
     assert tally.reasons["decode_error"] == 3
 
 
-def test_what_is_accepted_after_all_is_not_judged_twice(contracts: list[Contract]) -> None:
-    """By a policy that lands what conforms to several for all of them."""
+def test_accepted_messages_are_not_evaluated_twice(contracts: list[Contract]) -> None:
+    """The policy lands messages that conform to several definitions for all of them."""
     sent = [("by.source", "/shops/7", "s", f'{{"a":{number}}}') for number in range(300)]
-    text = b"".join(line(number, each) for number, each in enumerate(sent))
-    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as asked:
+    text = b"".join(line(number, values) for number, values in enumerate(sent))
+    with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as mock:
         outcome(contracts[2], JSONL, text)
-    assert asked.call_count < 400
+    assert mock.call_count < 400
     assert check(contracts[2], text)[0].landed.total() == 600
 
 
 def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: list[Contract]) -> None:
-    """What breaks them is the key, here the value of ``a`` that one of them wants as text."""
+    """Their common violation is the key: the value of ``a``, which one of the definitions requires to be text."""
     values = [f'{{"a":{1000 + number % 3},"more":{number}}}' for number in range(30)]
     text = b"".join(line(number, ("by.structure", "/", "s", value)) for number, value in enumerate(values))
-    with patch.object(JsonSchema, "allows", autospec=True, side_effect=JsonSchema.allows) as asked:
+    with patch.object(JsonSchema, "allows", autospec=True, side_effect=JsonSchema.allows) as mock:
         for _ in range(2):
             assert outcome(contracts[0], JSONL, text)[0].landed.total() == 30
-    assert asked.call_count == 3
+    assert mock.call_count == 3
 
 
 def test_a_definition_for_another_protocol_takes_nothing_from_the_fast_path(contracts: list[Contract]) -> None:

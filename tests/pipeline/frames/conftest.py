@@ -22,19 +22,19 @@ Held = Callable[[pa.RecordBatch], Outcomes]
 
 def document(parcels: Any) -> JSONObject:
     """The parcels, those measured in Avro and scanned in Protobuf, and one that HTTP has."""
-    found: JSONObject = parcels.catalogue()
-    messages = found["messagegroups"]["parcels"]["messages"]
+    catalogue: JSONObject = parcels.catalogue()
+    messages = catalogue["messagegroups"]["parcels"]["messages"]
     typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
     messages |= {
         "measured": parcels.message("parcel.measured", **written("Avro/1.11", "measure")),
         "scanned": parcels.message("parcel.scanned", **written("Protobuf/3", "scan")),
         "sent": parcels.message("parcel.sent", protocol="HTTP", protocoloptions={"path": "/in"}, **typed),
     }
-    found["schemagroups"]["parcels"]["schemas"] |= {
+    catalogue["schemagroups"]["parcels"]["schemas"] |= {
         "measure": {"versions": {"1": {"format": "Avro/1.11", "schema": AVRO}}},
         "scan": {"versions": {"1": {"format": "Protobuf/3", "schema": PROTO}}},
     }
-    return found
+    return catalogue
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +47,9 @@ def contract(parcels: Any, tmp_path_factory: pytest.TempPathFactory) -> Contract
 @pytest.fixture
 def held(contract: Contract) -> Held:
     def outcomes(records: pa.RecordBatch) -> Outcomes:
-        found = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
-        assert all((row["landed"] is None) != (row["dead_letter"] is None) for row in found)
-        return sorted(found, key=_place)
+        rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
+        assert all((row["landed"] is None) != (row["dead_letter"] is None) for row in rows)
+        return sorted(rows, key=_place)
 
     return outcomes
 

@@ -24,7 +24,7 @@ from signalbook.values import JSONObject
 PARCELS = tuple(f"{GROUP}parcel.{name}" for name in ("accepted", "delivered", "noted"))
 
 
-def test_it_is_shipped_small_and_means_the_same(contract: Contract) -> None:
+def test_pickled_contract_is_small_and_equal(contract: Contract) -> None:
     text = pickle.dumps(contract)
     arrived: Contract = pickle.loads(text)
     assert arrived == contract
@@ -34,16 +34,18 @@ def test_it_is_shipped_small_and_means_the_same(contract: Contract) -> None:
 
 
 def test_a_folder_and_groups(definitions: Path) -> None:
-    """What ``pipeline run`` takes as its registry."""
-    found = Contract.of(str(definitions.parent), groups=["/messagegroups/parcels"])
-    assert found.definitions == PARCELS
-    assert found.fingerprint == Contract.of(definitions).fingerprint
+    """A contract accepts the registries that ``pipeline run`` accepts."""
+    contract = Contract.of(str(definitions.parent), groups=["/messagegroups/parcels"])
+    assert contract.definitions == PARCELS
+    assert contract.fingerprint == Contract.of(definitions).fingerprint
     with pytest.raises(PipelineError, match="no message group or endpoint /messagegroups/x"):
         Contract.of(definitions, groups=["/messagegroups/x"])
 
 
 def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its URL, with a token in a variable, once: what is not hidden from that identity, and stays as it was."""
+    """The registry is read once by its URL, with a token in a variable. The contract contains what the identity can
+    read, and does not change.
+    """
     document = parcels.catalogue()
     document["messagegroups"]["others"] = {"messages": {"secret.one": parcels.message("secret.one")}}
     with served(tmp_path) as url, Client(url) as client:
@@ -66,7 +68,7 @@ def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def results(contract: Contract, *events: JSONObject) -> list[str]:
-    """What becomes of events: that they landed, or the reason why not."""
+    """Return the outcomes of events: that they landed, or the reason for the rejection."""
     sent = records(*({"value": json.dumps(event).encode()} for event in events))
     rows = [row for batch in outcome_batches(contract, iter([sent])) for row in batch.to_pylist()]
     landed = {row["landed"]["ce_id"] for row in rows if row["landed"]}
@@ -81,7 +83,7 @@ def test_definitions_by_xid(contract: Contract) -> None:
     assert GROUP in str(caught.value)
 
 
-def test_what_nobody_can_follow(definitions: Path, parcels: Any, tmp_path: Path) -> None:
+def test_unusable_policy_or_registry_is_an_error(definitions: Path, parcels: Any, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no table for messages without a definition"):
         Contract.of(definitions, policy=Policy(on_no_match="pass"))
     with pytest.raises(PipelineError, match="are not there"):
@@ -91,7 +93,7 @@ def test_what_nobody_can_follow(definitions: Path, parcels: Any, tmp_path: Path)
         Contract.of(definitions, subjects=unknown)
 
 
-def test_a_policy_as_a_job_file_has_it(definitions: Path, parcels: Any) -> None:
+def test_policy_of_a_job_file_is_accepted(definitions: Path, parcels: Any) -> None:
     contract = Contract.of(definitions, policy={f"{GROUP}parcel.accepted": {"on_schema_violation": "tag"}})
     assert results(contract, parcels.event(0, data={"id": 1})) == ["landed"]
     assert Contract.of(definitions, policy={}).policy == Policy()
@@ -106,8 +108,8 @@ def test_a_policy_as_a_job_file_has_it(definitions: Path, parcels: Any) -> None:
             Contract.of(definitions, policy=wrong)
 
 
-def test_what_is_no_contract(spark_session: SparkSession, definitions: Path, tmp_path: Path) -> None:
-    """It is refused by the driver, before a worker cannot use it."""
+def test_invalid_contract_is_rejected(spark_session: SparkSession, definitions: Path, tmp_path: Path) -> None:
+    """The driver rejects it before a worker uses it."""
     frame, path = spark_session.sql("SELECT '{}' AS value"), cast("Contract", str(definitions))
     for refused in (
         lambda: validate(frame, path),
@@ -120,7 +122,7 @@ def test_what_is_no_contract(spark_session: SparkSession, definitions: Path, tmp
 
 
 def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) -> None:
-    """It is left out and named; its messages are dead letters with the reason."""
+    """The definition is omitted and reported; its messages become dead letters with the reason."""
     document = json.loads(definitions.read_text())
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] = {"type": "nonsense"}
     definitions.write_text(json.dumps(document))

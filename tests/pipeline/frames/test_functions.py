@@ -19,12 +19,12 @@ def test_each_row_has_its_own_verdict(spark_session: SparkSession, contract: Con
     rows = [(json.dumps(value), kind) for value, kind in (*values, (7, "text/plain"))]
     register(spark_session, contract)
     frame = spark_session.createDataFrame([*rows, (None, None)], "value string, kind string").coalesce(1)
-    found = frame.selectExpr(
+    verdicts = frame.selectExpr(
         "signalbook_valid(value, kind) AS valid", "signalbook_check(CAST(value AS binary), kind) AS found",
     ).selectExpr("valid", "found.*").collect()  # fmt: skip
-    assert [row[0] for row in found] == [row[1] for row in found]
-    assert [row[0] for row in found] == [False, True, True, True, False, False, False, False], found
-    assert [row.reason for row in found][:5] == ["schema_violation", None, None, None, "schema_violation"]
-    assert found[0].definition == found[1].definition == f"{GROUP}parcel.accepted"
-    assert found[0].violations[0] == '"weight" is a required property'
-    assert (found[2].version, found[2].data) == ("1", '"x"')
+    assert [row[0] for row in verdicts] == [row[1] for row in verdicts]
+    assert [row[0] for row in verdicts] == [False, True, True, True, False, False, False, False], verdicts
+    assert [row.reason for row in verdicts][:5] == ["schema_violation", None, None, None, "schema_violation"]
+    assert verdicts[0].definition == verdicts[1].definition == f"{GROUP}parcel.accepted"
+    assert verdicts[0].violations[0] == '"weight" is a required property'
+    assert (verdicts[2].version, verdicts[2].data) == ("1", '"x"')

@@ -55,7 +55,7 @@ def test_a_batch_lands_once(spark_session: SparkSession, contract: Contract, tex
     assert [state.name for state in status(output).streams] == []
 
 
-def test_it_is_what_a_run_lands(
+def test_landing_equals_a_run(
     spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path, definitions: Path
 ) -> None:
     """The same counts and rows, but for where a message was read."""
@@ -70,8 +70,8 @@ def test_it_is_what_a_run_lands(
     xid = f"{GROUP}parcel.accepted"
     columns = read(spark_session, tmp_path / "b", xid).columns
     assert typed(frame, contract, xid).columns == [name for name in columns if name != DAY]
-    (one,), (other,) = (read(spark_session, tmp_path / name, xid).collect() for name in "ab")
-    assert {name for name, value in one.asDict().items() if value != other[name]} == {
+    (run_row,), (other,) = (read(spark_session, tmp_path / name, xid).collect() for name in "ab")
+    assert {name for name, value in run_row.asDict().items() if value != other[name]} == {
         *("_protocol", "_address", "_key", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at")
     }
     with pytest.raises(PipelineError, match=r"the tables in .* are parquet"):
@@ -101,7 +101,9 @@ def test_micro_batches_land_once(spark_session: SparkSession, contract: Contract
         query("two")
 
 
-def test_what_cannot_land(spark_session: SparkSession, contract: Contract, texts: Lines, tmp_path: Path) -> None:
+def test_invalid_landing_is_rejected(
+    spark_session: SparkSession, contract: Contract, texts: Lines, tmp_path: Path
+) -> None:
     frame = texts()
     with pytest.raises(PipelineError, match="give stream a name"):
         land(frame, tmp_path / "lake", contract, batch_id=0)
@@ -133,5 +135,5 @@ def test_an_output_may_be_in_a_store(
     for note in (False, True):
         report = land(texts(), str(output), contract, batch_id="b", table_format="parquet", storage=settings)
         assert (*counts(report), bool(report.note)) == (3, 2, 1, note)
-    (entry,) = (found.path for found in (output / "batches").files(deep=True))
+    (entry,) = (entry_.path for entry_ in (output / "batches").files(deep=True))
     assert settings["secret_access_key"] not in (output / "batches" / entry).read().decode()

@@ -23,18 +23,18 @@ PAYLOAD = b'{"id": "P",  "weight": 1.50, "undeclared": [1]}'
 
 def records(*rows: dict[str, Any]) -> pa.RecordBatch:
     """Rows of which only what is said is not null."""
-    made = [{"protocol": "", "source": "", "position": number, **row} for number, row in enumerate(rows)]
-    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
+    full_rows = [{"protocol": "", "source": "", "position": number, **row} for number, row in enumerate(rows)]
+    return pa.RecordBatch.from_pylist(full_rows, RECORD_TYPES)
 
 
-def headers(found: dict[str, str], prefix: str = "") -> list[dict[str, Any]]:
-    return [{"name": prefix + name, "value": value.encode()} for name, value in found.items()]
+def headers(attributes: dict[str, str], prefix: str = "") -> list[dict[str, Any]]:
+    return [{"name": prefix + name, "value": value.encode()} for name, value in attributes.items()]
 
 
 def binary(prefix: str, value: bytes = PAYLOAD, **more: str) -> dict[str, Any]:
-    found = BINARY | more
-    content_type = found.pop("datacontenttype", "application/json")
-    return {"value": value, "headers": headers(found, prefix) + headers({"content-type": content_type})}
+    attributes = BINARY | more
+    content_type = attributes.pop("datacontenttype", "application/json")
+    return {"value": value, "headers": headers(attributes, prefix) + headers({"content-type": content_type})}
 
 
 @pytest.mark.parametrize(
@@ -68,23 +68,23 @@ def test_events_in_binary_mode(held: Held, parcels: Any, protocol: str, prefix: 
 
 def test_protocols_may_differ_from_row_to_row(held: Held) -> None:
     kafka = {**binary("ce_"), "protocol": "KAFKA", "address": "orders", "source": "kafka:orders/0"}
-    others = [binary("ce_"), {**binary("ce_"), "protocol": "PIGEON"}, {"value": None, "protocol": "KAFKA"}]
-    found = held(records(kafka, *others))
-    assert [row["landed"] and row["landed"]["_protocol"] for row in found] == ["KAFKA", None, None, None]
-    assert "'PIGEON' can be read" in found[2]["dead_letter"]["violations"][0]["message"]
-    assert found[3]["dead_letter"]["reason"] == "not_cloudevent"
+    further_rows = [binary("ce_"), {**binary("ce_"), "protocol": "PIGEON"}, {"value": None, "protocol": "KAFKA"}]
+    rows = held(records(kafka, *further_rows))
+    assert [row["landed"] and row["landed"]["_protocol"] for row in rows] == ["KAFKA", None, None, None]
+    assert "'PIGEON' can be read" in rows[2]["dead_letter"]["violations"][0]["message"]
+    assert rows[3]["dead_letter"]["reason"] == "not_cloudevent"
 
 
 def test_text_is_a_structured_event(held: Held, parcels: Any) -> None:
-    """As lines of a file are; a position that nobody knows is none, and a batch there was not."""
+    """The text is like a line of a file; an unknown position is null, and there is no batch."""
     texts = [json.dumps(parcels.event(number)).encode() for number in range(3)]
-    found = held(records(*({"value": text, "position": NOWHERE} for text in (*texts, b"{"))))
-    assert len(found) == 4
-    landed = [row["landed"] for row in found if row["landed"]]
+    rows = held(records(*({"value": text, "position": NOWHERE} for text in (*texts, b"{"))))
+    assert len(rows) == 4
+    landed = [row["landed"] for row in rows if row["landed"]]
     assert {row["ce_id"] for row in landed} == {"e-0", "e-1", "e-2"}
     names = ("_position", "_source", "_batch", "_landed_at")
     assert {tuple(row[name] for name in names) for row in landed} == {(None,) * 4}
-    (dead,) = (row["dead_letter"] for row in found if row["dead_letter"])
+    (dead,) = (row["dead_letter"] for row in rows if row["dead_letter"])
     assert (dead["position"], dead["source"], dead["batch"], dead["original"]) == (None, None, None, b"{")
 
 
@@ -111,11 +111,11 @@ def test_text_is_a_structured_event(held: Held, parcels: Any) -> None:
     ],
 )  # fmt: skip
 def test_other_payloads(held: Held, kind: str, content_type: str, value: bytes, data: Any, *, alone: bool) -> None:
-    """As JSON where their schema says what they are; otherwise text, or bytes where it is none."""
+    """Data is JSON where the schema describes it; otherwise it is text, or bytes if it is not text."""
     more = {} if not alone else {"time": "2026-01-02T03:04:60Z"}  # which the fast path leaves
     row = binary("ce_", value, type=f"parcel.{kind}", datacontenttype=content_type, **more)
-    (found,) = held(records({**row, "protocol": "KAFKA"}))
-    landed = found["landed"]
+    (row_,) = held(records({**row, "protocol": "KAFKA"}))
+    landed = row_["landed"]
     assert (landed["data"], landed["data_binary"]) == (data, None if data else value)
 
 
@@ -126,10 +126,10 @@ def test_outcomes_have_the_columns_that_tables_have(held: Held) -> None:
 
 
 def test_sessions_may_have_larger_types(held: Held) -> None:
-    """Of Spark's setting ``spark.sql.execution.arrow.useLargeVarTypes``, and of another zone of time."""
+    """The types depend on Spark's setting ``spark.sql.execution.arrow.useLargeVarTypes`` and on the time zone."""
     pairs = pa.list_(pa.struct([("name", pa.large_string()), ("value", pa.large_binary())]))
     larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary(), RECORD_TYPES.field("headers").type: pairs}
     zone = {RECORD_TYPES.field("received_at").type: pa.timestamp("us", "America/New_York")}
     types = pa.schema([(field.name, (larger | zone).get(field.type, field.type)) for field in RECORD_TYPES])
-    (found,) = held(records({**binary("ce_"), "protocol": "KAFKA", "address": "orders"}).cast(types))
-    assert found["landed"]["_address"] == "orders"
+    (row,) = held(records({**binary("ce_"), "protocol": "KAFKA", "address": "orders"}).cast(types))
+    assert row["landed"]["_address"] == "orders"

@@ -37,13 +37,13 @@ def run_page(session: SparkSession, folder: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
     assert len(blocks) > 6
     names: dict[str, Any] = {"spark": session}
-    for code, shown in blocks:
+    for code, expected in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, str(PAGE), "exec"), names)
-        assert printed.getvalue().strip() == shown.strip(), code
+        assert printed.getvalue().strip() == expected.strip(), code
         # A table without a row shows nothing of what it is an example of.
-        assert "+\n+" not in shown, code
+        assert "+\n+" not in expected, code
 
 
 @pytest.mark.merge
@@ -90,14 +90,14 @@ connecting = pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its 
 @pytest.mark.merge
 @connecting
 def test_the_page_runs_by_spark_connect(tmp_path: Path) -> None:
-    """All of it: ``validate``, ``typed``, the functions of SQL, streams and ``land``."""
+    """The page contains ``validate``, ``typed``, the functions of SQL, streams and ``land``."""
     by_connect(tmp_path, "-c", CONNECT, str(tmp_path))
 
 
 @pytest.mark.soak
 @connecting
 def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
-    """With a function for each batch that runs on the server."""
+    """The function for each batch runs on the server."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
     ran = by_connect(tmp_path, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint")

@@ -29,8 +29,8 @@ EVENT = ("content-type", b"application/cloudevents+json")
 
 def lines(parcels: Any) -> list[str]:
     """Two events that conform, of two definitions, one that does not, and what is none."""
-    found = [parcels.event(0), parcels.event(1, type="parcel.noted", data="x"), parcels.event(2, data={"id": 1})]
-    return [*map(json.dumps, found), "{"]
+    events = [parcels.event(0), parcels.event(1, type="parcel.noted", data="x"), parcels.event(2, data={"id": 1})]
+    return [*map(json.dumps, events), "{"]
 
 
 def kafka(session: SparkSession, texts: list[str]) -> DataFrame:
@@ -41,18 +41,18 @@ def kafka(session: SparkSession, texts: list[str]) -> DataFrame:
 
 
 def test_records_of_kafka(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
-    """By their own columns; both come out of one pass where that is cached."""
+    """The columns are those of Kafka; both results come from one pass if it is cached."""
     settings = spark_session.sql("SET").collect()
-    found = validate(kafka(spark_session, lines(parcels)), contract)
-    found.outcomes.cache()
+    validated = validate(kafka(spark_session, lines(parcels)), contract)
+    validated.outcomes.cache()
     try:
-        good, bad = found
+        good, bad = validated
         assert (good.columns, bad.columns) == (LANDED.names, DEAD_LETTER.names)
         first, second = good.orderBy("_position").collect()
         third, fourth = bad.orderBy("position").collect()
         assert "InMemoryTableScan" in bad._jdf.queryExecution().executedPlan().toString()
     finally:
-        found.outcomes.unpersist()
+        validated.outcomes.unpersist()
     assert (first._source, first._position, first._address) == ("kafka:orders/0", 70, "orders")
     assert (json.loads(first.data), first._context) == (parcels.event(0)["data"], {"depot": "7"})
     assert (first._definition, first._version) == (f"{GROUP}parcel.accepted", "1")
@@ -74,7 +74,7 @@ def time_zone(session: SparkSession, name: str) -> Iterator[None]:
 
 
 def test_columns_by_their_names(spark_session: SparkSession, contract: Contract) -> None:
-    """Of whatever types: text and bytes, maps and lists, a time as an attribute."""
+    """The columns have various types: text and bytes, maps and lists, and a time as an attribute."""
     frame = spark_session.createDataFrame(
         [('{"id": "P", "weight": 1}', "parcel.accepted", "/depots/7", "1", {"trace": "t"}, AT, 5)],
         "payload string, kind string, `from` string, id string, meta map<string, string>, at timestamp, number int",
@@ -86,23 +86,25 @@ def test_columns_by_their_names(spark_session: SparkSession, contract: Contract)
     of_map = frame.selectExpr("payload", "'KAFKA' AS p", "map('ce-type', kind, 'source', `from`, 'id', id) AS a")
     with time_zone(spark_session, "America/New_York"):
         (row,) = validate(frame, contract, columns).landed.collect()
-        found = validate(of_map, contract, MessageColumns(body="payload", attributes="a", protocol="p"))
-        (same,) = found.landed.select("ce_id", "ce_type", "_protocol", "data").collect()
+        validated = validate(of_map, contract, MessageColumns(body="payload", attributes="a", protocol="p"))
+        (same,) = validated.landed.select("ce_id", "ce_type", "_protocol", "data").collect()
     assert (row.ce_time.astimezone(UTC), row._received_at.astimezone(UTC)) == (AT, AT)
     assert (row._position, row._source, row._headers["trace"]) == (5, "parcel.accepted", "t")
     assert tuple(same) == ("1", "parcel.accepted", "KAFKA", row.data)
 
 
-def test_keys_are_of_kafka(spark_session: SparkSession, parcels: Any) -> None:
-    """In rows of other protocols a column for the key says nothing, whatever is in it."""
+def test_keys_are_used_only_for_kafka(spark_session: SparkSession, parcels: Any) -> None:
+    """The column for the key is ignored in rows of other protocols."""
     rows = [(protocol, b"order-1", json.dumps(parcels.event(1))) for protocol in ("kafka", "AMQP", "mqtt", "http", "")]
     frame = spark_session.createDataFrame(rows, "p string, k binary, body string")
-    found = message_records(frame, MessageColumns(body="body", key="k", protocol="p")).collect()
-    assert [row.key for row in found] == [b"order-1", None, None, None, None]
+    records = message_records(frame, MessageColumns(body="body", key="k", protocol="p")).collect()
+    assert [row.key for row in records] == [b"order-1", None, None, None, None]
 
 
 def test_times_as_attributes(spark_session: SparkSession, contract: Contract) -> None:
-    """In UTC, though there is no such local time, or it comes twice; those without a zone are in the session's."""
+    """Times are in UTC, even if they are skipped or repeated in local time; those without a zone are in the zone of
+    the session.
+    """
     gap, again = (datetime(2026, 3, 29, 2, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 0, 0, 500_000, tzinfo=UTC))
     rows = [("1", gap, datetime(2026, 1, 2, 1)), ("2", again, None)]
     frame = spark_session.createDataFrame(rows, "id string, at timestamp, plain timestamp_ntz").selectExpr(
@@ -111,10 +113,10 @@ def test_times_as_attributes(spark_session: SparkSession, contract: Contract) ->
     names = {name: name for name in ("type", "source", "id")}
     columns = MessageColumns(body="body", attributes={**names, "time": "at", "sent": "at", "plain": "plain"})
     with time_zone(spark_session, "Europe/Berlin"):
-        found = validate(frame, contract, columns).landed.orderBy("ce_id").collect()
-    assert [row.ce_time.astimezone(UTC) for row in found] == [gap, again]
+        landed_rows = validate(frame, contract, columns).landed.orderBy("ce_id").collect()
+    assert [row.ce_time.astimezone(UTC) for row in landed_rows] == [gap, again]
     expected = [{"sent": "2026-03-29T02:30:00Z", "plain": "2026-01-02T00:00:00Z"}, {"sent": "2026-10-25T01:00:00.5Z"}]
-    assert [row.ce_extensions for row in found] == expected
+    assert [row.ce_extensions for row in landed_rows] == expected
 
 
 def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contract) -> None:
@@ -134,9 +136,9 @@ def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contr
 
 def test_one_message_with_its_columns(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
     frame = spark_session.createDataFrame([Row(value=text) for text in lines(parcels)])
-    found = typed(frame, contract, f"{GROUP}parcel.accepted")
-    assert found.columns[8:14] == ["at", "extra", "id", "size", "stops", "weight"]
-    (row,) = found.where("weight > 1").select("id", "weight", "size.l", "_definition").collect()
+    frame_ = typed(frame, contract, f"{GROUP}parcel.accepted")
+    assert frame_.columns[8:14] == ["at", "extra", "id", "size", "stops", "weight"]
+    (row,) = frame_.where("weight > 1").select("id", "weight", "size.l", "_definition").collect()
     assert tuple(row) == ("P0", 1.5, 0, f"{GROUP}parcel.accepted")
     with pytest.raises(PipelineError, match="no message definition nothing"):
         typed(frame, contract, "nothing")

@@ -18,7 +18,7 @@ VALUES: Final = st.recursive(
 
 
 def summary(*values: Any) -> ValueSummary:
-    """What was seen of ``values``."""
+    """Return the summary of ``values``."""
     seen, room = ValueSummary(), MemoryBudget()
     for value in values:
         seen.take(value, room)

@@ -13,10 +13,10 @@ PARTS = st.lists(st.text(st.sampled_from("ab1-.{%"), max_size=4), min_size=1, ma
 
 
 def seen(*texts: str) -> AddressSummary:
-    found = AddressSummary()
+    summary = AddressSummary()
     for text in texts:
-        found.take(text)
-    return found
+        summary.take(text)
+    return summary
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_a_template_fits_all_that_was_seen_in_whatever_order(texts: list[str], c
         assert all(parse_template(template).match(text) is not None for text in texts)
 
 
-def test_placeholders_of_one_message_have_names_of_their_own() -> None:
-    taken: set[str] = set()
+def test_placeholders_of_one_message_have_different_names() -> None:
+    used_names: set[str] = set()
     addresses = seen("/orders/1", "/orders/2")
-    assert [addresses.template(taken), addresses.template(taken)] == ["/orders/{order}", "/orders/{order2}"]
+    assert [addresses.template(used_names), addresses.template(used_names)] == ["/orders/{order}", "/orders/{order2}"]
 
 
-def test_too_many_shapes_are_none() -> None:
+def test_too_many_shapes_are_discarded() -> None:
     texts = ["/" * length for length in range(MOST_SHAPES + 2)]
     assert seen(*texts).shapes is None
     whole = AddressSummary()

@@ -35,10 +35,10 @@ def request(number: int, about: str, body: bytes = b'{"n": 1}', content_type: st
 
 
 def drafted(*messages: Message, by: Discriminator | None = None, rules: Rules = RULES) -> JSONObject:
-    found, by = Observations(), by or Discriminator()
+    observations, by = Observations(), by or Discriminator()
     for message in messages:
-        found.take(message, by)
-    return definitions.document(found, "shop", rules, by)
+        observations.take(message, by)
+    return definitions.document(observations, "shop", rules, by)
 
 
 def accepted(document: JSONObject, *messages: Message) -> int:

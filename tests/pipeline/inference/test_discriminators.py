@@ -73,7 +73,7 @@ def test_a_member_with_many_values_is_not_chosen() -> None:
     assert chosen(*({"event": f"e{n}", f"m{n}": 1} for n in range(100)), times=2) == ""
 
 
-def test_of_equal_members_the_usual_name_is_chosen() -> None:
+def test_usual_member_name_is_preferred() -> None:
     assert chosen(*({"a": shape["event"], "type": shape["event"], **shape, "event": "x"} for shape in SHAPES)) == "type"
 
 

@@ -41,7 +41,7 @@ FIELDS = {"name": {"stringValue": "a"}, "age": {"integerValue": "3"}}
         ([{}], False),
     ],
 )
-def test_what_is_a_map(objects: list[dict[str, Any]], expected: bool) -> None:
+def test_maps_are_recognised(objects: list[dict[str, Any]], expected: bool) -> None:
     assert is_map(summary(*objects)) == expected
 
 
@@ -60,7 +60,7 @@ def test_doubts_are_about_what_little_was_seen_of() -> None:
 
 
 def test_payloads_of_several_kinds_are_no_map() -> None:
-    """Each kind has members of its own, whose values are alike."""
+    """Every kind has its own members, with similar values."""
     kinds = [{f"member{kind}_{number}": {"text": "x"} for number in range(4)} for kind in range(10)]
     values = summary(*kinds * 5)
     assert told(*kinds * 5) == {
@@ -73,7 +73,7 @@ def test_payloads_of_several_kinds_are_no_map() -> None:
 
 
 def test_a_firestore_document() -> None:
-    """Of Google's event catalogue: ``fields`` is a map, whatever two keys a sample has."""
+    """The document is from Google's event catalogue: ``fields`` is a map, although a sample has only two keys."""
     value = {"value": {"name": "projects/p/documents/d", "fields": FIELDS}, "updateMask": {"fieldPaths": ["age"]}}
     fields = schema(summary(value, value), Rules())["properties"]["value"]["properties"]["fields"]
     assert "properties" not in fields

@@ -28,12 +28,12 @@ def test_families(other: object, objects: int) -> None:
     assert family.objects == objects
 
 
-def test_objects_with_few_members_have_none() -> None:
+def test_objects_with_few_members_have_no_family() -> None:
     seen = summary({"a": {"id": 1}})
     assert ObjectFamilies([seen]).known(seen.members["a"]) is None
 
 
-def test_places_with_enough_values_need_none() -> None:
+def test_positions_with_enough_values_need_no_family() -> None:
     seen = summary(*[USER] * ENOUGH)
     assert ObjectFamilies([seen]).known(seen) is None
 

@@ -28,30 +28,30 @@ def request(body: Any, path: str = "/hooks", content_type: str = "application/js
 
 
 def observed(*messages: Message, by: Discriminator | None = None) -> Observations:
-    found = Observations()
+    observations = Observations()
     for message in messages:
-        found.take(message, by or Discriminator())
-    return found
+        observations.take(message, by or Discriminator())
+    return observations
 
 
 def test_events_are_distinguished_by_their_type() -> None:
-    found = observed(event(), event(type="b"), event(subject="x"))
-    kinds = found.kinds
+    observations = observed(event(), event(type="b"), event(subject="x"))
+    kinds = observations.kinds
     assert {kind.names[0]: kind.count for kind in kinds.values()} == {"a": 2, "b": 1}
     assert kinds["event a"].attributes["subject"].count == 1
     assert kinds["event a"].data.members["n"].integers == 2
 
 
-def test_events_of_a_batch_count_one_by_one() -> None:
+def test_events_of_a_batch_are_counted_separately() -> None:
     batch = [json.loads(message.body or b"") for message in (event(), event(type="b"))]
     message = Message(content_type="application/cloudevents-batch+json", body=json.dumps(batch).encode())
     assert sorted(observed(message).kinds) == ["event a", "event b"]
 
 
-def test_events_in_binary_mode_are_events() -> None:
+def test_events_in_binary_mode_are_recognised() -> None:
     headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_type": "a", "ce_source": "/s"}
-    found = observed(request({"n": 1}, **headers))
-    assert found.kinds["event a"].payloads == 1
+    observations = observed(request({"n": 1}, **headers))
+    assert observations.kinds["event a"].payloads == 1
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_events_in_binary_mode_are_events() -> None:
     ],
     ids=["no event", "broken payload", "text of a file", "another protocol", "unknown protocol", "broken event"],
 )
-def test_what_is_of_no_kind_is_counted(message: Message) -> None:
-    found = observed(message)
-    assert (found.kinds, found.unknown) == ({}, 1)
+def test_unrecognised_messages_are_counted(message: Message) -> None:
+    observations = observed(message)
+    assert (observations.kinds, observations.unknown) == ({}, 1)
 
 
 def test_requests_are_distinguished_by_a_header_or_by_their_path() -> None:
@@ -98,9 +98,9 @@ def record(value: Any, topic: str = "", content_type: str = "") -> Message:
 def test_plain_messages_are_distinguished_by_topic_and_member() -> None:
     messages = [record({"event": "a"}), record({"event": "b"}, "t"), record({"n": 1}, "u"), record({"n": 1})]
     by = Discriminator(members={"": "event", "t": "event"}, name="file")
-    found = observed(*messages, by=by)
-    assert sorted(found.kinds) == ["plain  a", "plain t b", "plain u "]
-    assert found.unknown == 1
+    observations = observed(*messages, by=by)
+    assert sorted(observations.kinds) == ["plain  a", "plain t b", "plain u "]
+    assert observations.unknown == 1
     assert sorted(observed(*messages, by=Discriminator(name="file")).kinds) == ["plain  file", "plain t ", "plain u "]
 
 
@@ -127,18 +127,21 @@ def test_a_header_that_is_not_always_there_tells_nothing() -> None:
 
 
 def test_merging_adds_up() -> None:
-    found, other = observed(event(), event(type="b")), observed(event(subject="x"), event(type="c"), event(source=""))
-    found.merge(other)
-    assert {key: kind.count for key, kind in found.kinds.items()} == {"event a": 2, "event b": 1, "event c": 1}
-    assert (found.unknown, found.kinds["event a"].payloads) == (1, 2)
+    observations, other = (
+        observed(event(), event(type="b")),
+        observed(event(subject="x"), event(type="c"), event(source="")),
+    )
+    observations.merge(other)
+    assert {key: kind.count for key, kind in observations.kinds.items()} == {"event a": 2, "event b": 1, "event c": 1}
+    assert (observations.unknown, observations.kinds["event a"].payloads) == (1, 2)
 
 
 def test_strange_messages_do_not_fill_the_memory() -> None:
-    found = Observations(room=MemoryBudget(left=20_000))
+    observations = Observations(room=MemoryBudget(left=20_000))
     for number in range(500):
         data = {f"m{number}": [{f"n{number}": "x" * 100}]}
         more = {"datacontenttype": f"application/x{number}+json", "data": data, f"a{number}": "x" * 5000}
-        found.take(event(type="a", **more), Discriminator())
-        found.take(event(type="t" * 2000), Discriminator())
-    assert (found.kinds["event a"].count, found.unknown) == (500, 500)
-    assert len(msgspec.msgpack.encode(found)) < 20_000
+        observations.take(event(type="a", **more), Discriminator())
+        observations.take(event(type="t" * 2000), Discriminator())
+    assert (observations.kinds["event a"].count, observations.unknown) == (500, 500)
+    assert len(msgspec.msgpack.encode(observations)) < 20_000

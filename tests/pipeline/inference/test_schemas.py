@@ -20,7 +20,7 @@ BOLD = Rules(required=1, enum=1, enough=1)
 
 @pytest.mark.parametrize("rules", [*RULES_BY_STRICTNESS, BOLD], ids=lambda rules: rules.words)
 @given(values=st.lists(VALUES, min_size=1, max_size=8))
-def test_a_draft_accepts_what_it_was_made_of(rules: Rules, values: list[Any]) -> None:
+def test_draft_accepts_its_samples(rules: Rules, values: list[Any]) -> None:
     drafted = schema(summary(*values), rules)
     for value in values:
         jsonschema.Draft202012Validator(drafted).validate(value)
@@ -86,7 +86,7 @@ def test_few_values_leave_room_for_null() -> None:
 USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
 
 
-def test_what_is_known_of_objects_elsewhere_widens_places() -> None:
+def test_similar_objects_widen_a_position() -> None:
     """Nulls and absences in one place tell of all others whose objects have the same members."""
     lean = {name: value for name, value in USER.items() if name != "url"}
     owners = [{**USER, "name": None}, lean] * 3
@@ -96,7 +96,7 @@ def test_what_is_known_of_objects_elsewhere_widens_places() -> None:
     assert place["required"] == ["id", "login", "name"]
 
 
-def test_what_was_seen_often_enough_is_known_by_itself() -> None:
+def test_frequent_object_needs_no_similar_objects() -> None:
     seen = summary(*({"sender": USER, "owner": {**USER, "name": None}} for _ in range(ENOUGH)))
     place = schema(seen, STRICT, ObjectFamilies([seen]))["properties"]["sender"]
     assert place["properties"]["name"]["type"] == "string"

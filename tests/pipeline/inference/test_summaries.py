@@ -48,7 +48,7 @@ def test_without_room_nothing_new_is_remembered() -> None:
     assert (seen.objects, seen.others is None) == (1000, False)
 
 
-def test_what_lies_very_deep_is_not_looked_at() -> None:
+def test_very_deep_values_are_ignored() -> None:
     value: Any = 1
     for _ in range(1000):
         value = [value]
@@ -58,7 +58,7 @@ def test_what_lies_very_deep_is_not_looked_at() -> None:
     assert depth == DEEPEST
 
 
-def test_objects_are_kept_apart_by_what_tells_them() -> None:
+def test_objects_are_separated_by_their_discriminator() -> None:
     seen = summary({"type": "a", "n": 1}, {"type": "b"}, {"type": "a", "n": None})
     assert seen.cases is not None
     expected = {"a": (2, ["n", "type"]), "b": (1, ["type"])}
@@ -78,7 +78,7 @@ def test_objects_are_kept_apart_by_what_tells_them() -> None:
     ],
     ids=["not in all", "another member", "no text", "long text", "too many"],
 )
-def test_what_does_not_tell_all_apart_tells_none(values: list[Any]) -> None:
+def test_member_that_is_not_in_all_objects_is_no_discriminator(values: list[Any]) -> None:
     for order in (values, values[::-1]):
         seen = summary(*order)
         assert (seen.cases, seen.by) == (None, "")
@@ -97,12 +97,12 @@ def test_strange_values_do_not_fill_the_memory() -> None:
     assert seen.objects == 2000
 
 
-def test_what_lies_deep_is_not_kept_apart() -> None:
+def test_deep_objects_are_not_separated() -> None:
     value: Any = {"type": "a"}
     for _ in range(DEEPEST_CASE):
         value = {"type": "a", "x": value}
-    seen, told = summary(value), 0
+    seen, depth = summary(value), 0
     while seen.cases:
-        seen, told = seen.cases["a"].members["x"], told + 1
-    assert told == DEEPEST_CASE
+        seen, depth = seen.cases["a"].members["x"], depth + 1
+    assert depth == DEEPEST_CASE
     assert seen.cases is None

@@ -26,7 +26,7 @@ def test_formats_are_those_of_all_texts(texts: list[str], formats: list[str]) ->
     assert summary(*texts).texts.formats == formats
 
 
-def test_texts_are_kept_while_they_are_few_and_short() -> None:
+def test_few_short_texts_are_kept() -> None:
     assert summary("a", "b", "a").texts.values == {"a": 2, "b": 1}
     assert summary("x" * 1000).texts.values is None
     many = summary(*(str(number) for number in range(MOST_TEXTS + 1)))

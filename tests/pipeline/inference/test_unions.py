@@ -41,12 +41,12 @@ def test_cases_of_one_shape_stand_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_value", "other"),
     [(1, "x"), ([1], {"a": 1}), ({"a": 1, "b": 1}, {"c": 1, "d": 1})],
     ids=["types", "an array", "other members"],
 )
-def test_members_of_another_type_or_shape_are_distinguished(one: Any, other: Any) -> None:
-    first, second = {"kind": "a", "value": one}, {"kind": "b", "value": other}
+def test_members_of_another_type_or_shape_are_distinguished(first_value: Any, other: Any) -> None:
+    first, second = {"kind": "a", "value": first_value}, {"kind": "b", "value": other}
     document = drafted(*[first, second] * 3)
     assert len(document["oneOf"]) == 2
     assert valid(document, first)
@@ -67,11 +67,11 @@ def test_members_of_another_type_or_shape_are_distinguished(one: Any, other: Any
     ],
     ids=["alike", "numbers", "null", "mostly alike", "one case", "few", "one of a case"],
 )
-def test_shapes_that_do_not_really_differ_are_one(values: list[Any]) -> None:
+def test_similar_shapes_are_merged(values: list[Any]) -> None:
     assert "oneOf" not in drafted(*values)
 
 
-def test_a_union_with_what_is_no_object() -> None:
+def test_union_with_other_types() -> None:
     values = [CARD, BANK, None, "free"] * 3
     document = drafted(*values)
     assert document["oneOf"][-1] == {"type": ["string", "null"]}

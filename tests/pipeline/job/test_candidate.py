@@ -31,11 +31,11 @@ def changed(today: dict[str, Any], candidate: str | Path, *definitions: str, gro
     """The last part of the xids of all definitions that say something else then."""
     documents = [("today", today)]
     tomorrow = with_candidate(documents, groups, str(candidate), definitions)
-    found = affected(Snapshot.of_documents(documents, groups), tomorrow)
-    return [xid.rpartition("/")[2] for xid in found]
+    xids = affected(Snapshot.of_documents(documents, groups), tomorrow)
+    return [xid.rpartition("/")[2] for xid in xids]
 
 
-def test_a_document_replaces_what_it_names(today: dict[str, Any], parcels: Any, tmp_path: Path) -> None:
+def test_document_replaces_the_named_definitions(today: dict[str, Any], parcels: Any, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     messages = {"parcel.noted": parcels.message("parcel.noted", description="new"), "parcel.new": parcels.message("n")}
     path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": messages}}}))
@@ -66,7 +66,7 @@ def test_a_candidate_may_derive_from_a_version(today: dict[str, Any], parcels: A
 
 
 def test_a_schema_is_for_definitions(today: dict[str, Any], tmp_path: Path) -> None:
-    """One that describes itself is no registry document."""
+    """A schema that describes itself is not a registry document."""
     path = tmp_path / "c.json"
     path.write_text(json.dumps(SCHEMA))
     assert changed(today, path, ACCEPTED) == ["parcel.accepted"]

@@ -82,10 +82,10 @@ START: JSONObject = {
 
 
 def _definition(parts: list[JSONObject]) -> JSONObject:
-    made: JSONObject = {}
+    definition: JSONObject = {}
     for part in parts:
-        made |= part
-    return made
+        definition |= part
+    return definition
 
 
 PARTS: st.SearchStrategy[JSONObject] = st.one_of(
@@ -107,13 +107,15 @@ VERSIONS = st.sampled_from(DOCUMENTS).map(_schema)
 
 
 def _resources(versions: st.SearchStrategy[JSONObject], xids: list[str]) -> st.SearchStrategy[Any]:
-    named = st.builds(lambda version, more: {**version, **more}, versions, NAMES)
+    named_versions = st.builds(lambda version, more: {**version, **more}, versions, NAMES)
     return st.one_of(
-        named,
-        st.dictionaries(st.sampled_from("12"), named, min_size=1).map(lambda each: {"versions": each}),
+        named_versions,
+        st.dictionaries(st.sampled_from("12"), named_versions, min_size=1).map(
+            lambda versions_: {"versions": versions_}
+        ),
         st.builds(
             lambda versions, chosen: {"versions": versions, "meta": {"defaultversionid": chosen}},
-            st.dictionaries(st.sampled_from("12"), named, min_size=1),
+            st.dictionaries(st.sampled_from("12"), named_versions, min_size=1),
             st.sampled_from("12"),
         ),
         st.sampled_from(xids).map(lambda xid: {"xref": xid}),
@@ -139,10 +141,10 @@ POLICIES = [
 def edited(document: JSONObject, edit: tuple[str, str, Any]) -> JSONObject:
     """A copy of ``document`` with one thing changed."""
     document = deepcopy(document)
-    what, xid, value = edit
+    action, xid, value = edit
     kind, name, *below = xid.strip("/").split("/")
     group = document.setdefault(kind, {}).setdefault(name, {})
-    match what:
+    match action:
         case "put":
             group.setdefault(below[0], {})[below[1]] = value
         case "remove":
@@ -157,7 +159,7 @@ def edited(document: JSONObject, edit: tuple[str, str, Any]) -> JSONObject:
 
 
 def outcome(load: Callable[[], Snapshot], policy: Policy) -> Any:
-    """All that comes of reading and checking definitions."""
+    """Return the result of reading and checking definitions."""
     try:
         checked = load().check(policy)
     except SignalbookError as error:
@@ -169,7 +171,7 @@ _ORIGINS = count()
 
 
 def load_anew(path: Path) -> Snapshot:
-    """What is read of a file, with nothing of what was read of it before."""
+    """Return the snapshot of a file, without what was read of it before."""
     return replace(Snapshot.of_registry(str(path), read_documents(str(path))), origin=(next(_ORIGINS),))
 
 
@@ -187,9 +189,7 @@ BATCHES = st.tuples(st.lists(EDITS, min_size=1, max_size=2), st.just(json.dumps)
 
 @settings(max_examples=examples(150))
 @given(st.lists(EDITS, max_size=3), st.lists(BATCHES, min_size=1, max_size=5), st.sampled_from(POLICIES))
-def test_what_changed_is_read_and_checked_again_as_if_all_were(
-    first: list[Any], batches: list[Any], policy: Policy
-) -> None:
+def test_incremental_check_equals_a_full_check(first: list[Any], batches: list[Any], policy: Policy) -> None:
     document = START
     with TemporaryDirectory() as folder:
         path = Path(folder) / "definitions.json"
@@ -208,9 +208,9 @@ def checks(document: JSONObject, before: CheckedDefinitions | None = None) -> tu
     noting = replace(snapshot, messages=lookups.noting(snapshot.messages), schemas=lookups.noting(snapshot.schemas))
     source = replace(noting._source(), imports=lookups.following(noting.imported))
     entities = Entities(messages=snapshot.messages, schemas=snapshot.schemas, names=snapshot.names)
-    found = check(source, Policy(), entities, lookups, before)
-    known: Mapping[str, Any] = {} if before is None else before.known
-    return found, {xid for xid, each in found.known.items() if each is not known.get(xid)}
+    checked = check(source, Policy(), entities, lookups, before)
+    earlier: Mapping[str, Any] = {} if before is None else before.known
+    return checked, {xid for xid, verdict in checked.known.items() if verdict is not earlier.get(xid)}
 
 
 G, S = "/messagegroups/g/messages", "/schemagroups/g/schemas"
@@ -250,16 +250,16 @@ def _chained() -> JSONObject:
     ],
     ids=str,
 )
-def test_only_those_are_checked_again_that_look_up_what_changed(edit: Any, again: list[str]) -> None:
+def test_only_dependents_of_a_change_are_checked_again(edit: Any, again: list[str]) -> None:
     before, first = checks(_chained())
     assert first == before.known.keys()
-    now, found = checks(edited(_chained(), edit), before)
-    assert found == {f"{G}/{name}" for name in again}
+    now, rechecked = checks(edited(_chained(), edit), before)
+    assert rechecked == {f"{G}/{name}" for name in again}
     assert now.verdicts == checks(edited(_chained(), edit))[0].verdicts
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 1.0), (1, True), (0, False), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
-def test_what_python_takes_for_equal_is_a_change(old: Any, new: Any) -> None:
+def test_equal_python_values_of_different_types_are_a_change(old: Any, new: Any) -> None:
     def entities(value: Any) -> Entities:
         return Entities(messages={G: {"value": value}}, schemas={}, names=())
 
@@ -271,7 +271,12 @@ def test_verdicts_are_not_taken_from_another_registry(parcels: Any) -> None:
     """Checks of snapshots that nobody says the origin of may stand on each other: by what changed, and no more."""
     document = parcels.catalogue()
     spoilt = edited(document, ("put", "/schemagroups/parcels/schemas/parcel", {"format": JSON, "schema": {"type": 5}}))
-    outcomes = [Snapshot.of_documents([("d", each)]).check(Policy()) for each in (document, spoilt, document)]
-    assert [len(each.left_out) for each in outcomes] == [0, 2, 0]
+    outcomes = [
+        Snapshot.of_documents([("d", snapshot_document)]).check(Policy())
+        for snapshot_document in (document, spoilt, document)
+    ]
+    assert [len(snapshot_document.left_out) for snapshot_document in outcomes] == [0, 2, 0]
     assert outcomes[0].outlines == outcomes[2].outlines
-    assert all(isinstance(each, DefinitionVerdict) for each in checks(document)[0].verdicts.values())
+    assert all(
+        isinstance(snapshot_document, DefinitionVerdict) for snapshot_document in checks(document)[0].verdicts.values()
+    )

@@ -32,8 +32,8 @@ class Followed:
 
     def __init__(self, path: Path, registry: str = "", *flags: str) -> None:
         self.said: list[str] = []
-        kept, policy = path.parent / "kept.json", parse_flags(flags)
-        self.definitions = Definitions(registry or str(path), (), policy, kept=kept, notify=self.said.append)
+        cache_file, policy = path.parent / "kept.json", parse_flags(flags)
+        self.definitions = Definitions(registry or str(path), (), policy, kept=cache_file, notify=self.said.append)
 
     def types(self) -> set[str]:
         return {xid.rpartition("/")[2] for xid in self.definitions.current().selected}
@@ -60,8 +60,8 @@ def test_new_definitions_are_followed(definitions: Path, rewrite: Callable[..., 
     assert [words.partition(":")[0] for words in followed.said] == ["new definitions"]
 
 
-def test_what_is_read_again_and_the_same_is_nothing_new(definitions: Path) -> None:
-    """As every few seconds of a registry without a change feed, or after a change there of something else."""
+def test_rereading_equal_definitions_is_no_change(definitions: Path) -> None:
+    """A registry without a change feed is read every few seconds, and other changes cause reading too."""
     followed = Followed(definitions)
     before = followed.definitions.current()
     definitions.write_text(definitions.read_text() + " ")
@@ -99,7 +99,7 @@ def test_definitions_that_are_bad_from_the_start(definitions: Path, rewrite: Cal
         Followed(definitions, "", STOP)
 
 
-def test_a_definition_that_breaks_is_left_out_until_it_is_mended(
+def test_broken_definition_is_omitted_until_it_is_repaired(
     definitions: Path, rewrite: Callable[..., None], parcels: Any
 ) -> None:
     """The others go on, as they are by now, and people are told once, by name."""
@@ -107,13 +107,13 @@ def test_a_definition_that_breaks_is_left_out_until_it_is_mended(
     rewrite(late=parcels.message("late"), bad=parcels.message("bad", **BROKEN), worse=5)
     for _ in range(3):
         snapshot = followed.definitions.current()
-    assert {xid.rpartition("/")[2]: each.known_by for xid, each in snapshot.left_out.items()} == {
+    assert {xid.rpartition("/")[2]: omission.known_by for xid, omission in snapshot.left_out.items()} == {
         "bad": "definition", "worse": "nothing"}  # fmt: skip
     assert "late" in followed.types()
-    told = [words for words in followed.said if "is left out" in words]
-    assert len(told) == 2
-    assert "messages/bad cannot be used: " in told[0]
-    assert "nonsense" in told[0]
+    warnings = [words for words in followed.said if "is left out" in words]
+    assert len(warnings) == 2
+    assert "messages/bad cannot be used: " in warnings[0]
+    assert "nonsense" in warnings[0]
     again = Followed(definitions, "http://127.0.0.1:1")
     assert again.definitions.current().left_out.keys() == snapshot.left_out.keys()
     rewrite(late=parcels.message("late"), bad=parcels.message("bad"), worse=parcels.message("worse"))
@@ -176,9 +176,7 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
 
 
 @pytest.mark.usefixtures("_patient")
-def test_what_is_hidden_from_the_pipeline_is_not_used_and_it_says_so(
-    definitions: Path, tmp_path: Path, parcels: Any
-) -> None:
+def test_hidden_definitions_are_reported(definitions: Path, tmp_path: Path, parcels: Any) -> None:
     document = parcels.catalogue()
     document["messagegroups"]["others"] = {"messages": {"secret.one": parcels.message("secret.one")}}
     some = ["/messagegroups/parcels", "/schemagroups"]
@@ -211,7 +209,7 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
 
     With ``held`` its feed says nothing, and hangs up when that is set.
     """
-    left = list(exports)
+    remaining = list(exports)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -219,15 +217,14 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
                 held.wait()
                 return
             body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
-            self.send_response(left.pop(0) if self.path.startswith("/export") and left else 200)
+            self.send_response(remaining.pop(0) if self.path.startswith("/export") and remaining else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Link", "<http://127.0.0.1/events?after=7>;rel=last")
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
+        def log_message(self, *_: Any) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, args=(0.01,))
@@ -244,7 +241,7 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
 def test_a_registry_that_is_away_for_the_first_reading_is_read_again(
     definitions: Path, rewrite: Callable[..., None], parcels: Any
 ) -> None:
-    """Its feed had been asked before: that alone must not make the definitions kept from before those of now."""
+    """The feed was queried before: this alone must not make the cached definitions current."""
     Followed(definitions)
     rewrite(late=parcels.message("late"))
     with scripted(json.loads(definitions.read_text()), 502) as url:
@@ -260,7 +257,7 @@ def test_a_registry_that_is_away_for_the_first_reading_is_read_again(
 def test_a_registry_that_is_slow_at_the_start_is_waited_for(
     definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its feed is asked for a moment only; with nothing kept from before, that must not be the end of the stream."""
+    """Queries of the feed have a short timeout; without cached definitions, the timeout must not end the stream."""
     monkeypatch.setattr(following, "_PATIENCE", 0.2)
     held = Event()
     with scripted(parcels.catalogue(), held=held) as url:
@@ -281,9 +278,11 @@ def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parc
         followed = Followed(tmp_path / "kept.json", url)
 
         def types() -> list[str]:
-            known = followed.definitions.current().compile(parse_flags(())).definitions
-            found = (known[f"/messagegroups/g/messages/{name}"].definition for name in ("pinned", "latest"))
-            return [each.get("envelopemetadata", {}).get("type", {}).get("value") for each in found]
+            compiled_definitions = followed.definitions.current().compile(parse_flags(())).definitions
+            definitions = (
+                compiled_definitions[f"/messagegroups/g/messages/{name}"].definition for name in ("pinned", "latest")
+            )
+            return [definition.get("envelopemetadata", {}).get("type", {}).get("value") for definition in definitions]
 
         assert types() == ["one", "two"]
         client.patch(f"{base}/versions/1", parcels.message("one.b"))
@@ -292,6 +291,6 @@ def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parc
         assert types() == ["one.b", "three"]
         client.delete(f"{base}/versions/1")
         assert types() == types() == [None, "three"]
-        named = f"/messagegroups/g/messages/pinned: there is no base message {base}/versions/1"
-        assert followed.said.count(named) == 1
+        message = f"/messagegroups/g/messages/pinned: there is no base message {base}/versions/1"
+        assert followed.said.count(message) == 1
         followed.definitions.close()

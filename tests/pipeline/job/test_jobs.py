@@ -52,7 +52,7 @@ def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
 
 
 def test_a_catalog(tmp_path: Path) -> None:
-    """With its variables as they are: they are asked for each time; a flag counts more than the whole section."""
+    """The variables remain, because they are replaced at each use; a flag overrides the whole section."""
     text = "\n[catalog]\ntype = 'rest'\nuri = 'http://x'\nnamespace = 'a.b'\ntoken = '${TOKEN_OF_TESTS}'\n"
     (tmp_path / "job.toml").write_text('registry = "r"\ninputs = ["i"]\noutput = "o"\n' + text)
     properties = {"type": "rest", "uri": "http://x", "token": "${TOKEN_OF_TESTS}"}
@@ -78,8 +78,10 @@ secret_access_key = "${SECRET_OF_TESTS}"
 """
 
 
-def test_how_a_store_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the section ``storage``, its variables replaced; of the command line each setting counts more than that."""
+def test_settings_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variables of the section ``storage`` are replaced; each setting of the command line overrides the
+    section.
+    """
     for name, value in {"STORE_OF_TESTS": "store.example", "KEY_OF_TESTS": "AK", "SECRET_OF_TESTS": "s3"}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "job.toml").write_text(STORED)
@@ -94,8 +96,8 @@ def test_how_a_store_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert dict(job.storage.options) == settings
     assert isinstance(job.place, StorePlace)
     assert job.place.storage == job.storage
-    given = {"region": "us-east-1", "session_token": "${SECRET_OF_TESTS}"}
-    assert dict(job_options(tmp_path / "job.toml", {"storage": given}).job().storage.options) == {
+    flags = {"region": "us-east-1", "session_token": "${SECRET_OF_TESTS}"}
+    assert dict(job_options(tmp_path / "job.toml", {"storage": flags}).job().storage.options) == {
         **settings,
         "region": "us-east-1",
         "session_token": "s3",
@@ -103,7 +105,7 @@ def test_how_a_store_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_variable_of_storage_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is one error, which says no value of another; given otherwise, the variable is not asked for."""
+    """The error contains no other values; if a flag overrides the setting, the variable is not needed."""
     monkeypatch.setenv("STORE_OF_TESTS", "store.example")
     monkeypatch.setenv("SECRET_OF_TESTS", "hush-4711")
     monkeypatch.delenv("KEY_OF_TESTS", raising=False)
@@ -117,11 +119,11 @@ def test_a_variable_of_storage_that_is_not_set(tmp_path: Path, monkeypatch: pyte
     assert job.storage.get("access_key_id") == "AK"
 
 
-def test_flags_count_more(tmp_path: Path) -> None:
+def test_flags_override_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(TOML)
-    given = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
-    assert (given.output, list(given.inputs)) == ("pond", ["a.jsonl"])
-    assert (given.stream.name, given.stream.interval) == ("n", 2.0)
+    options = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
+    assert (options.output, list(options.inputs)) == ("pond", ["a.jsonl"])
+    assert (options.stream.name, options.stream.interval) == ("n", 2.0)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_flags_count_more(tmp_path: Path) -> None:
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[policy]\non_nothing = 'drop'", "on_nothing"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_job_file_is_reported(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "job.toml").write_text(text)
     with pytest.raises(SignalbookError) as caught:
         job_options(tmp_path / "job.toml", {}).streaming(once=False)
@@ -158,7 +160,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "known"),
+    ("name", "value", "choices"),
     [
         ("table_format", "Parquet", "iceberg, parquet, delta"),
         ("partition", "week", "day, none"),
@@ -166,29 +168,29 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
         ("subjects", "name", "topic, record, topic-record"),
     ],
 )
-def test_a_program_gives_values_that_there_are(tmp_path: Path, name: str, value: str, known: str) -> None:
-    words = f"^{name} is '{value}', and must be one of {known}$"
-    given: dict[str, Any] = {"registry": "r", "output": "o", name: value}
+def test_invalid_choice_is_rejected(tmp_path: Path, name: str, value: str, choices: str) -> None:
+    words = f"^{name} is '{value}', and must be one of {choices}$"
+    options: dict[str, Any] = {"registry": "r", "output": "o", name: value}
     with pytest.raises(PipelineError, match=words):
-        Job(inputs=("i",), **given)
+        Job(inputs=("i",), **options)
     if name == "subjects":
         with pytest.raises(PipelineError, match=words):
-            ReplayJob(**given)
+            ReplayJob(**options)
         with pytest.raises(PipelineError, match=words):
-            backfill(tmp_path, "r", subjects=given[name])
+            backfill(tmp_path, "r", subjects=options[name])
 
 
-def test_dead_letters_of_reasons_that_there_are() -> None:
+def test_unknown_reason_is_rejected() -> None:
     assert DeadLetterFilter(reasons=("no_match", "schema_violation")).reasons
     with pytest.raises(PipelineError, match=r"no reason 'foo'; there are: no_match, unknown_kind, .*unavailable$"):
         DeadLetterFilter(reasons=("no_match", "foo"))
 
 
 @pytest.mark.parametrize("output", ["file:///a/b", "file:/a/b", "file://localhost/a/b", "/a/b"])
-def test_an_output_is_where_every_command_finds_it(output: str) -> None:
+def test_file_urls_are_local_folders(output: str) -> None:
     """Spark writes the second."""
-    given = {"registry": "r", "inputs": ["a"], "output": output}
-    assert job_options(None, given).job().place == place_of(output) == LocalPlace(Path("/a/b"))
+    options = {"registry": "r", "inputs": ["a"], "output": output}
+    assert job_options(None, options).job().place == place_of(output) == LocalPlace(Path("/a/b"))
 
 
 def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ JOBS = re.findall(r"^```toml\n(registry.*?)^```", PAGE.read_text(), re.MULTILINE
 
 @pytest.mark.parametrize(("text", "format"), list(zip(JOBS, ("kafka", "kafka", "nats", "mqtt5", "amqp"), strict=True)))
 def test_the_job_files_of_the_page(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each says by its address which input format it is, and names no secret."""
+    """The address determines the input format, and the text contains no secret."""
     for name in re.findall(r"\$\{(\w+)\}", text):
         monkeypatch.setenv(name, "hush")
     (tmp_path / "job.toml").write_text(text)

@@ -27,26 +27,30 @@ def test_collection_goes_on_as_before(collects: bool) -> None:
         (gc.enable if before else gc.disable)()
 
 
-@pytest.mark.parametrize(("made", "frozen", "old"), [(10, 0, False), (200_000, 0, True), (200_000, 1, False)])
-def test_what_is_made_is_old_at_once(monkeypatch: pytest.MonkeyPatch, made: int, frozen: int, old: bool) -> None:
-    """If it is much, and the program has frozen nothing: that is asked for then only, since it takes long."""
-    asked = list[str]()
+@pytest.mark.parametrize(("object_count", "frozen", "old"), [(10, 0, False), (200_000, 0, True), (200_000, 1, False)])
+def test_large_results_are_frozen_for_the_collector(
+    monkeypatch: pytest.MonkeyPatch, object_count: int, frozen: int, old: bool
+) -> None:
+    """Objects are frozen only if they are large and the program has frozen nothing, which is checked only then because
+    it takes long.
+    """
+    counted = list[str]()
 
     def count() -> int:
-        asked.append("count")
+        counted.append("count")
         return frozen
 
     monkeypatch.setattr(gc, "get_freeze_count", count)
-    monkeypatch.setattr(gc, "freeze", lambda: asked.append("freeze"))
-    monkeypatch.setattr(gc, "unfreeze", lambda: asked.append("unfreeze"))
+    monkeypatch.setattr(gc, "freeze", lambda: counted.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: counted.append("unfreeze"))
     gc.collect(0)
     with uncollected():
-        kept = [[number] for number in range(made)]
-    assert asked == ["count"] * (made > 1000) + ["freeze", "unfreeze"] * old
-    assert len(kept) == made
+        objects = [[number] for number in range(object_count)]
+    assert counted == ["count"] * (object_count > 1000) + ["freeze", "unfreeze"] * old
+    assert len(objects) == object_count
 
 
-def test_what_is_kept_is_the_latest_that_there_is_room_for() -> None:
+def test_latest_results_are_kept_within_the_limit() -> None:
     latest = Latest[str, int](10)
     for number, name in enumerate("abc"):
         latest.keep(name, number, 4)

@@ -36,19 +36,19 @@ with open_session("local[1]", jars=[Path(sys.argv[1])]) as session:
 def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSession) -> None:
     def work() -> None:
         with open_session("local[7]") as session:
-            found.append(session.sparkContext.master)
+            masters.append(session.sparkContext.master)
 
-    found: list[str | None] = []
+    masters: list[str | None] = []
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [spark_session.sparkContext.master]
+    assert masters == [spark_session.sparkContext.master]
     assert spark_session.range(3).count() == 3
 
 
 @pytest.mark.usefixtures("spark_session")
 def test_results_wait_for_a_driver_that_is_held_up() -> None:
-    """So many seconds Java listens for it; Spark tells by this variable."""
+    """Java waits for this many seconds; the variable sets the timeout of Spark."""
     assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
 
 
@@ -66,7 +66,7 @@ SECRET_SETTINGS = (
 def test_spark_hides_settings_with_secrets(
     spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of its own configuration, too. ``test_secrets.py`` reads all that it logs."""
+    """Spark's own configuration is covered too. ``test_secrets.py`` reads everything that it logs."""
     pattern = spark_session.sparkContext.getConf().get("spark.redaction.regex")
     assert pattern is not None
     assert [name for name in SECRET_SETTINGS if not re.search(pattern, name)] == []
@@ -82,7 +82,7 @@ def test_spark_hides_settings_with_secrets(
     [("SPARK_REMOTE", "sc://127.0.0.1:1"), ("SPARK_CONNECT_MODE_ENABLED", "1"), ("SPARK_API_MODE", "Connect")],
 )
 def test_spark_connect_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether there is a session or not, in words that say what works there."""
+    """The error is the same with and without a session, and says what works with Spark Connect."""
     monkeypatch.setenv(name, value)
     with pytest.raises(
         PipelineError, match=rf"own, and no server of Spark Connect \({name} is set\).* pipeline\.validate"
@@ -127,11 +127,11 @@ with open_session("local[1]") as session:
     ],
 )
 def test_a_master_that_cannot_be_used(errors: dict[str, str]) -> None:
-    """Is said in a line each, and the next session finds nothing of it."""
+    """The error is one line, and the next session is not affected."""
     command = [sys.executable, "-c", UNUSABLE, *errors]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
-    said = [f"Spark does not start on {master}: {error}" for master, error in errors.items()]
-    assert ran.stdout.splitlines() == [*said, "3"], ran.stderr
+    messages = [f"Spark does not start on {master}: {error}" for master, error in errors.items()]
+    assert ran.stdout.splitlines() == [*messages, "3"], ran.stderr
 
 
 INTERRUPTED = """
@@ -167,7 +167,7 @@ for step in (start, work):
 
 @pytest.mark.merge
 def test_an_interrupt_leaves_no_java_and_no_trace() -> None:
-    """While Java starts, which nobody but Spark knows of, and while it works."""
+    """The interrupt happens while Java starts, which only Spark knows, and while Java works."""
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=1800)
     assert (ran.stdout, ran.stderr) == ("interrupted\nleft: b''\ninterrupted\n", "")
 
@@ -201,7 +201,7 @@ DEPENDENCY = (
 
 
 @pytest.mark.parametrize(
-    ("there", "said"),
+    ("there", "expected"),
     [
         pytest.param(True, "['key', 'value']", marks=pytest.mark.merge),
         pytest.param(
@@ -211,15 +211,17 @@ DEPENDENCY = (
         ),
     ],
 )
-def test_spark_fetches_a_connector_of_its_own_version(tmp_path: Path, there: bool, said: str) -> None:
-    """By ``spark.jars.packages``: here from a repository of this machine, for the way to all others is blocked."""
+def test_spark_fetches_a_connector_of_its_own_version(tmp_path: Path, there: bool, expected: str) -> None:
+    """The connector is fetched through ``spark.jars.packages`` from a local repository; the way to all others is
+    blocked.
+    """
     if there:
         lay_out(tmp_path / ".m2" / "repository" / "org" / "apache" / "spark")
     blocked = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
     environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.home={tmp_path} {blocked}"}
     command = [sys.executable, "-c", FETCHING]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
-    assert ran.stdout.startswith(said), ran.stdout + ran.stderr
+    assert ran.stdout.startswith(expected), ran.stdout + ran.stderr
 
 
 def lay_out(repository: Path) -> None:
@@ -227,9 +229,9 @@ def lay_out(repository: Path) -> None:
     version = pyspark.__version__
     jars = {jar.stem.rpartition("-")[0]: jar for jar in CONNECTORS.glob("*.jar")}
     for name, jar in jars.items():
-        others = [other for other in jars if other != name] if name.startswith("spark-sql-kafka") else []
+        dependencies = [other for other in jars if other != name] if name.startswith("spark-sql-kafka") else []
         place = repository / name / version
         place.mkdir(parents=True)
-        listed = "".join(DEPENDENCY.format(other, version) for other in others)
+        listed = "".join(DEPENDENCY.format(other, version) for other in dependencies)
         (place / f"{name}-{version}.pom").write_text(POM.format(name=name, version=version, others=listed))
         (place / f"{name}-{version}.jar").symlink_to(jar.absolute())

@@ -41,8 +41,7 @@ def registry(definitions: Path) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
+        def log_message(self, *_: Any) -> None: ...
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, daemon=True)
@@ -57,7 +56,7 @@ def test_a_registry_and_its_document_are_the_same(registry: str, definitions: Pa
     assert Snapshot.load(registry).fingerprint == Snapshot.load(str(definitions)).fingerprint
 
 
-def test_a_document_is_read_again_when_it_is_another(definitions: Path) -> None:
+def test_changed_document_is_read_again(definitions: Path) -> None:
     first = Snapshot.load(str(definitions)).check(Policy())
     assert Snapshot.load(str(definitions)).messages is first.messages
     text = definitions.read_text()
@@ -73,7 +72,7 @@ def test_jobs_that_take_turns_find_their_definitions_again(definitions: Path, tm
     other.write_text(definitions.read_text().replace("parcel.noted", "parcel.seen"))
     first, second = (Snapshot.load(str(path)).check(Policy()) for path in (definitions, other))
     again = [Snapshot.load(str(path)).check(Policy()) for path in (definitions, other)]
-    assert [each.messages for each in again] == [first.messages, second.messages]
+    assert [snapshot_.messages for snapshot_ in again] == [first.messages, second.messages]
     assert all(mine.messages is before.messages for mine, before in zip(again, (first, second), strict=True))
     assert all(mine.outlines is before.outlines for mine, before in zip(again, (first, second), strict=True))
 
@@ -89,7 +88,7 @@ def test_files_that_a_document_names_are_read_each_time(tmp_path: Path, parcels:
     assert Snapshot.load(str(path)).fingerprint != first.fingerprint
 
 
-def test_of_a_document_that_is_another_the_same_entities_are_not_read_again(definitions: Path) -> None:
+def test_unchanged_entities_of_a_changed_document_are_reused(definitions: Path) -> None:
     first = Snapshot.load(str(definitions)).check(Policy())
     text = definitions.read_text()
     definitions.write_text(text.replace("parcel.noted", "parcel.seen"))
@@ -101,7 +100,7 @@ def test_of_a_document_that_is_another_the_same_entities_are_not_read_again(defi
     assert second.to_json() == Snapshot.of_documents(read_documents(str(definitions))).check(Policy()).to_json()
 
 
-def test_of_a_registry_that_changed_the_same_entities_are_not_read_again(registry: str, definitions: Path) -> None:
+def test_unchanged_entities_of_a_changed_registry_are_reused(registry: str, definitions: Path) -> None:
     first = Snapshot.load(registry).check(Policy())
     definitions.write_text(definitions.read_text().replace("parcel.noted", "parcel.seen"))
     second = Snapshot.load(registry).check(Policy())
@@ -116,7 +115,7 @@ def test_of_a_registry_that_changed_the_same_entities_are_not_read_again(registr
 
 
 def test_files_that_a_document_comes_to_name_and_names_no_more(tmp_path: Path, parcels: Any) -> None:
-    """What is read of them is no part of what is kept for the document."""
+    """The content of the files is not cached with the document."""
     document = parcels.catalogue()
     version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
     plain = json.dumps(document)
@@ -127,8 +126,8 @@ def test_files_that_a_document_comes_to_name_and_names_no_more(tmp_path: Path, p
     for text in ('{"x": 5}', "true"):
         path.write_text(json.dumps(document))
         schema.write_text(text)
-        named = Snapshot.load(str(path))
-        assert named.fingerprint == Snapshot.of_documents(read_documents(str(path))).fingerprint
+        with_file = Snapshot.load(str(path))
+        assert with_file.fingerprint == Snapshot.of_documents(read_documents(str(path))).fingerprint
         path.write_text(json.dumps(document).replace(schema.name, "nowhere.json"))
         with pytest.raises(DocumentError, match="nowhere"):
             Snapshot.load(str(path))
@@ -136,15 +135,15 @@ def test_files_that_a_document_comes_to_name_and_names_no_more(tmp_path: Path, p
         assert Snapshot.load(str(path)).fingerprint == first.fingerprint
 
 
-def test_it_survives_shipping(definitions: Path) -> None:
+def test_snapshot_survives_serialisation(definitions: Path) -> None:
     loaded = Snapshot.load(str(definitions))
     shipped = Snapshot.from_json(loaded.to_json())
     assert (shipped, shipped.fingerprint) == (loaded, loaded.fingerprint)
     assert shipped.compile(Policy()).definitions.keys() == set(loaded.selected)
 
 
-def test_a_process_keeps_the_contracts_of_jobs_in_turns_and_no_others(parcels: Any) -> None:
-    """What is not kept is gone from memory, though nobody collects while tasks are at work."""
+def test_contracts_of_alternating_jobs_are_cached(parcels: Any) -> None:
+    """Contracts that are not cached are freed without a run of the garbage collector."""
     snapshots = {name: Snapshot.of_documents([(name, parcels.catalogue())]) for name in "abc"}
 
     def contract(name: str) -> Contract:
@@ -153,14 +152,14 @@ def test_a_process_keeps_the_contracts_of_jobs_in_turns_and_no_others(parcels: A
     with uncollected():
         first, second = contract("a"), contract("b")
         assert (contract("a"), contract("b")) == (first, second)
-        known = ref(first)
+        reference = ref(first)
         del first
         contract("c")
-        assert known() is None
+        assert reference() is None
         assert contract("b") is second
 
 
-def test_of_a_checked_snapshot_is_read_what_messages_need(parcels: Any) -> None:
+def test_checked_snapshot_parses_only_needed_definitions(parcels: Any) -> None:
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"] |= {f"m{n}": parcels.message(f"m{n}") for n in range(1000)}
     loaded = snapshot(document)
@@ -177,9 +176,11 @@ def test_of_a_checked_snapshot_is_read_what_messages_need(parcels: Any) -> None:
 def test_a_schema_is_shipped_once(parcels: Any) -> None:
     document = parcels.catalogue()
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = {"confluent.id": "42"}
-    taken = snapshot(document)
-    assert [bool(schema.get("schema")) for schema in taken.schemas.values()].count(True) == 1
-    assert {taken.schema(f"{PARCEL}{end}") for end in ("", "/versions/1", "?confluent.id=42")} == {taken.schema(PARCEL)}
+    shipped = snapshot(document)
+    assert [bool(schema.get("schema")) for schema in shipped.schemas.values()].count(True) == 1
+    assert {shipped.schema(f"{PARCEL}{end}") for end in ("", "/versions/1", "?confluent.id=42")} == {
+        shipped.schema(PARCEL)
+    }
 
 
 def test_another_word_is_another_fingerprint(parcels: Any) -> None:
@@ -190,7 +191,7 @@ def test_another_word_is_another_fingerprint(parcels: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "found"),
+    ("reference", "is_found"),
     [
         (PARCEL, True),
         (f"{PARCEL}/versions/1", True),
@@ -200,10 +201,10 @@ def test_another_word_is_another_fingerprint(parcels: Any) -> None:
         ("https://elsewhere.example/schema.json", False),
     ],
 )
-def test_schemas_are_found_by_reference(parcels: Any, reference: str, found: bool) -> None:
+def test_schemas_are_found_by_reference(parcels: Any, reference: str, is_found: bool) -> None:
     """K-39: by xid, fragment or URL; nothing is fetched."""
     document = snapshot(parcels.catalogue()).schema(reference)
-    assert (document is not None) == found
+    assert (document is not None) == is_found
     assert document is None or document.xid == f"{PARCEL}/versions/1"
 
 
@@ -229,8 +230,8 @@ def test_schemas_are_found_by_reference(parcels: Any, reference: str, found: boo
 )
 def test_the_default_version_counts(resource: Any, chosen: tuple[str, str]) -> None:
     messages = {"m": resource, "target": {"description": "there"}}
-    found = snapshot({"messagegroups": {"g": {"messages": messages}}}).messages["/messagegroups/g/messages/m"] or {}
-    assert (found["versionid"], found["description"]) == chosen
+    message = snapshot({"messagegroups": {"g": {"messages": messages}}}).messages["/messagegroups/g/messages/m"] or {}
+    assert (message["versionid"], message["description"]) == chosen
 
 
 def test_dangling_cross_references_are_left_out() -> None:
@@ -252,8 +253,8 @@ def test_dangling_cross_references_are_left_out() -> None:
 def test_bases_outside_the_groups_are_followed(parcels: Any) -> None:
     base = {"bases": {"messages": {"b": parcels.message("parcel.base")}}}
     derived = {"derived": {"messages": {"d": {"basemessageuri": "/messagegroups/bases/messages/b"}}}}
-    taken = snapshot({"messagegroups": {**base, **derived}}, groups=("/messagegroups/derived",))
-    compiled = taken.compile(Policy()).definitions
+    grouped = snapshot({"messagegroups": {**base, **derived}}, groups=("/messagegroups/derived",))
+    compiled = grouped.compile(Policy()).definitions
     assert compiled.keys() == {"/messagegroups/derived/messages/d"}
     assert compiled["/messagegroups/derived/messages/d"].is_event
 
@@ -272,9 +273,14 @@ def based(*references: str, **more: Any) -> dict[str, Any]:
     return {"messagegroups": {"g": {"messages": messages}, "h": {"messages": {"x": {"meta": {"xref": BASE}}, **more}}}}
 
 
-def types(taken: Snapshot) -> dict[str, str]:
-    compiled = {xid.rpartition("/")[2]: each.definition for xid, each in taken.compile(Policy()).definitions.items()}
-    return {name: each["envelopemetadata"]["type"]["value"] for name, each in compiled.items() if name != "b"}
+def types(snapshot_: Snapshot) -> dict[str, str]:
+    compiled = {
+        xid.rpartition("/")[2]: definition.definition
+        for xid, definition in snapshot_.compile(Policy()).definitions.items()
+    }
+    return {
+        name: definition["envelopemetadata"]["type"]["value"] for name, definition in compiled.items() if name != "b"
+    }
 
 
 @pytest.mark.parametrize(
@@ -294,9 +300,9 @@ def types(taken: Snapshot) -> dict[str, str]:
 )
 def test_a_base_may_be_a_version(reference: str, type: str) -> None:
     """F-15: "the xid of a Resource, or Version", in every form that a registry resolves, and across shipping."""
-    taken = snapshot(based(reference))
-    assert types(taken)["m0"] == types(Snapshot.from_json(taken.to_json()))["m0"] == type
-    assert {xid for xid in taken.selected if "/versions/" in xid} == set()
+    versioned = snapshot(based(reference))
+    assert types(versioned)["m0"] == types(Snapshot.from_json(versioned.to_json()))["m0"] == type
+    assert {xid for xid in versioned.selected if "/versions/" in xid} == set()
 
 
 def test_versions_that_serve_as_bases_count_and_no_others() -> None:
@@ -324,13 +330,13 @@ def test_a_base_that_is_not_there_is_named_before_a_message_is_read(reference: s
 
 
 def test_chains_that_lead_back_through_versions_end() -> None:
-    """F-16"""
+    """A cycle of base messages through versions is reported (F-16)."""
     document = based(f"{BASE}/versions/1")
     document["messagegroups"]["g"]["messages"]["base"]["versions"]["1"]["basemessage"] = f"{BASE}/versions/3"
-    taken = snapshot(document)
-    assert types(taken)["m0"] == "t1"
-    found = taken.compile(Policy()).findings["/messagegroups/g/messages/m0"]
-    assert [finding.rule for finding in found if finding.rule.startswith("base")] == ["basemessage_cycle"]
+    cyclic = snapshot(document)
+    assert types(cyclic)["m0"] == "t1"
+    findings = cyclic.compile(Policy()).findings["/messagegroups/g/messages/m0"]
+    assert [finding.rule for finding in findings if finding.rule.startswith("base")] == ["basemessage_cycle"]
 
 
 def test_a_base_in_another_document() -> None:
@@ -341,7 +347,7 @@ def test_a_base_in_another_document() -> None:
 
 
 def test_an_endpoint_selects_its_messages_and_its_groups(parcels: Any) -> None:
-    """K-10."""
+    """The groups of an endpoint and its own messages are selected (K-10)."""
     endpoint = {"messages": {"own": parcels.message("own")}, "messagegroups": ["#/messagegroups/parcels"]}
     document = {**parcels.catalogue(), "endpoints": {"e": endpoint}}
     document["messagegroups"]["others"] = {"messages": {"x": parcels.message("x")}}
@@ -368,7 +374,7 @@ def test_documents_without_messages(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_schemas_in_files_of_their_own(definitions: Path, tmp_path: Path, parcels: Any) -> None:
-    """As ``export --out`` writes it."""
+    """The folder has the layout of ``export --out``."""
     book = parcels.catalogue()
     versions = book["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
     folder = tmp_path / "book"
@@ -405,21 +411,21 @@ def test_compact_and_spread_mean_the_same(document: Any, metric: Any, outcome: t
     assert contract.broken == {}
     event = {"specversion": "1.0", "id": "1", "type": "telemetry", "source": "/d", "data": {"metric": metric}}
     message = Message(content_type="application/cloudevents+json", body=json.dumps(event).encode())
-    assert [type(found) for found in contract.process(message)] == [outcome]
+    assert [type(outcome_) for outcome_ in contract.process(message)] == [outcome]
 
 
-def test_a_version_stands_for_the_default_one(parcels: Any) -> None:
+def test_resource_has_its_default_version(parcels: Any) -> None:
     document = parcels.catalogue()
     versions = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]
     versions["2"] = {**versions["1"], "schema": {"type": "string"}}
     message = document["messagegroups"]["parcels"]["messages"]
     noted = message["parcel.noted"]
     message["parcel.noted"] = {"versions": {"a": {**noted, "name": "old"}, "b": noted}, "versionid": "b"}
-    schema, named = "/schemagroups/parcels/schemas/parcel", "/messagegroups/parcels/messages/parcel.noted"
+    schema, message_xid = "/schemagroups/parcels/schemas/parcel", "/messagegroups/parcels/messages/parcel.noted"
     today = Snapshot.of_documents([("d", document)])
-    pinned = Snapshot.of_documents([("d", document)], versions=(f"{schema}/versions/1", f"{named}/versions/a"))
+    pinned = Snapshot.of_documents([("d", document)], versions=(f"{schema}/versions/1", f"{message_xid}/versions/a"))
     assert (today.schemas[schema]["versionid"], pinned.schemas[schema]["versionid"]) == ("2", "1")
-    names = [(taken.messages[named] or {}).get("name") for taken in (today, pinned)]
+    names = [(snapshot_.messages[message_xid] or {}).get("name") for snapshot_ in (today, pinned)]
     assert names == [None, "old"]
     assert pinned.selected == today.selected
 
@@ -433,7 +439,7 @@ def test_a_version_that_is_not_there(parcels: Any, xid: str) -> None:
 
 
 def test_a_policy_about_nothing_is_refused(parcels: Any) -> None:
-    """K-46"""
+    """A policy for a group without definitions is rejected (K-46)."""
     snapshot = Snapshot.of_documents([("d", parcels.catalogue())])
     snapshot.check(parse_flags(["/messagegroups/parcels:on_schema_violation=tag"]))
     with pytest.raises(PipelineError, match="a policy for /messagegroups/parcel, but no definition"):
@@ -446,11 +452,11 @@ def test_a_schema_that_is_not_there_stops_nobody_else(parcels: Any) -> None:
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"]["dataschemauri"] = f"{PARCEL}s"
     document["schemagroups"]["parcels"]["schemas"]["elsewhere"] = {"schemauri": "https://down.example/schema"}
     document["schemagroups"]["parcels"]["schemas"]["mangled"] = {"schemabase64": "x"}
-    taken = snapshot(document)
-    taken.check(Policy())
+    incomplete = snapshot(document)
+    incomplete.check(Policy())
     body = parcels.lines(parcels.event(type="parcel.noted"), parcels.event()).splitlines()
     outcomes = [
-        taken.compile(Policy()).process(Message(content_type="application/cloudevents+json", body=line))
+        incomplete.compile(Policy()).process(Message(content_type="application/cloudevents+json", body=line))
         for line in body
     ]
     assert [getattr(outcome, "reason", "accepted") for (outcome,) in outcomes] == ["schema_not_found", "accepted"]
@@ -460,9 +466,9 @@ def test_a_schema_that_is_not_there_stops_nobody_else(parcels: Any) -> None:
 def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels: Any) -> None:
     document = parcels.catalogue()
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = labels
-    found = snapshot(document).schema(f"{PARCEL}?confluent.id=42")
-    assert found is not None
-    assert found.xid == f"{PARCEL}/versions/1"
+    schema = snapshot(document).schema(f"{PARCEL}?confluent.id=42")
+    assert schema is not None
+    assert schema.xid == f"{PARCEL}/versions/1"
     assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None
 
 
@@ -481,17 +487,17 @@ def test_members_that_have_no_columns_are_named_before_a_message_is_read() -> No
 
 
 @pytest.mark.parametrize("mangled", [5, None, {"versions": [1]}, {"versions": {"1": 5}}, {"meta": 5}], ids=str)
-def test_what_is_no_object_stops_nobody_else(parcels: Any, mangled: Any) -> None:
-    """As a message and as a schema: said by name, and shipped to workers with the rest."""
+def test_malformed_entity_is_omitted(parcels: Any, mangled: Any) -> None:
+    """A malformed message or schema is reported by name, and shipped to workers with the others."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.mangled"] = mangled
     document["schemagroups"]["parcels"]["schemas"]["mangled"] = mangled
     checked = snapshot(document).check(Policy())
     (xid,) = checked.left_out
     assert xid.endswith("/parcel.mangled")
-    said = " ".join(checked.doubts)
-    assert "schemas/mangled cannot be used" in said
-    assert f"{xid} cannot be used: /: must be an object" in said
+    doubts = " ".join(checked.doubts)
+    assert "schemas/mangled cannot be used" in doubts
+    assert f"{xid} cannot be used: /: must be an object" in doubts
     shipped = Snapshot.from_json(checked.to_json())
     assert shipped.left_out == checked.left_out
     (outcome,) = shipped.compile(Policy()).process(
@@ -502,20 +508,20 @@ def test_what_is_no_object_stops_nobody_else(parcels: Any, mangled: Any) -> None
         snapshot(document).check(parse_flags(["on_broken_definition=stop"]))
 
 
-def test_who_needs_a_definition_stops_without_it(parcels: Any) -> None:
+def test_required_broken_definition_stops_the_run(parcels: Any) -> None:
     """The definitions of one group may be needed, and those of others not."""
     document = parcels.catalogue()
     document["messagegroups"]["others"] = {
         "messages": {"bad": parcels.message("bad", dataschemaformat="Runes/1", dataschema="x")}
     }
-    own = snapshot(document).check(parse_flags(["/messagegroups/parcels:on_broken_definition=stop"]))
-    assert own.left_out.keys() == {"/messagegroups/others/messages/bad"}
+    own_policy = snapshot(document).check(parse_flags(["/messagegroups/parcels:on_broken_definition=stop"]))
+    assert own_policy.left_out.keys() == {"/messagegroups/others/messages/bad"}
     with pytest.raises(PipelineError, match="no reader for schemas of format 'Runes/1'"):
         snapshot(document).check(parse_flags(["/messagegroups/others:on_broken_definition=stop"]))
 
 
-def test_what_was_found_is_said_again_though_it_is_not_looked_for_again(parcels: Any) -> None:
-    """Each batch of a process checks its definitions: the same ones under the same policy once."""
+def test_findings_of_a_cached_check_are_reported_again(parcels: Any) -> None:
+    """Batches of a process check the same definitions under the same policy only once."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.mangled"] = 5
     first, again = snapshot(document).check(Policy()), snapshot(document).check(Policy())
@@ -528,7 +534,7 @@ def test_what_was_found_is_said_again_though_it_is_not_looked_for_again(parcels:
 
 @pytest.mark.parametrize("pair", [(("g", "a"), ("g", "A")), (("g", "a"), ("G", "a"))])
 def test_ids_that_differ_only_in_case(pair: tuple[tuple[str, str], ...], parcels: Any) -> None:
-    """Where a file system ignores case, both would land in one table."""
+    """The messages would land in one table on file systems that ignore case."""
     groups: dict[str, Any] = {}
     for group, message in pair:
         groups.setdefault(group, {"messages": {}})["messages"][message] = parcels.message(message)

@@ -57,12 +57,12 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 
 def outcome(snapshot: Snapshot, topic: str, number: int, payload: bytes) -> Any:
     shipped = Snapshot.from_json(snapshot.check(Policy()).to_json())
-    (found,) = shipped.compile(Policy()).process(record(topic, b"\0" + number.to_bytes(4, "big") + payload))
-    return found.data if isinstance(found, Accepted) else found
+    (result,) = shipped.compile(Policy()).process(record(topic, b"\0" + number.to_bytes(4, "big") + payload))
+    return result.data if isinstance(result, Accepted) else result
 
 
 def test_a_subject_is_a_definition_by_its_latest_version(registry: Registry) -> None:
-    ids = [registry.register("t-value", each) for each in (ONE, TWO)]
+    ids = [registry.register("t-value", schema) for schema in (ONE, TWO)]
     registry.register("t-key", '"string"')
     registry.register("t%2Fu-value", ONE)  # is no subject of any topic
     snapshot = registry.snapshot()
@@ -73,8 +73,8 @@ def test_a_subject_is_a_definition_by_its_latest_version(registry: Registry) -> 
         assert isinstance(outcome(snapshot, topic, number, b"\x06"), Rejected)
 
 
-def test_versions_that_were_deleted_softly_still_read_what_they_wrote(registry: Registry) -> None:
-    ids = [registry.register("t-value", each) for each in (ONE, TWO)]
+def test_softly_deleted_versions_still_decode(registry: Registry) -> None:
+    ids = [registry.register("t-value", schema) for schema in (ONE, TWO)]
     registry.send("DELETE", "/subjects/t-value/versions/1")
     assert outcome(registry.snapshot(), "t", ids[0], b"\x06") == {"a": 3, "b": "none"}
     registry.register("t-value", {**TWO, "doc": "the third"})
@@ -86,32 +86,32 @@ def test_versions_that_were_deleted_softly_still_read_what_they_wrote(registry: 
         registry.snapshot()
 
 
-def test_what_a_schema_refers_to(registry: Registry) -> None:
+def test_references_of_subjects_are_resolved(registry: Registry) -> None:
     registry.register("r", ONE)
-    named = {"name": "R", "subject": "r", "version": 1}
-    number = registry.register("q-value", WITH_R, references=[named])
+    reference = {"name": "R", "subject": "r", "version": 1}
+    number = registry.register("q-value", WITH_R, references=[reference])
     assert outcome(registry.snapshot(), "q", number, b"\x06") == {"r": {"a": 3}}
     proto = 'syntax = "proto3"; message A { int32 n = 1; }'
     registry.register("a", proto, "PROTOBUF")
     importing = 'syntax = "proto3"; import "a.proto"; message B { A a = 1; }'
-    named = {"name": "a.proto", "subject": "a", "version": 1}
-    number = registry.register("b-value", importing, "PROTOBUF", references=[named])
+    reference = {"name": "a.proto", "subject": "a", "version": 1}
+    number = registry.register("b-value", importing, "PROTOBUF", references=[reference])
     assert outcome(registry.snapshot(), "b", number, b"\0\x0a\x02\x08\x05") == {"a": {"n": 5}}
     registry.register("i", {"type": "integer"}, "JSON")
-    named = {"name": "http://x/i.json", "subject": "i", "version": 1}
+    reference = {"name": "http://x/i.json", "subject": "i", "version": 1}
     schema = {"type": "object", "properties": {"i": {"$ref": "http://x/i.json"}}}
-    number = registry.register("j-value", schema, "JSON", references=[named])
+    number = registry.register("j-value", schema, "JSON", references=[reference])
     assert outcome(registry.snapshot(), "j", number, b'{"i": 1}') == {"i": 1}
     assert isinstance(outcome(registry.snapshot(), "j", number, b'{"i": "x"}'), Rejected)
     # A reference has the name as it is written, which is relative to the $id.
-    named = {"name": "i.json", "subject": "i", "version": 1}
+    reference = {"name": "i.json", "subject": "i", "version": 1}
     schema = {"$id": "http://x/k.json", "type": "object", "properties": {"i": {"$ref": "i.json"}}}
-    number = registry.register("k-value", schema, "JSON", references=[named])
+    number = registry.register("k-value", schema, "JSON", references=[reference])
     assert outcome(registry.snapshot(), "k", number, b'{"i": 1}') == {"i": 1}
 
 
 def test_references_count_for_definitions_too(registry: Registry) -> None:
-    """Those of schemas that a message definition names, in all formats."""
+    """References of schemas that a message definition names are resolved, in all formats."""
     registry.register("r", ONE)
     registry.register("q", WITH_R, references=[{"name": "R", "subject": "r", "version": 1}])
     registry.register("i", {"type": "integer"}, "JSON")
@@ -135,7 +135,7 @@ def test_references_count_for_definitions_too(registry: Registry) -> None:
     contract = Snapshot.from_json(snapshot.to_json()).compile(Policy())
     payloads = {"q": b"\x06", "j": b'{"i": 1}', "b": b"\x0a\x02\x08\x05"}
     landed = [contract.process(record(topic, payload)) for topic, payload in payloads.items()]
-    assert [found.data for (found,) in landed if isinstance(found, Accepted)] == [
+    assert [result.data for (result,) in landed if isinstance(result, Accepted)] == [
         {"r": {"a": 3}},
         {"i": 1},
         {"a": {"n": 5}},
@@ -167,11 +167,11 @@ def test_subjects_are_named_after_topics_records_or_both(registry: Registry) -> 
         "record": {"shop.R": {}, "p.B": {}, "a-b": {}},
         "topic-record": {"t-u-shop.R": {"topic": "t-u"}, "t-p.B": {"topic": "t"}, "t-a-b": {"topic": "t"}},
     }
-    for strategy, found in expected.items():
+    for strategy, selected in expected.items():
         snapshot = Snapshot.load(registry.url, subjects=strategy)
         assert {
             xid.rpartition("/")[2]: (snapshot.message(xid) or {})["protocoloptions"] for xid in snapshot.selected
-        } == found
+        } == selected
     assert outcome(Snapshot.load(registry.url, subjects="record"), "any", 2, b"\x06") == {"a": 3}
     unknown = outcome(Snapshot.load(registry.url, subjects="record"), "any", 99, b"\x06")
     assert (unknown.reason, unknown.candidates) == ("schema_not_found", ())
@@ -193,9 +193,9 @@ def test_each_message_type_has_a_table(registry: Registry) -> None:
         (later, b"\2\2", names[1]),
         (later, b"\2\4", names[0]),
     ):
-        (found,) = contract.process(record("t", b"\0" + number.to_bytes(4, "big") + indices))
-        assert isinstance(found, Accepted)
-        assert found.definition.xid == xid
+        (result,) = contract.process(record("t", b"\0" + number.to_bytes(4, "big") + indices))
+        assert isinstance(result, Accepted)
+        assert result.definition.xid == xid
     (nested,) = contract.process(record("t", b"\0" + later.to_bytes(4, "big") + b"\4\2\0"))
     assert isinstance(nested, Rejected)
     assert nested.reason.value == "schema_not_found"
@@ -227,8 +227,8 @@ def test_subjects_beside_message_definitions(registry: Registry, parcels: Any) -
         both = Snapshot.load(registry.url, subjects="topic")
         assert len(both.selected) == 4
         assert len(Snapshot.load(registry.url).selected) == 3
-        taken = {"messagegroups": {"subjects": {"messages": {"x": parcels.message("x")}}}}
-        client.import_document(taken)
+        document = {"messagegroups": {"subjects": {"messages": {"x": parcels.message("x")}}}}
+        client.import_document(document)
         with pytest.raises(PipelineError, match="messages/x is in it"):
             Snapshot.load(registry.url, subjects="topic")
         client.delete("/messagegroups/subjects")
@@ -246,18 +246,18 @@ def test_a_registry_without_such_subjects(registry: Registry, definitions: Path)
     assert "secret" not in str(caught.value)
 
 
-def test_a_stream_asks_before_each_batch(registry: Registry, tmp_path: Path) -> None:
+def test_stream_checks_the_registry_before_each_batch(registry: Registry, tmp_path: Path) -> None:
     """A record may have an id that was given a moment ago."""
     url = f"confluent+{registry.url}/compat/confluent"
     registry.register("t-value", ONE)
-    said: list[str] = []
-    following = Definitions(url, (), Policy(), kept=tmp_path / "kept.json", notify=said.append, subjects="topic")
+    warnings: list[str] = []
+    following = Definitions(url, (), Policy(), kept=tmp_path / "kept.json", notify=warnings.append, subjects="topic")
     for turn in range(2):
         before = following.current()
         assert following.current().fingerprint == before.fingerprint
         number = registry.register("t-value", {**TWO, "doc": str(turn)})
         assert outcome(following.current(), "t", number, b"\x06\x02x") == {"a": 3, "b": "x"}
-    assert [words.partition(":")[0] for words in said] == ["new definitions"] * 2
+    assert [words.partition(":")[0] for words in warnings] == ["new definitions"] * 2
 
 
 LISTED = [
@@ -274,15 +274,15 @@ def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.found(urlsplit(self.path).path.strip("/").split("/"))
+            content = self.content(urlsplit(self.path).path.strip("/").split("/"))
             denied = self.headers.get("Authorization", "") != authorization
-            body = json.dumps({"message": "no"} if denied or found is None else found).encode()
-            self.send_response(401 if denied else 404 if found is None else 200)
+            body = json.dumps({"message": "no"} if denied or content is None else content).encode()
+            self.send_response(401 if denied else 404 if content is None else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        def found(self, words: list[str]) -> Any:
+        def content(self, words: list[str]) -> Any:
             latest = "latestOnly" in parse_qs(urlsplit(self.path).query)
             match words:
                 case ["schemas", "types"]:
@@ -292,16 +292,15 @@ def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
                 case ["schemas"]:
                     return LISTED[1:] if latest else LISTED if has_list else None
                 case ["subjects"]:
-                    return list(dict.fromkeys(each["subject"] for each in LISTED))
+                    return list(dict.fromkeys(version["subject"] for version in LISTED))
                 case ["subjects", name, "versions"]:
-                    return [each["version"] for each in LISTED if each["subject"] == name.replace("%3A", ":")]
+                    return [version["version"] for version in LISTED if version["subject"] == name.replace("%3A", ":")]
                 case ["subjects", name, "versions", number]:
-                    wanted = name.replace("%3A", ":"), int(number)
-                    return next(each for each in LISTED if (each["subject"], each["version"]) == wanted)
+                    key = name.replace("%3A", ":"), int(number)
+                    return next(version for version in LISTED if (version["subject"], version["version"]) == key)
             return None
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
+        def log_message(self, *_: Any) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
@@ -326,7 +325,7 @@ def test_registries_of_other_makers(has_list: bool) -> None:
     assert outcome(snapshot, "t", 7, b"\x06\x02x") == {"a": 3, "b": "x"}
 
 
-def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_of_a_confluent_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Basic, or the bearer in a variable; the token for our own registry goes nowhere else."""
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "ours")
     monkeypatch.setenv("THEIRS", "abc")

@@ -91,7 +91,7 @@ def event(parcels: Any, **more: Any) -> Message:
 
 
 def messages(parcels: Any) -> dict[Reason, Message]:
-    """One for each reason."""
+    """Return one message for each reason."""
     bare = {name: value for name, value in parcels.event(1).items() if name != "id"}
     binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
     return {
@@ -131,12 +131,12 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
 def test_a_value_that_fits_no_column_is_named(parcels: Any, tmp_path: Path) -> None:
     sent = messages(parcels)[Reason.MAPPING_ERROR]
     (letter,) = sidelined(catalogue(parcels), Given(sent), tmp_path)
-    said = f"{2**70} conforms, but does not fit its column, which is int64"
-    assert letter["violations"] == [{"path": "/size/l", "rule": "column", "message": said}]
+    message = f"{2**70} conforms, but does not fit its column, which is int64"
+    assert letter["violations"] == [{"path": "/size/l", "rule": "column", "message": message}]
 
 
 def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Path) -> None:
-    """K-47"""
+    """Every event of a batch has its own letter (K-47)."""
     events = [parcels.event(0), parcels.event(1, data={}), parcels.event(2, type="parcel.unheard")]
     body = json.dumps(events).encode()
     batch = Message(content_type="application/cloudevents-batch+json", body=body)
@@ -146,11 +146,11 @@ def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Pat
     assert json.loads(letters[0]["message"])["content_type"] == EVENT
 
 
-def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_path: Path) -> None:
+def test_partly_landed_message_has_a_marked_letter(parcels: Any, tmp_path: Path) -> None:
     """K-46: its letter is about one definition only, and is not to be run again."""
     document = parcels.catalogue()
-    found = document["messagegroups"]["parcels"]["messages"]
-    found["parcel.twin"] = parcels.message("parcel.accepted")
+    messages_ = document["messagegroups"]["parcels"]["messages"]
+    messages_["parcel.twin"] = parcels.message("parcel.accepted")
     snapshot = Snapshot.of_documents([("d", document)])
     too_large = event(parcels, data={"id": "P", "weight": 1, "size": {"l": 2**70}})
     (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
@@ -160,12 +160,12 @@ def test_a_message_that_landed_for_another_definition_says_so(parcels: Any, tmp_
 
 
 def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
-    made = {"original": b"", "message": "{}", "candidates": [], "sidelined_at": NOW}
-    return pa.RecordBatch.from_pylist([{**made, **letter} for letter in letters], columns.DEAD_LETTER)
+    defaults = {"original": b"", "message": "{}", "candidates": [], "sidelined_at": NOW}
+    return pa.RecordBatch.from_pylist([{**defaults, **letter} for letter in letters], columns.DEAD_LETTER)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("letter_filter", "expected"),
     [
         (DeadLetterFilter(), [True, True, True, False]),
         (DeadLetterFilter(reasons=("no_match", "ambiguous")), [True, False, True, False]),
@@ -175,16 +175,16 @@ def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
         (DeadLetterFilter(reasons=("ambiguous",), definitions=("/e",), batches=("b1",)), [False, False, True, False]),
     ],
 )
-def test_letters_are_chosen(wanted: DeadLetterFilter, expected: list[bool]) -> None:
+def test_letters_are_chosen(letter_filter: DeadLetterFilter, expected: list[bool]) -> None:
     rows = letters(
         {"reason": "no_match", "batch": "b1"},
         {"reason": "schema_violation", "batch": "b2", "candidates": ["/d", "/e", "/d"]},
         {"reason": "ambiguous", "batch": "b1", "candidates": ["/x", "/e"], "sidelined_at": NOW - timedelta(days=1)},
         {"reason": "no_match", "batch": "b1", "message": None},
     )
-    assert matching_rows(wanted, rows).tolist() == expected
-    assert matching_rows(wanted, rows.slice(1, 2)).tolist() == expected[1:3]
-    assert matching_rows(wanted, rows.slice(0, 0)).tolist() == []
+    assert matching_rows(letter_filter, rows).tolist() == expected
+    assert matching_rows(letter_filter, rows.slice(1, 2)).tolist() == expected[1:3]
+    assert matching_rows(letter_filter, rows.slice(0, 0)).tolist() == []
 
 
 def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
@@ -197,6 +197,6 @@ def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
 
 def test_frames_have_one_source_each() -> None:
     rows = letters(*({"source": name, "position": n, "original": b"x" * n} for n, name in enumerate("aabca")))
-    found = list(message_batches(10, rows, np.array([True, True, True, False, True])))
-    assert [(frame.path, frame.numbers.tolist()) for frame in found] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
-    assert (found[0].raw(1), found[2].raw(0), found[2].location(0).position) == (b"x", b"xxxx", 4)
+    frames = list(message_batches(10, rows, np.array([True, True, True, False, True])))
+    assert [(frame.path, frame.numbers.tolist()) for frame in frames] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
+    assert (frames[0].raw(1), frames[2].raw(0), frames[2].location(0).position) == (b"x", b"xxxx", 4)

@@ -50,10 +50,10 @@ JSON_SCHEMA = {
 )
 def test_absent_members_stay_null(format: str, document: Any, value: dict[str, JSON]) -> None:
     """Also where their columns are JSON text, which would say ``null``."""
-    found = find(format)
-    assert found is not None
+    schema_format = find(format)
+    assert schema_format is not None
     text = document if isinstance(document, str) else json.dumps(document)
-    schema = found.parse(text.encode(), format, link="P" if document is PROTO else "")
+    schema = schema_format.parse(text.encode(), format, link="P" if document is PROTO else "")
     shape = schema.shape()
     if document is PROTO:
         value = schema.decode(schema.encode(value))

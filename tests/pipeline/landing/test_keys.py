@@ -49,9 +49,9 @@ def contract(kind: str, *flags: str) -> Contract:
     """Return the contract of the topic `orders`, whose keys have the schema that `KINDS` names."""
     type, schemas, _ = KINDS[kind]  # noqa: A001
     subjects = [*versions("orders-value", "AVRO", {1: VALUE}), *versions("orders-key", type, schemas)]
-    messages, found = definitions_of(subjects, "topic")
+    messages, stored_schemas = definitions_of(subjects, "topic")
     policy = parse_flags(flags)
-    snapshot = Snapshot(messages=messages, schemas=found, selected=tuple(messages), subjects="topic")
+    snapshot = Snapshot(messages=messages, schemas=stored_schemas, selected=tuple(messages), subjects="topic")
     return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
 
 
@@ -62,10 +62,10 @@ def prefixed(number: int, payload: bytes) -> bytes:
 RECORD: tuple[bytes, list[tuple[str, bytes | None]]] = (prefixed(1, avro(VALUE, {"n": 5})), [])
 
 
-def land(found: Contract, *keys: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Outcome:
+def land(contract_: Contract, *keys: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Outcome:
     """Return what becomes of records with these keys, on both paths."""
     value, _ = RECORD
-    return check_batches(found, batches(*[(value, list(headers))] * len(keys), keys=keys))
+    return check_batches(contract_, batches(*[(value, list(headers))] * len(keys), keys=keys))
 
 
 def decoded(outcome: Outcome) -> list[Any]:
@@ -85,7 +85,7 @@ def decoded(outcome: Outcome) -> list[Any]:
 )
 def test_a_key_is_a_column_by_its_schema(kind: str, expected: list[Any]) -> None:
     """Older versions of a schema too. A key that does not conform is null, its record lands, and it is counted."""
-    keys = [prefixed(number, key) for number, found in KINDS[kind][2].items() for key in found]
+    keys = [prefixed(number, key) for number, payloads in KINDS[kind][2].items() for key in payloads]
     outcome = land(contract(kind), *keys)
     assert decoded(outcome) == expected
     (rows,) = outcome[1].values()
@@ -116,7 +116,7 @@ SCHEMAS = "/schemagroups/subjects/schemas"
 
 def defined(schema: str, *flags: str) -> Contract:
     """Return the contract of a message definition that names the schema of a subject."""
-    subjects = [each for name in ("orders", "other") for each in versions(f"{name}-value", "AVRO", {1: VALUE})]
+    subjects = [version for name in ("orders", "other") for version in versions(f"{name}-value", "AVRO", {1: VALUE})]
     _, schemas = definitions_of([*subjects, *versions("orders-key", "AVRO", {2: KEY_1, 3: KEY_2})], "topic")
     xid = "/messagegroups/g/messages/m"
     message = {"protocol": "KAFKA", "protocoloptions": {"topic": "orders"}, "dataschemauri": f"{SCHEMAS}/{schema}"}
@@ -124,13 +124,13 @@ def defined(schema: str, *flags: str) -> Contract:
 
 
 @pytest.mark.parametrize("flags", [(), ("wire_prefix=confluent",)], ids=["bare", "prefixed"])
-def test_definitions_of_a_registry_have_the_column_too(flags: tuple[str, ...]) -> None:
-    """Without a wire prefix keys are by the newest version, as payloads are."""
-    found = defined("orders-value", *flags)
+def test_definitions_of_a_registry_have_the_key_column(flags: tuple[str, ...]) -> None:
+    """Keys have the newest version if there is no wire prefix, as payloads have."""
+    contract_ = defined("orders-value", *flags)
     value, keys = avro(VALUE, {"n": 5}), (b"\x0e\x02\x02a", b"\x0e")
     if flags:
         value, keys = prefixed(1, value), (prefixed(3, keys[0]), prefixed(2, keys[1]))
-    outcome = check_batches(found, batches((value, []), (value, []), keys=keys))
+    outcome = check_batches(contract_, batches((value, []), (value, []), keys=keys))
     assert decoded(outcome) == [{"id": 7, "shop": "a"}, {"id": 7, "shop": None} if flags else None]
 
 
@@ -140,7 +140,7 @@ def test_a_subject_without_keys_has_no_column() -> None:
 
 
 def test_rows_with_the_payload_as_text_have_no_column() -> None:
-    """They are the same for all definitions."""
+    """The rows have the same columns for all definitions."""
     landed: list[pa.RecordBatch] = []
     staged = SimpleNamespace(add=lambda _, rows: landed.append(rows))
     processing = Processing(contract("record"), KAFKA, staged, Bookkeeping(fingerprint="f"), builder=TextRowBuilder)

@@ -67,25 +67,25 @@ POLICIES: Final = [
 
 @cache
 def documents() -> list[tuple[str, JSONObject]]:
-    own = {
+    definition = {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"type": {"value": "own.kinds"}},
         "dataschemaformat": "JsonSchema/draft/2020-12",
         "dataschema": OWN,
     }
     files = [(str(path), yaml.safe_load(path.read_bytes())) for path in FILES]
-    return [*files, ("own", {"messagegroups": {"own": {"messages": {"kinds": own}}}})]
+    return [*files, ("own", {"messagegroups": {"own": {"messages": {"kinds": definition}}}})]
 
 
 def event_types() -> dict[str, str]:
-    found = {}
+    types_by_xid = {}
     for _, document in documents():
         for group, members in document.get("messagegroups", {}).items():
             for message, definition in members.get("messages", {}).items():
                 kind = definition.get("envelopemetadata", {}).get("type", {}).get("value")
                 if kind:
-                    found[f"/messagegroups/{group}/messages/{message}"] = kind
-    return found
+                    types_by_xid[f"/messagegroups/{group}/messages/{message}"] = kind
+    return types_by_xid
 
 
 def payload(shape: Shape, choose: random.Random, odd: str, depth: int = 0) -> str:

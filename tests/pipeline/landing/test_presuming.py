@@ -205,7 +205,7 @@ def test_presumed_messages_come_to_the_same(contracts: list[Contract], policy: i
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_binary_events_are_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
-    """With attributes that have to be decoded, too."""
+    """Events with encoded attributes are presumed too."""
     monkeypatch.setattr(Processing, "_outcomes", None)
     source = Given([
         event(protocol, JSON_VALUES[0], subject="ü %41", datacontenttype="application/json"),
@@ -235,9 +235,9 @@ def test_messages_are_presumed(contracts: list[Contract], monkeypatch: pytest.Mo
     judged: list[Message] = []
     process = Processing._outcomes
 
-    def count(self: Processing, message: Message, *rest: Any) -> None:
+    def count(self: Processing, message: Message, *arguments: Any) -> None:
         judged.append(message)
-        process(self, message, *rest)
+        process(self, message, *arguments)
 
     monkeypatch.setattr(Processing, "_outcomes", count)
     tally, _ = processed(contracts[0], source, [source.frame()])
@@ -251,7 +251,7 @@ def test_payloads_that_are_refused_get_their_reasons(contracts: list[Contract]) 
     assert (tally.landed.total(), tally.reasons) == (2, {"schema_violation": 1, "decode_error": 1})
 
 
-def test_anybody_may_make_up_content_types(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_content_types_is_bounded(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presuming, "_MOST_KINDS", 2)
     messages = [native("NATS", TICKETS[0], f"application/x{number}+json") for number in range(9)]
     assert check(contracts[0], *messages).landed.total() == 9

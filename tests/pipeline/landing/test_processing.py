@@ -57,8 +57,8 @@ def protobuf(event: dict[str, Any]) -> bytes:
     return bytes([size] if size < 0x80 else [size & 0x7F | 0x80, size >> 7]) + written
 
 
-def test_an_array_that_is_cut_off_lands_what_was_whole(take: Take, parcels: Any) -> None:
-    """K-45"""
+def test_truncated_array_lands_its_complete_events(take: Take, parcels: Any) -> None:
+    """The complete events land, and the incomplete one becomes a dead letter (K-45)."""
     events = [parcels.event(0), parcels.event(1, type="parcel.lost"), parcels.event(2)]
     content = json.dumps(events).encode()
     read, landed, letters = take("cloudevents-batch", content[:-20])
@@ -67,8 +67,10 @@ def test_an_array_that_is_cut_off_lands_what_was_whole(take: Take, parcels: Any)
     assert all(letter["original"] in content for letter in letters)
 
 
-def test_a_message_of_no_bytes_is_one(take: Take, parcels: Any) -> None:
-    """In lines what is blank is no message; in Protobuf it is an event without attributes, or its text may be blank."""
+def test_empty_message_is_a_message(take: Take, parcels: Any) -> None:
+    """A blank line is no message; in Protobuf, an empty message is an event without attributes, and its text may be
+    blank.
+    """
     good = protobuf(parcels.event(0))
     read, landed, letters = take("cloudevents-protobuf", good + b"\x00" + b"\x01\n" + good[:-5])
     assert (read, landed) == (4, ["P0"])
@@ -93,10 +95,12 @@ class Scales(StagedFiles):
 
 
 @pytest.mark.parametrize("topic", ["orders", "others"])
-def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> None:
+def test_empty_messages_do_not_accumulate(tmp_path: Path, topic: str) -> None:
     """Records without a value land, or become dead letters, as they come: there may be millions of them."""
-    taken = {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
-    contract = Snapshot.of_documents([("x", {"messagegroups": {"g": {"messages": {"m": taken}}}})]).compile(Policy())
+    definition = {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
+    contract = Snapshot.of_documents([("x", {"messagegroups": {"g": {"messages": {"m": definition}}}})]).compile(
+        Policy()
+    )
     landing = Scales(tmp_path)
     bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
     processing = Processing(contract, KAFKA, landing, bookkeeping)
@@ -106,7 +110,7 @@ def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> N
     assert landing.added == [8192, 8192]
 
 
-def test_a_frame_weighs_what_it_keeps() -> None:
+def test_weight_of_a_frame_includes_headers() -> None:
     """Headers count, which are no part of the bytes that are looked at."""
     (frame,) = base.record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
     assert 100_000 < frame.weight < 101_000
@@ -125,7 +129,7 @@ def test_a_message_that_is_too_long(take: Take, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cloudevents-jsonl", "http-jsonl", "cloudevents-batch"])
 def test_a_message_of_too_many_values(take: Take, parcels: Any, name: str) -> None:
-    """Its text is a fraction of what it would be in memory."""
+    """The text is much smaller than its values in memory."""
     crowded = b"[" + b"[]," * 4_000_000 + b"1]"
     good = json.dumps(parcels.event(0)).encode()
     if name == "http-jsonl":
@@ -151,8 +155,8 @@ def order(schema: dict[str, Any], *payloads: str, names: tuple[str, ...] = (), *
     contract = Snapshot.of_documents([("x", catalogue)]).compile(Policy(**policy))
     event = '{"specversion":"1.0","id":"1","source":"s","type":"order","data":%s}\n'
     _, tables = outcome(contract, JSONL, "".join(event % payload for payload in payloads).encode())
-    (found,) = tables.values()
-    return [{name: row[name] for name in names or (*schema, "_rescue")} for row in found]
+    (rows_,) = tables.values()
+    return [{name: row[name] for name in names or (*schema, "_rescue")} for row in rows_]
 
 
 PRICE = {"type": "number", "multipleOf": 0.01}
@@ -163,7 +167,7 @@ PRICE = {"type": "number", "multipleOf": 0.01}
 )
 @pytest.mark.parametrize("twice", [False, True])
 def test_decimals_have_the_digits_that_were_sent(text: str, twice: bool) -> None:
-    """On both paths: a member that comes twice is for the slow one."""
+    """The two paths keep the digits: a duplicate member selects the slow one."""
     again = f',"x":{text}' if twice else ""
     (row,) = order({"p": PRICE}, f'{{"p":{text},"x":{text}{again}}}')
     assert row == {"p": Decimal(text), "_rescue": f'{{"x":{text}}}'}
@@ -182,8 +186,8 @@ def test_values_of_other_types_are_kept() -> None:
     members = {"t": {"type": "string", "format": "date-time"}, "p": PRICE, "n": {"type": "number"}}
     payloads = ['{"t":1700000000000}', '{"t":5.0}', '{"p":"12.34"}', '{"p":" 1_2 ","t":true}', '{"p":true}']
     payloads += ['{"p":1234567890123456.789}', '{"n":true}', '{"n":"1.5"}']
-    found = order(members, *payloads, on_schema_violation="tag")
-    assert found == [{"t": None, "p": None, "n": None, "_rescue": payload} for payload in payloads]
+    rows_ = order(members, *payloads, on_schema_violation="tag")
+    assert rows_ == [{"t": None, "p": None, "n": None, "_rescue": payload} for payload in payloads]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_values_of_other_types_are_kept() -> None:
         *[('{"e":true}', "/e"), ('{"e":"5"}', "/e"), ('{"e":" 1_0 "}', "/e")],
     ],
 )
-def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(payload: str, path: str) -> None:
+def test_tagged_value_lands_unchanged_or_not_at_all(payload: str, path: str) -> None:
     """K-46: no value becomes another one because its column has another type."""
     integers = {"type": "integer"}
     members = {
@@ -213,6 +217,6 @@ def test_what_is_tagged_lands_as_it_was_sent_or_not_at_all(payload: str, path: s
     assert "conforms" not in violation["message"]
 
 
-def test_whole_numbers_are_integers_however_they_are_written() -> None:
+def test_whole_numbers_in_any_notation_are_integers() -> None:
     members = {"i": {"type": "integer"}, "s": {"type": "string"}}
     assert order(members, '{"i":1.0,"s":5}', on_schema_violation="tag") == [{"i": 1, "s": "5", "_rescue": None}]

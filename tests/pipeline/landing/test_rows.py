@@ -38,9 +38,9 @@ SCHEMA = {
 
 
 def schema_of(document: Any, format: str = "JsonSchema/draft-07") -> Any:
-    found = find(format)
-    assert found is not None
-    return found.parse((document if isinstance(document, str) else json.dumps(document)).encode(), format)
+    schema_format = find(format)
+    assert schema_format is not None
+    return schema_format.parse((document if isinstance(document, str) else json.dumps(document)).encode(), format)
 
 
 BARE = {"id": "a", "gap": None}
@@ -69,12 +69,12 @@ def row_of(schema: Any, shape: Any, value: JSON) -> dict[str, Any]:
         },
     ],
 )
-def test_a_payload_comes_back(value: JSON) -> None:
+def test_payload_is_restored(value: JSON) -> None:
     schema = schema_of(SCHEMA)
     row = row_of(schema, schema.shape(), schema.decode(json.dumps(value).encode()))
-    found = payloads_of(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
-    assert found == value
-    assert schema.validate(found) == []
+    payload = payloads_of(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
+    assert payload == value
+    assert schema.validate(payload) == []
 
 
 def test_a_payload_that_is_no_object() -> None:
@@ -95,7 +95,7 @@ def test_a_payload_that_is_no_object() -> None:
     ],
 )
 def test_columns_of_an_older_table_have_other_types(column: str, value: Any, expected: JSON) -> None:
-    """Such a row is reported as it is, and its schema has the last word."""
+    """The row is returned unchanged, and its schema decides."""
     row = {"id": "a", column: value}
     assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
 
@@ -142,7 +142,7 @@ STRUCTURE = {
 
 
 @pytest.mark.parametrize(
-    ("format", "document", "value", "row", "rest"),
+    ("format", "document", "value", "row", "expected_rest"),
     [
         (
             *("Protobuf/3", PROTO, {"at": AT, "took": "1.500s"}),
@@ -160,14 +160,14 @@ STRUCTURE = {
     ],
 )
 def test_times_of_every_format_have_columns_of_their_own(
-    format: str, document: Any, value: dict[str, JSON], row: dict[str, Any], rest: JSON
+    format: str, document: Any, value: dict[str, JSON], row: dict[str, Any], expected_rest: JSON
 ) -> None:
     schema = schema_of(document, format)
     assert schema.decode(schema.encode(value)) == value
     landed = row_of(schema, schema.shape(), value)
-    kept = rests(schema.shape(), [value])[0].as_py()
-    assert (landed, json.loads(kept)) == (row, rest)
-    assert payloads_of(schema)({**landed, "_rescue": kept}) == value
+    rescued = rests(schema.shape(), [value])[0].as_py()
+    assert (landed, json.loads(rescued)) == (row, expected_rest)
+    assert payloads_of(schema)({**landed, "_rescue": rescued}) == value
     assert payloads_of(schema)(row_of(schema, as_sent(schema.shape()), value)) == value
 
 
@@ -187,28 +187,28 @@ ROOTS = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element na
 
 @pytest.mark.parametrize("real", REALS)
 def test_numbers_that_json_does_not_have_keep_their_names(real: float) -> None:
-    """As text in columns of JSON text, and come back as numbers where their type is one."""
+    """Columns of JSON text contain the name as text, and members with a number type are restored as numbers."""
     name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(real)]
     inner = {"f": real, "any": None, "text": name, "t": None}
-    row, found = returned("Avro/1.11", TREE, {"f": real, "any": real, "text": real, "t": inner})
+    row, restored = returned("Avro/1.11", TREE, {"f": real, "any": real, "text": real, "t": inner})
     assert (str(row["f"]), row["any"], row["text"]) == (str(real), f'"{name}"', f'"{name}"')
     assert json.loads(row["t"]) == {**inner, "f": name}
     # a union with text does not say which it was
-    assert str(found) == str({"f": real, "any": real, "text": name, "t": inner})
+    assert str(restored) == str({"f": real, "any": real, "text": name, "t": inner})
 
     nested = {"f": real, "more": [real, 1.0], "text": name}
-    row, found = returned("Protobuf/3", NODES, {"f": real, "more": [real], "text": name, "t": nested})
+    row, restored = returned("Protobuf/3", NODES, {"f": real, "more": [real], "text": name, "t": nested})
     assert json.loads(row["t"]) == {"f": name, "more": [name, 1.0], "text": name}
-    assert (str(row["f"]), str(row["more"]), str(found["f"])) == (str(real), str([real]), str(real))
+    assert (str(row["f"]), str(row["more"]), str(restored["f"])) == (str(real), str([real]), str(real))
 
-    row, found = returned("XSD/1.1", ROOTS, {"r": {"f": real, "text": name}})
-    assert (json.loads(row["data"]), found) == ({"r": {"f": name, "text": name}},) * 2
+    row, restored = returned("XSD/1.1", ROOTS, {"r": {"f": real, "text": name}})
+    assert (json.loads(row["data"]), restored) == ({"r": {"f": name, "text": name}},) * 2
 
 
 def returned(format: str, document: Any, value: JSON) -> tuple[dict[str, Any], JSON]:
     """Return the row of a payload, and the payload that it comes back as, which conforms."""
     schema = schema_of(document, format)
     row = row_of(schema, schema.shape(), schema.decode(schema.encode(value)))
-    found = payloads_of(schema)(row)
-    assert schema.validate(found) == []
-    return row, found
+    restored = payloads_of(schema)(row)
+    assert schema.validate(restored) == []
+    return row, restored

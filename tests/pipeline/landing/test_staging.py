@@ -25,20 +25,20 @@ def land(folder: Path, *batches: tuple[TableName, pa.RecordBatch]) -> dict[Table
     into = StagedFiles(folder, staged="s", prefix="p")
     for name, batch in batches:
         into.add(name, batch)
-    found: dict[TableName, list[pa.Table]] = {}
+    tables: dict[TableName, list[pa.Table]] = {}
     for file in into.finish():
         assert file.staged == f"s/{file.name}"
         assert (folder / file.name).stat().st_size == file.bytes
         table = pq.read_table(folder / file.name)
         assert table.num_rows == file.rows
-        found.setdefault(file.table, []).append(table)
-    return found
+        tables.setdefault(file.table, []).append(table)
+    return tables
 
 
 def test_one_file_per_table(tmp_path: Path) -> None:
-    found = land(tmp_path, (A, rows(0)), (B, rows(0)), (A, rows(100)))
-    assert [table["n"].to_pylist() for table in found[A]] == [list(range(200))]
-    assert len(found[B]) == 1
+    tables = land(tmp_path, (A, rows(0)), (B, rows(0)), (A, rows(100)))
+    assert [table["n"].to_pylist() for table in tables[A]] == [list(range(200))]
+    assert len(tables[B]) == 1
 
 
 def test_a_full_table_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +49,9 @@ def test_a_full_table_is_written_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_too_much_in_all_tables_writes_the_fullest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "HELD_BYTES", 3000)
-    found = land(tmp_path, (A, rows(0, 10)), (B, rows(0, 300)), (B, rows(300, 100)), (A, rows(10, 10)))
-    assert found[A][0]["n"].to_pylist() == list(range(20))
-    assert found[B][0]["n"].to_pylist() == list(range(400))
+    tables = land(tmp_path, (A, rows(0, 10)), (B, rows(0, 300)), (B, rows(300, 100)), (A, rows(10, 10)))
+    assert tables[A][0]["n"].to_pylist() == list(range(20))
+    assert tables[B][0]["n"].to_pylist() == list(range(400))
 
 
 def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert groups == [1, 1, 1]  # A alone made room, and B had time for the rest of its rows
 
 
-def test_integers_that_come_again_are_a_dictionary(tmp_path: Path) -> None:
+def test_repeated_integers_have_a_dictionary(tmp_path: Path) -> None:
     count = 4000
     columns = {
         "few": pa.array([number % 100 for number in range(count)], pa.int32()),
@@ -76,13 +76,13 @@ def test_integers_that_come_again_are_a_dictionary(tmp_path: Path) -> None:
         "text": ["a" * (number % 9) for number in range(count)],
     }
     wide = pa.RecordBatch.from_pydict(columns)
-    found = land(tmp_path, *[(A, wide.slice(first, 1000)) for first in range(0, count, 1000)], (B, wide.slice(0, 900)))
-    assert [found[A][0].to_pylist(), found[B][0].to_pylist()] == [wide.to_pylist(), wide.slice(0, 900).to_pylist()]
+    tables = land(tmp_path, *[(A, wide.slice(first, 1000)) for first in range(0, count, 1000)], (B, wide.slice(0, 900)))
+    assert [tables[A][0].to_pylist(), tables[B][0].to_pylist()] == [wide.to_pylist(), wide.slice(0, 900).to_pylist()]
     # Files have numbers in the order in which threads came to write them.
     groups = [pq.ParquetFile(path).metadata.row_group(0) for path in tmp_path.iterdir()]
     first, second = sorted(groups, key=lambda group: -int(group.num_rows))
-    chunks = [[each.column(number) for number in range(each.num_columns)] for each in (first, second)]
-    repeated = [[chunk.path_in_schema for chunk in each if chunk.has_dictionary_page] for each in chunks]
+    chunks = [[metadata.column(number) for number in range(metadata.num_columns)] for metadata in (first, second)]
+    repeated = [[chunk.path_in_schema for chunk in metadata if chunk.has_dictionary_page] for metadata in chunks]
     assert repeated == [["few", "nested.few", "listed.list.element", "mapped.key_value.value"], []]
 
 
@@ -98,7 +98,9 @@ def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, code
     ("text", "codec"), [("x" * 5000, "ZSTD"), (b64encode(randbytes(5000)).decode(), "UNCOMPRESSED")]
 )
 def test_a_huge_row_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, codec: str) -> None:
-    """It is written when what it was made of may be gone, not by ``add``, and nothing waits for it in its table."""
+    """The file is written when its input may already be freed, not by ``add``, and no other row of its table waits
+    for it.
+    """
     monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 4000)
     into = StagedFiles(tmp_path, staged="s", prefix="p")
     for number, texts in enumerate((["a", "b"], [text], ["c"])):
@@ -115,9 +117,13 @@ def test_a_huge_row_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_OPEN_FILES", 2)
     monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1)
-    found = land(tmp_path, *[(name, rows(i)) for i in range(2) for name in (A, B, C)])
-    assert {name: sum(table.num_rows for table in tables) for name, tables in found.items()} == {A: 200, B: 200, C: 200}
+    tables_ = land(tmp_path, *[(name, rows(i)) for i in range(2) for name in (A, B, C)])
+    assert {name: sum(table.num_rows for table in tables) for name, tables in tables_.items()} == {
+        A: 200,
+        B: 200,
+        C: 200,
+    }
 
 
-def test_nothing_lands_from_nothing(tmp_path: Path) -> None:
+def test_no_batches_create_no_files(tmp_path: Path) -> None:
     assert land(tmp_path) == {}

@@ -45,7 +45,7 @@ def staging(tmp_path: Path, parcels: Any, definitions: Path) -> Path:
     return folder
 
 
-def test_a_task_tells_what_it_did(staging: Path) -> None:
+def test_task_returns_a_manifest(staging: Path) -> None:
     (text,) = process_files(str(staging), [0])
     manifest = read_manifest(text)
     assert (manifest.tally.read, manifest.tally.landed.total()) == (2000, 2000)
@@ -85,7 +85,9 @@ for folder in others:
 @pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
 def test_a_huge_message_is_in_memory_few_times(staging: Path, parcels: Any) -> None:
-    """One that lands, one that does not conform, and both: 13 and 15 times when each step kept its copy."""
+    """The message lands, is rejected, or both: the memory would be 13 and 15 times its size if each step kept a
+    copy.
+    """
     text = "x" * _HUGE
     wrong: dict[str, Any] = {"id": "1", "weight": "heavy"}
     inputs: dict[str, list[dict[str, Any]]] = {
@@ -93,14 +95,14 @@ def test_a_huge_message_is_in_memory_few_times(staging: Path, parcels: Any) -> N
         "rejected": [wrong | {"note": text}],
         "both": [{"id": text, "weight": 1}, wrong | {"note": text}, {"id": "1", "weight": 1}],
     }
-    folders = [_staged(staging, name, parcels.lines(*(parcels.event(data=each) for each in data)))
+    folders = [_staged(staging, name, parcels.lines(*(parcels.event(data=data_) for data_ in data)))
                for name, data in inputs.items()]  # fmt: skip
     command = [sys.executable, "-c", _MEASURE, str(staging), *map(str, folders)]
-    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    landed, rejected, both = (int(line) / _HUGE for line in found.split())
-    assert landed < 3.5, found
-    assert rejected < 3.5, found
-    assert both < 3.5, found
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    landed, rejected, both = (int(line) / _HUGE for line in output.split())
+    assert landed < 3.5, output
+    assert rejected < 3.5, output
+    assert both < 3.5, output
 
 
 def _staged(staging: Path, name: str, content: bytes) -> Path:
@@ -116,7 +118,7 @@ def _staged(staging: Path, name: str, content: bytes) -> Path:
 
 
 def test_a_file_that_cannot_grow(staging: Path) -> None:
-    """As on a full disk, the failure names the place; in a child, since limits are the process's own."""
+    """The error names, as on a full disk, the place; a child process is used because limits are per process."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

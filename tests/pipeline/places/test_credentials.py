@@ -56,9 +56,9 @@ def environ(s3proxy: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """An environment that says where the store is, and has no keys for it."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    given = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{s3proxy.ports['plain']}", "AWS_ALLOW_HTTP": "true"}
+    variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{s3proxy.ports['plain']}", "AWS_ALLOW_HTTP": "true"}
     nothing = {"AWS_CONFIG_FILE": str(tmp_path / "none"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
-    set_all(monkeypatch, {**given, **nothing, "AWS_REGION": "us-east-1"})
+    set_all(monkeypatch, {**variables, **nothing, "AWS_REGION": "us-east-1"})
     monkeypatch.setattr(stores, "_RETRIES", {"max_retries": 1})
     stores.connect.cache_clear()
     yield monkeypatch
@@ -75,7 +75,7 @@ def there(environ: pytest.MonkeyPatch) -> Place:
 def test_roles(
     way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """By the variables that AWS's SDKs know."""
+    """The variables are those of AWS's SDKs."""
     set_all(environ, role(way, request, tmp_path))
     (there / "f").write(b"x")
     assert (there / "f").read() == b"x"
@@ -120,10 +120,10 @@ def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, k
 
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
-def test_whoever_refuses_is_named(
+def test_refusing_server_is_named(
     way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """It is not the store; and what was sent is not shown."""
+    """The error does not blame the store, and does not show what was sent."""
     set_all(environ, role(way, request, tmp_path))
     secret = request.getfixturevalue("key_server").proof
     request.getfixturevalue("key_server").proof = "another"
@@ -138,8 +138,8 @@ def test_whoever_refuses_is_named(
     assert "\n" not in str(failure.value)
 
 
-def test_nobody_answers(there: Place, environ: pytest.MonkeyPatch) -> None:
-    """Who has no keys at all is told that, and not that the store is away."""
+def test_missing_credentials_are_reported(there: Place, environ: pytest.MonkeyPatch) -> None:
+    """The error says that there are no keys instead of reporting that the store is unavailable."""
     environ.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
     environ.setattr(roles, "_NEAR_PAUSES", (0.0, 0.1))
     for ask in (there.read, lambda: delta_options(there)):
@@ -159,22 +159,24 @@ def test_nobody_answers(there: Place, environ: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://keys.example/x", "http://169.254.169.254/x", "ftp://127.0.0.1/x", "/x"])
-def test_who_is_not_asked(there: Place, environ: pytest.MonkeyPatch, url: str) -> None:
-    """As SDKs have it: a token is sent to nobody else without TLS."""
+def test_untrusted_credential_server_is_not_called(there: Place, environ: pytest.MonkeyPatch, url: str) -> None:
+    """A token is sent without TLS only to known addresses, as in AWS's SDKs."""
     set_all(environ, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "t"})
     with pytest.raises(PipelineError, match="neither https nor of this machine"):
         there.read()
 
 
-def test_answers_that_are_none(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
+def test_invalid_credential_response_is_an_error(
+    there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer
+) -> None:
     """Whatever they hold instead of keys is not shown; and where else there may be some is not asked."""
     key_server.proof = ""
     bodies = [b"", b"[]", b'{"AccessKeyId": "AK-4711"}', b'{"Code": "x"', b"\xff4711"]
-    given = iter(bodies)
+    bodies_iterator = iter(bodies)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = next(given, None)
+            body = next(bodies_iterator, None)
             self.send_response(302 if body is None else 200)
             self.send_header("location", next(iter(key_server.container.values())))
             self.end_headers()
@@ -199,7 +201,7 @@ def test_answers_that_are_none(there: Place, environ: pytest.MonkeyPatch, key_se
 
 
 def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:
-    """Its endpoint too, whichever variable has another."""
+    """The endpoint of the job overrides all variables too."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         environ.setenv(name, "http://127.0.0.1:1")
     set_all(environ, {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_REGION": "eu-north-1"})
@@ -210,7 +212,7 @@ def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.Monk
 
 
 def test_delta_asks_nobody_else(environ: pytest.MonkeyPatch) -> None:
-    """It has an endpoint, without which it would look for keys and a region in places of its own."""
+    """Delta's library does not look for keys and a region itself if an endpoint is set."""
     keys = {"access_key_id": "AK", "secret_access_key": "SK"}
 
     def endpoint(**settings: str) -> str | None:

@@ -26,9 +26,9 @@ from signalbook.values import digest
 @pytest.fixture
 def folder(tmp_path: Path, request: pytest.FixtureRequest) -> HdfsPlace:
     """An empty one."""
-    found = place("hdfs", tmp_path, request)
-    assert isinstance(found, HdfsPlace)
-    return found
+    hdfs_folder = place("hdfs", tmp_path, request)
+    assert isinstance(hdfs_folder, HdfsPlace)
+    return hdfs_folder
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def fresh_clients() -> Iterator[None]:
 
 
 def following(file: HdfsPlace) -> HdfsPlace:
-    """Where the next content is claimed for what ``file`` has."""
+    """Return the folder in which the next content after that of ``file`` is claimed."""
     return file.parent / f".{digest(f'{file.name} {file.tagged()[1]}'.encode())[:32]}.next"
 
 
 def own(folder: HdfsPlace) -> list[str]:
     """Names that nobody is shown."""
-    return [each.path for each in folder._listed(deep=True) if module._OWN.search(each.path)]
+    return [entry.path for entry in folder._listed(deep=True) if module._OWN.search(entry.path)]
 
 
-def test_of_many_at_once_one_replaces(folder: HdfsPlace) -> None:
+def test_one_of_many_concurrent_swaps_succeeds(folder: HdfsPlace) -> None:
     file = folder / "one"
     file.replace(b"0")
     for turn in range(3):
@@ -62,8 +62,8 @@ def test_of_many_at_once_one_replaces(folder: HdfsPlace) -> None:
     assert own(folder) == []
 
 
-def test_who_was_killed_with_a_claim_is_followed(folder: HdfsPlace) -> None:
-    """It had the right to replace the content: its own is put in place, and then somebody else's."""
+def test_claim_of_a_killed_process_is_completed(folder: HdfsPlace) -> None:
+    """The killed process had the right to replace the content: its content is put in place first."""
     file = folder / "one"
     file.replace(b"0")
     _, tag = file.tagged()
@@ -74,18 +74,18 @@ def test_who_was_killed_with_a_claim_is_followed(folder: HdfsPlace) -> None:
     assert own(folder) == []
 
 
-def test_who_was_held_up_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between its look and its claim another one's content came, and the right to replace the old one with it."""
+def test_delayed_swap_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another content was put in place between the look and the claim of the delayed process."""
     file = folder / "one"
     file.replace(b"0")
     _, tag = file.tagged()
     fresh = HdfsPlace._fresh
 
     def late(self: HdfsPlace, content: bytes, below: str = "") -> HdfsPlace:
-        found = fresh(self, content, below)
+        fresh_file = fresh(self, content, below)
         if content == b"late":
             assert file.swap(b"1", tag)
-        return found
+        return fresh_file
 
     monkeypatch.setattr(HdfsPlace, "_fresh", late)
     assert not file.swap(b"late", tag)
@@ -93,12 +93,12 @@ def test_who_was_held_up_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest
     assert own(folder) == []
 
 
-def test_what_is_being_written_is_not_listed(folder: HdfsPlace) -> None:
+def test_unfinished_files_are_not_listed(folder: HdfsPlace) -> None:
     (folder / "f").replace(b"x")
     fresh = (folder / "f")._fresh(b"y")
     (folder / "f")._fresh(b"y", "below")
     assert (fresh.read(), len(own(folder))) == (b"y", 3)
-    assert [each.path for each in folder.files(deep=True)] == ["f"]
+    assert [entry.path for entry in folder.files(deep=True)] == ["f"]
     assert folder.folders() == []
 
 
@@ -107,9 +107,9 @@ def test_a_file_has_no_files(folder: HdfsPlace) -> None:
     assert (list((folder / "f").files()), (folder / "f").folders(), folder.exists()) == ([], [], False)
 
 
-def test_answers_that_are_lost(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_responses_are_handled(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change was made, and is asked for again; what is only looked at hdfs-native asks again by itself."""
-    client, left = module.connect(folder.root, folder.settings), 0
+    client, countdown = module.connect(folder.root, folder.settings), 0
 
     class Losing:
         def __init__(self, inner: Any) -> None:
@@ -118,14 +118,14 @@ def test_answers_that_are_lost(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatc
         def __getattr__(self, name: str) -> Any:
             return partial(self._ask, name)
 
-        def _ask(self, name: str, *given: Any, **options: Any) -> Any:
-            nonlocal left
-            found = getattr(self._inner, name)(*given, **options)
-            left -= name in ("create", "write", "close", "rename", "delete")
-            if left == 0:
-                left = -1
+        def _ask(self, name: str, *arguments: Any, **options: Any) -> Any:
+            nonlocal countdown
+            result = getattr(self._inner, name)(*arguments, **options)
+            countdown -= name in ("create", "write", "close", "rename", "delete")
+            if countdown == 0:
+                countdown = -1
                 raise OSError("RPC listener disconnected")
-            return Losing(found) if name == "create" else found
+            return Losing(result) if name == "create" else result
 
         @property
         def inner(self) -> Any:
@@ -133,20 +133,18 @@ def test_answers_that_are_lost(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(module, "connect", lambda *_: Losing(client))
     for number in range(1, 12):
-        left = number
+        countdown = number
         file = folder / f"{number}"
         assert file.create(b"0")
-        left = number
+        countdown = number
         file.replace(b"1")
-        left = number
+        countdown = number
         assert file.swap(b"2", digest(b"1"))
         assert file.read() == b"2"
-    assert not [each for each in own(folder) if each.endswith(".next")]
+    assert not [name_ for name_ in own(folder) if name_.endswith(".next")]
 
 
-def test_what_users_may_not_is_said_in_one_line(
-    folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch, fresh_clients: None
-) -> None:
+def test_permission_error_is_one_line(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> None:
     folder.make()
     module.connect.cache_clear()
     monkeypatch.setenv("HADOOP_USER_NAME", "mallory")
@@ -158,13 +156,13 @@ def test_what_users_may_not_is_said_in_one_line(
     assert "\\n" not in str(failure.value)
 
 
-def test_a_name_node_that_is_away(monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> None:
+def test_unavailable_name_node_is_an_error(monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> None:
     monkeypatch.setattr(module, "_RETRIES", {"dfs.client.failover.max.attempts": "1"})
     with pytest.raises(OSError, match=r"^.Errno 5. HDFS does not answer: Connection refused"):
         place_of("hdfs://127.0.0.1:1/x").read()
 
 
-def test_a_name_node_that_says_nothing(monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> None:
+def test_silent_name_node_is_an_error(monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -68,7 +68,7 @@ def bucket(google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> Place
 
 @pytest.fixture
 def blob(token_server: TokenServer, environ: pytest.MonkeyPatch) -> Place:
-    """One of Azure's with something in it."""
+    """Return a blob of Azure with some content."""
     token_server.blobs["/parcels/lake/f"] = b"x"
     environ.setenv("AZURE_STORAGE_ENDPOINT", f"https://{token_server.secure}/parcels")
     return place_of(f"abfss://{BUCKET}@parcels.dfs.core.windows.net/f")
@@ -86,11 +86,13 @@ def lands(there: Place) -> None:
 def test_google(
     way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By what Google's SDKs know."""
+    """The credentials are those of Google's SDKs."""
     set_all(environ, google_role(way, token_server, google, tmp_path))
     lands(bucket)
     if way.startswith("user"):
-        assert {each for each in token_server.asked if "CONNECT" in each} == {"CONNECT accounts.google.com:443"}
+        assert {request for request in token_server.asked if "CONNECT" in request} == {
+            "CONNECT accounts.google.com:443"
+        }
 
 
 def test_the_metadata_server_is_looked_for_once(
@@ -106,7 +108,7 @@ def test_the_metadata_server_is_looked_for_once(
 def test_federation(
     way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By the files for who is known elsewhere, which Delta's library cannot use."""
+    """The files contain external identities, which Delta's library does not support."""
     set_all(environ, google_role(way, token_server, google, tmp_path))
     (bucket / "f").write(b"x")
     assert (bucket / "f").read() == b"x"
@@ -116,7 +118,7 @@ def test_federation(
 
 @pytest.mark.parametrize("way", AZURE)
 def test_azure(way: str, blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By what Azure's SDKs know; a job goes before the environment."""
+    """The credentials are those of Azure's SDKs; settings of a job override the environment."""
     set_all(environ, azure_role(way, token_server, tmp_path))
     if way == "secret of a job":
         environ.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=nothing")
@@ -132,7 +134,7 @@ def of_job(way: str, blob: Place) -> Place:
 def test_azurite(
     way: str, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """On Microsoft's emulator, which checks signatures, and for whom a token is and until when."""
+    """Microsoft's emulator checks signatures, and the audience and expiry of tokens."""
     port = request.getfixturevalue("azurite_tls").ports["plain"]
     endpoint, name = f"https://127.0.0.1:{port}/{servers.ACCOUNT}", {"AZURE_STORAGE_ACCOUNT": servers.ACCOUNT}
     text = f"DefaultEndpointsProtocol=https;AccountName={servers.ACCOUNT};BlobEndpoint={endpoint}/;"
@@ -150,9 +152,11 @@ def test_azurite(
 
 
 def signature() -> str:
-    """Of an account, for an hour: https://learn.microsoft.com/rest/api/storageservices/create-account-sas."""
+    """Return the signature of an account for an hour:
+    https://learn.microsoft.com/rest/api/storageservices/create-account-sas.
+    """
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    said = {
+    parameters = {
         "sp": "rwdlac",
         "ss": "b",
         "srt": "sco",
@@ -162,9 +166,11 @@ def signature() -> str:
         "spr": "https",
         "sv": "2021-12-02",
     }
-    signed = "\n".join([servers.ACCOUNT, *said.values(), "", ""])
-    made = hmac.digest(base64.b64decode(ACCOUNT_KEY), signed.encode(), "sha256")
-    return urlencode({**{name: value for name, value in said.items() if value}, "sig": base64.b64encode(made).decode()})
+    signed = "\n".join([servers.ACCOUNT, *parameters.values(), "", ""])
+    digest = hmac.digest(base64.b64decode(ACCOUNT_KEY), signed.encode(), "sha256")
+    return urlencode(
+        {**{name: value for name, value in parameters.items() if value}, "sig": base64.b64encode(digest).decode()}
+    )
 
 
 @pytest.mark.parametrize("way", ["metadata server", "user", "url", "impersonation"])
@@ -222,10 +228,10 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("way", REFUSALS)
-def test_whoever_refuses_is_named(
+def test_refusing_server_is_named(
     way: str, token_server: TokenServer, google: Google, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """It is not the store; and what was sent is not shown."""
+    """The error does not blame the store, and does not show what was sent."""
     environ: pytest.MonkeyPatch = request.getfixturevalue("environ")
     if way in AZURE:
         there: Place = request.getfixturevalue("blob")
@@ -243,15 +249,15 @@ def test_whoever_refuses_is_named(
     token_server.proof = "another"
     with pytest.raises(OSError, match=REFUSALS[way]) as failure:
         there.read()
-    said = [str(failure.value)]
+    messages = [str(failure.value)]
     if way not in (*FEDERATED, "no file"):
         with pytest.raises(OSError, match="Kernel error") as refusal:
             DeltaTable(str(there), storage_options=delta_options(there))
-        said.append(stores.in_few_words(str(refusal.value)))
-        assert re.search(REFUSALS[way], said[-1])
-    for each in said:
-        assert PROOF not in each
-        assert "\n" not in each
+        messages.append(stores.in_few_words(str(refusal.value)))
+        assert re.search(REFUSALS[way], messages[-1])
+    for message in messages:
+        assert PROOF not in message
+        assert "\n" not in message
 
 
 @pytest.fixture
@@ -276,10 +282,10 @@ def noisy() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["nobody", "silence", "noise", "another cloud"])
-def test_no_metadata_server(
+def test_missing_metadata_server_is_reported(
     kind: str, silent: str, noisy: str, bucket: Place, key_server: KeyServer, environ: pytest.MonkeyPatch
 ) -> None:
-    """That is said before obstore or Delta's library look for it, each for half a minute."""
+    """The error appears before obstore or Delta's library search for the server for half a minute each."""
     hosts = {
         "nobody": "127.0.0.1:1",
         "silence": silent,
@@ -293,8 +299,8 @@ def test_no_metadata_server(
 
 
 @pytest.mark.parametrize("kind", ["nobody", "silence"])
-def test_no_identity_service(kind: str, silent: str, blob: Place, environ: pytest.MonkeyPatch) -> None:
-    """So it is with Azure's."""
+def test_missing_identity_service_is_reported(kind: str, silent: str, blob: Place, environ: pytest.MonkeyPatch) -> None:
+    """Azure's identity service is missing in the same way."""
     host = {"nobody": "127.0.0.1:1", "silence": silent}[kind]
     environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://{host}")
     for ask in (blob.read, lambda: delta_options(blob)):
@@ -312,7 +318,7 @@ def test_a_machine_that_is_not_asked(bucket: Place, environ: pytest.MonkeyPatch)
 def test_az_is_asked_where_no_machine_answers(
     blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As the SDK does it: a laptop has no identity of its own."""
+    """The SDK does the same: a laptop has no identity of its own."""
     set_all(
         environ, {**azure_role("az", token_server, tmp_path), "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:1"}
     )
@@ -321,7 +327,7 @@ def test_az_is_asked_where_no_machine_answers(
 
 
 @pytest.mark.parametrize("way", FEDERATED)
-def test_nobody_else_is_asked(
+def test_tokens_are_not_requested_elsewhere(
     way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Wherever an answer points to: it would be shown what was sent."""
@@ -351,14 +357,14 @@ def test_a_store_shows_no_token_to_others(
     ("way", "member"),
     [("file", "token_url"), ("impersonation", "service_account_impersonation_url"), ("impersonated user", "token_uri")],
 )
-def test_tokens_are_shown_by_tls_alone(
+def test_tokens_are_sent_over_tls_only(
     way: str, member: str, bucket: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Also who acts for a service account."""
     content = federated(way, token_server, tmp_path)
-    shown = content["source_credentials"] if member == "token_uri" else content
-    assert isinstance(shown, dict)
-    shown[member] = f"http://{token_server.plain}/v1/token"
+    settings = content["source_credentials"] if member == "token_uri" else content
+    assert isinstance(settings, dict)
+    settings[member] = f"http://{token_server.plain}/v1/token"
     (tmp_path / "credentials.json").write_text(json.dumps(content))
     environ.setenv(DEFAULT, str(tmp_path / "credentials.json"))
     with pytest.raises(PipelineError, match=f"{member} is not https"):
@@ -390,10 +396,10 @@ def test_entra_is_asked_by_tls_alone(
         ),
     ],
 )
-def test_files_that_cannot_be_used(
+def test_unusable_credential_files_are_reported(
     content: str | None, words: str, bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """They are named, and what is in them is not said."""
+    """The error names the file, and does not show its content."""
     if content is not None:
         (tmp_path / "x.json").write_text(content)
     environ.setenv(DEFAULT, str(tmp_path / "x.json"))
@@ -412,7 +418,7 @@ def test_a_file_that_says_too_little(bucket: Place, environ: pytest.MonkeyPatch,
 
 
 def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It goes before the environment's, by either name; two at once are refused."""
+    """The two settings override the environment; using both is an error."""
     (tmp_path / "key.json").write_text(google.account)
     environ.setenv(DEFAULT, "nothing.json")
     for setting in ({"service_account": str(tmp_path / "key.json")}, {"service_account_key": google.account}):
@@ -426,7 +432,7 @@ def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pyte
 def test_a_job_may_name_files_of_others(
     bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As the environment may."""
+    """The same files can be named by the environment."""
     set_all(environ, google_role("user", token_server, google, tmp_path))
     environ.delenv(DEFAULT)
     lands(place_of(str(bucket), Storage.of({"service_account": str(tmp_path / "credentials.json")})))
@@ -435,7 +441,7 @@ def test_a_job_may_name_files_of_others(
 def test_files_by_a_name_of_obstore(
     bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It goes before what SDKs know, in Delta's library too, and is for service accounts alone."""
+    """The variable overrides those of SDKs, in Delta's library too, and supports only service accounts."""
     (tmp_path / "key.json").write_text(google.account)
     environ.setenv("SERVICE_ACCOUNT", str(tmp_path / "key.json"))
     environ.setenv(DEFAULT, "nothing.json")
@@ -463,10 +469,10 @@ def azure(**settings: str) -> dict[str, str]:
 
 
 def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
-    """What a job says goes first, and each has all that it needs."""
+    """Settings of the job come first, and each way has all its settings."""
     environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1")
     entra = {"tenant_id": "T", "client_id": "C"}
-    known: list[tuple[str, str, dict[str, str]]] = [
+    cases: list[tuple[str, str, dict[str, str]]] = [
         ("AZURE_USE_AZURE_CLI", "true", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
         ("AZURE_TENANT_ID", "T", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
         ("AZURE_CLIENT_ID", "C", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
@@ -490,9 +496,9 @@ def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
         ("AZURE_STORAGE_KEY", "Z", {"credential_type": "access_key", "account_key": "Z"}),
         ("AZURE_STORAGE_ACCOUNT_KEY", "K", {"credential_type": "access_key", "account_key": "K"}),
     ]
-    for name, value, wanted in known:
+    for name, value, expected in cases:
         environ.setenv(name, value)
-        assert azure() == {"account_name": "parcels", **wanted}, name
+        assert azure() == {"account_name": "parcels", **expected}, name
     assert azure(client_secret="J")["credential_type"] == "client_secret"
     assert azure(sas_token="sig=j")["credential_type"] == "sas_token"
     assert azure(account_key="J")["account_key"] == "J"
@@ -500,7 +506,7 @@ def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
 
 
 def test_delta_goes_by_what_the_job_says(environ: pytest.MonkeyPatch) -> None:
-    """Or says that it would not: an account's key in the environment is what its library takes first."""
+    """An account key in the environment, which the library would use first, is an error."""
     there = place_of("abfss://lake@parcels.dfs.core.windows.net/t", Storage.of({"sas_token": "sig=j"}))
     environ.setenv("AZURE_CLIENT_SECRET", "S")
     assert delta_options(there) == {"account_name": "parcels", "sas_key": "sig=j"}

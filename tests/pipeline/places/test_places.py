@@ -42,7 +42,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return place(request.param, tmp_path, request)
 
 
-def test_what_is_written_is_read(somewhere: Place) -> None:
+def test_written_content_can_be_read(somewhere: Place) -> None:
     file = somewhere / "a" / "b.json"
     file.parent.make()
     assert not file.exists()
@@ -60,12 +60,12 @@ def test_what_is_written_is_read(somewhere: Place) -> None:
     assert not file.exists()
 
 
-def test_names_stay_as_they_are(somewhere: Place) -> None:
+def test_special_characters_in_names_are_preserved(somewhere: Place) -> None:
     names = ["a%3Ab", "order@2", "ü ~", "a+b", "$x", "landed_on=2026-11-23"]
     somewhere.make()
     for name in names:
         (somewhere / name).write(b"x")
-    assert sorted(found.path for found in somewhere.files()) == sorted(names)
+    assert sorted(entry.path for entry in somewhere.files()) == sorted(names)
     assert all((somewhere / name).read() == b"x" for name in names)
 
 
@@ -79,8 +79,8 @@ def test_only_one_creates(somewhere: Place) -> None:
 
 
 @pytest.mark.parametrize("server", ["s3proxy", "hdfs"])
-def test_of_many_at_once_one_creates(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """As stores promise it, and s3proxy keeps it: S3Mock looks first and writes then."""
+def test_one_of_many_concurrent_creations_succeeds(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Stores promise this, and s3proxy keeps the promise; S3Mock checks and writes separately."""
     stored = place(server, tmp_path, request)
     with ThreadPoolExecutor(8) as pool:
         contents = [f"from {number}".encode() for number in range(8)]
@@ -89,7 +89,7 @@ def test_of_many_at_once_one_creates(server: str, tmp_path: Path, request: pytes
     assert (stored / "one").read() == contents[won.index(True)]
 
 
-def test_only_what_was_seen_is_swapped(somewhere: Place) -> None:
+def test_swap_requires_the_current_tag(somewhere: Place) -> None:
     somewhere.make()
     file = somewhere / "one"
     (somewhere / "another").replace(b"0")
@@ -108,21 +108,21 @@ def test_files_and_folders_are_listed(somewhere: Place) -> None:
         (somewhere / path).parent.make()
         (somewhere / path).write(b"1234")
     before = time.time_ns() - 60_000_000_000
-    found = list(somewhere.files(deep=True))
-    assert sorted(each.path for each in found) == ["b/c/z", "b/y", "bb/w", "x.json"]
-    assert all(each.size == 4 and each.modified > before for each in found)
-    assert [each.path for each in somewhere.files()] == ["x.json"]
+    entries = list(somewhere.files(deep=True))
+    assert sorted(entry.path for entry in entries) == ["b/c/z", "b/y", "bb/w", "x.json"]
+    assert all(entry.size == 4 and entry.modified > before for entry in entries)
+    assert [entry.path for entry in somewhere.files()] == ["x.json"]
     assert somewhere.folders() == ["b", "bb"]
     (somewhere / "b").clear()
-    assert sorted(each.path for each in somewhere.files(deep=True)) == ["bb/w", "x.json"]
+    assert sorted(entry.path for entry in somewhere.files(deep=True)) == ["bb/w", "x.json"]
     (somewhere / "b").clear()
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_pipe_is_not_listed_as_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "gone").symlink_to("nowhere")
     (tmp_path / "x").touch()
-    assert [found.path for found in place_of(tmp_path).files(deep=True)] == ["x"]
+    assert [entry.path for entry in place_of(tmp_path).files(deep=True)] == ["x"]
 
 
 def test_more_than_a_listing_has_at_once(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -137,7 +137,7 @@ def test_more_than_a_listing_has_at_once(s3proxy: Broker, tmp_path: Path, reques
     assert list(stored.files(deep=True)) == []
 
 
-def test_what_is_moved_is_there_alone(somewhere: Place) -> None:
+def test_move_replaces_the_target(somewhere: Place) -> None:
     somewhere.make()
     source, target = somewhere / "from", somewhere / "to"
     source.write(b"moved")
@@ -176,7 +176,7 @@ def test_large_files_come_whole(somewhere: Place, rows: int) -> None:
     assert pq.read_table((somewhere / "f.parquet").arrow_source()).equals(table)
 
 
-def test_what_is_abandoned_is_not_there(stored: Place) -> None:
+def test_abandoned_output_does_not_exist(stored: Place) -> None:
     output = (stored / "f").output()
     output.sink.write(b"half of it")
     output.abandon()
@@ -189,7 +189,7 @@ def test_places_reach_other_processes(somewhere: Place) -> None:
     assert (pickle.loads(pickle.dumps(somewhere)) / "f").read() == b"x"
 
 
-def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_and_urls_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert place_of("lake") == place_of(Path("lake")) == LocalPlace(tmp_path / "lake")
     for text in ("/lake", "file:///lake", "file:/lake", "FILE:///lake", "file://localhost/lake"):
@@ -203,9 +203,9 @@ def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "hdfs://lake",
         "abfss://c@a.dfs.core.windows.net/x",
     ):
-        found = place_of(url)
-        assert (str(found), str(found / "t"), found.folder) == (url, f"{url}/t", None)
-        assert place_of(found) is found
+        store_place = place_of(url)
+        assert (str(store_place), str(store_place / "t"), store_place.folder) == (url, f"{url}/t", None)
+        assert place_of(store_place) is store_place
     assert str(place_of("s3://b/lake/")) == "s3://b/lake"
 
 
@@ -229,7 +229,7 @@ def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("abfss://container/x", "write abfss://CONTAINER@ACCOUNT"),
     ],
 )
-def test_what_names_none(url: str, words: str) -> None:
+def test_invalid_place_is_rejected(url: str, words: str) -> None:
     with pytest.raises(PipelineError, match=words) as failure:
         place_of(url)
     assert "\n" not in str(failure.value)
@@ -254,7 +254,7 @@ def test_credentials_are_not_for_urls(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["s3://bucket/lake", "s3a://b", "hdfs://h:9/x", "dbfs:/x"])
 def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """It was a local folder of that name."""
+    """A path made of a URL used to be a local folder."""
     monkeypatch.chdir(tmp_path)
     for path in (Path(url), Path(url).absolute()):
         with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is a URL and no path"):
@@ -271,7 +271,7 @@ def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, u
         ("s3://nowhere/x", PASSWORD, r"there is no such bucket|the store answers 404 Not Found \(NoSuchBucket\)"),
     ],
 )
-def test_what_fails_is_said_in_few_words(s3proxy: Broker, url: str, key: str, words: str) -> None:
+def test_errors_are_one_line(s3proxy: Broker, url: str, key: str, words: str) -> None:
     somewhere = place_of(url, storage_of(s3proxy.ports["plain"], secret_access_key=key))
     for use in (somewhere.read, lambda: somewhere.write(b""), lambda: list(somewhere.files())):
         with pytest.raises(OSError, match=words) as failure:
@@ -283,10 +283,10 @@ def test_what_fails_is_said_in_few_words(s3proxy: Broker, url: str, key: str, wo
 
 
 @pytest.mark.parametrize("server", S3)
-def test_answers_that_end_early(
+def test_truncated_responses_are_requested_again(
     server: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are asked for again, and so is what was done without anybody's hearing of it."""
+    """The requests are repeated, even if the operation was executed before its response was lost."""
     there = place(server, tmp_path, request)
     for name in ("a", "b", "c", "d/x", "d/y"):
         (there / name).write(b"x" * 1000)
@@ -301,7 +301,7 @@ def test_answers_that_end_early(
             (lambda: (here / "one").tagged()[0], b"1"),
             (lambda: (here / "one").open().read(), b"1"),
             (lambda: (here / "a").open().read(), b"x" * 1000),
-            (lambda: sorted(each.path for each in here.files()), ["a", "b", "c", "one"]),
+            (lambda: sorted(entry.path for entry in here.files()), ["a", "b", "c", "one"]),
             (here.folders, ["d"]),
             ((here / "b").delete, None),
             (lambda: (here / "c").move(here / "m"), None),
@@ -309,37 +309,37 @@ def test_answers_that_end_early(
             (lambda: (here / "n").create(b"1"), True),
             (lambda: (here / "n").swap(b"2", (here / "n").tagged()[1]), True),
             (lambda: cast("StorePlace", here / "l").upload(file), None),
-            (lambda: sorted(each.path for each in here.files(deep=True)), ["a", "l", "m", "n", "one"]),
+            (lambda: sorted(entry.path for entry in here.files(deep=True)), ["a", "l", "m", "n", "one"]),
         ]
-        for use, wanted in uses:
+        for use, expected in uses:
             way.fate = at_first(cut)
-            assert use() == wanted
-    assert sorted(each.path for each in there.files(deep=True)) == ["a", "l", "m", "n", "one"]
+            assert use() == expected
+    assert sorted(entry.path for entry in there.files(deep=True)) == ["a", "l", "m", "n", "one"]
     assert ((there / "n").read(), (there / "l").read()) == (b"2", large)
 
 
 def test_a_long_listing_goes_on_where_it_ended(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Each name is there once, however often that was."""
+    """Every name occurs once, however often the listing was interrupted."""
     there = place("s3proxy", tmp_path, request)
     names = [f"{number:04}" for number in range(2500)]
     for _ in in_parallel(there, lambda name: (there / name).write(b""), names):
         pass
     with store_way(s3proxy.ports["plain"]) as way:
         way.fate = now_and_then(cut, 2)
-        assert [each.path for each in place_of(str(there), storage_of(way.own)).files(deep=True)] == names
+        assert [entry.path for entry in place_of(str(there), storage_of(way.own)).files(deep=True)] == names
         assert way.count == 5  # of which two ended early
 
 
-def test_a_store_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_store_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.places.stores._RETRIES", {"max_retries": 1})
     with pytest.raises(OSError, match="the store does not answer"):
         place_of("s3://lake/x", storage_of(1)).read()
 
 
-def test_nothing_shows_what_is_secret() -> None:
+def test_secrets_are_not_shown() -> None:
     storage = Storage.of({"secret_access_key": "wrong-4711", "region": "x"})
-    found = place_of("s3://lake/x", storage)
-    assert "wrong-4711" not in f"{found!r} {storage!r} {found}"
+    store_place = place_of("s3://lake/x", storage)
+    assert "wrong-4711" not in f"{store_place!r} {storage!r} {store_place}"
     assert storage.masked("it is wrong-4711") == "it is ***"
     nested = Storage.of({"access_key_id": "wrong", "secret_access_key": "wrong-4711"})
     assert nested.masked("wrong has wrong-4711") == "*** has ***"
@@ -347,13 +347,13 @@ def test_nothing_shows_what_is_secret() -> None:
 
 def test_threads_share_a_client(stored: Place) -> None:
     (stored / "f").write(b"x")
-    found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append((stored / "f").read())) for _ in range(4)]
+    contents: list[bytes] = []
+    threads = [threading.Thread(target=lambda: contents.append((stored / "f").read())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [b"x"] * 4
+    assert contents == [b"x"] * 4
 
 
 # One thread stops where obstore's classes are made and what these call is not, and goes on when another has ended.
@@ -394,26 +394,28 @@ assert halfway.is_set()
 
 
 def test_threads_that_ask_first(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """One has the whole of obstore, though another is at importing it."""
+    """A thread gets a complete obstore even if another one is importing it."""
     stored = pickle.dumps(place("s3proxy", tmp_path, request))
-    asked = subprocess.run([sys.executable, "-c", _IMPORTS], input=stored, capture_output=True, timeout=60, check=False)
-    assert (asked.stderr, asked.stdout, asked.returncode) == (b"", b"answered\n", 0)
+    result = subprocess.run(
+        [sys.executable, "-c", _IMPORTS], input=stored, capture_output=True, timeout=60, check=False
+    )
+    assert (result.stderr, result.stdout, result.returncode) == (b"", b"answered\n", 0)
 
 
 @pytest.mark.parametrize(("url", "ahead"), [("lake", 0), ("s3://bucket/lake", TOGETHER)])
-def test_many_requests_are_made_as_they_are_wanted(url: str, ahead: int) -> None:
-    """In a store some at once, without waiting for the one before."""
-    asked: list[int] = []
+def test_requests_are_made_ahead_of_their_use(url: str, ahead: int) -> None:
+    """A store gets several requests at once, without waiting for the previous one."""
+    requested: list[int] = []
 
     def ask(number: int) -> int:
-        asked.append(number)
+        requested.append(number)
         return -number
 
-    found = in_parallel(place_of(url), ask, range(100))
-    assert [next(found) for _ in range(3)] == [0, -1, -2]
-    assert len(asked) <= 3 + ahead
-    assert list(found) == [-number for number in range(3, 100)]
-    assert sorted(asked) == list(range(100))
+    results = in_parallel(place_of(url), ask, range(100))
+    assert [next(results) for _ in range(3)] == [0, -1, -2]
+    assert len(requested) <= 3 + ahead
+    assert list(results) == [-number for number in range(3, 100)]
+    assert sorted(requested) == list(range(100))
 
 
 def test_a_request_of_many_that_fails() -> None:
@@ -429,14 +431,14 @@ def test_a_condition_waits_for_a_connection(s3proxy: Broker) -> None:
         door.listen(0)
         # Nobody is let in, and there is room for two to wait.
         waiting = [socket.socket() for _ in range(4)]
-        for each in waiting:
-            each.setblocking(False)
-            each.connect_ex(door.getsockname())
+        for sock in waiting:
+            sock.setblocking(False)
+            sock.connect_ex(door.getsockname())
         stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(door.getsockname()[1]))
 
         def let_in() -> None:
-            for each in waiting:
-                each.close()
+            for sock in waiting:
+                sock.close()
             while True:
                 try:
                     client, _ = door.accept()
@@ -445,8 +447,8 @@ def test_a_condition_waits_for_a_connection(s3proxy: Broker) -> None:
                 server = socket.create_connection(("127.0.0.1", way.own))
                 opened.callback(client.close)
                 opened.callback(server.close)
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=passed_on, args=(one, other), daemon=True).start()
+                for origin, other in ((client, server), (server, client)):
+                    threading.Thread(target=passed_on, args=(origin, other), daemon=True).start()
 
         later = threading.Timer(7, let_in)
         later.start()
@@ -456,10 +458,10 @@ def test_a_condition_waits_for_a_connection(s3proxy: Broker) -> None:
         later.join()
 
 
-def passed_on(one: socket.socket, other: socket.socket) -> None:
-    """What comes by one connection goes by the other."""
+def passed_on(origin: socket.socket, other: socket.socket) -> None:
+    """Forward the data from one connection to the other."""
     with suppress(OSError):
-        while content := one.recv(1 << 16):
+        while content := origin.recv(1 << 16):
             other.sendall(content)
     with suppress(OSError):
         other.shutdown(socket.SHUT_WR)

@@ -90,7 +90,7 @@ def test_profiles_that_cannot_be_used(tmp_path: Path) -> None:
     assert "SECRET" not in str(failure.value)
 
 
-def test_names_that_are_none() -> None:
+def test_unknown_setting_is_rejected() -> None:
     with pytest.raises(PipelineError, match=r"storage has no setting 'secret'; there are: .*secret_access_key"):
         Storage.of({"secret": "4711"})
 
@@ -123,8 +123,8 @@ def test_http_has_to_be_allowed_in_other_stores(monkeypatch: pytest.MonkeyPatch,
     assert public.obstore(kind) == (config, None)
 
 
-def test_what_no_message_may_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the section and of the environment, a connection string's parts too."""
+def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets of the section and the environment are masked, including parts of connection strings."""
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=a;AccountKey=4711==;BlobEndpoint=https://x")
     monkeypatch.setenv("IDENTITY_HEADER", "4712")
     storage = Storage.of({"client_secret": "4713", "account_name": "a"})

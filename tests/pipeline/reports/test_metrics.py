@@ -27,8 +27,8 @@ def report(batch: str = "b1") -> Report:
     tally.land(XID, 2, Span(oldest=time, newest=time))
     tally.reject("schema_violation", [XID])
     tally.reject("no_match", [])
-    found = [Finding(path="/secret", rule="type", message="no")]
-    tally.violations.see(XID, found, source="f", position=0, original=b"{}")
+    findings = [Finding(path="/secret", rule="type", message="no")]
+    tally.violations.see(XID, findings, source="f", position=0, original=b"{}")
     finished = datetime(2026, 1, 2, 0, 0, 9, tzinfo=UTC)
     return Report(batch=batch, fingerprint="f", tally=tally, seconds=0.5, written=7, finished=finished)
 
@@ -36,12 +36,12 @@ def report(batch: str = "b1") -> Report:
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Values by name and labels but the pipeline's."""
     families = text_string_to_metric_families(metrics.text().decode())
-    found = {}
+    values = {}
     for sample in (sample for family in families for sample in family.samples):
         labels = {name: value for name, value in sample.labels.items() if name != "pipeline"}
         assert sample.labels["pipeline"] == "lake"
-        found[sample.name.removeprefix(PREFIX), *labels.values()] = sample.value
-    return found
+        values[sample.name.removeprefix(PREFIX), *labels.values()] = sample.value
+    return values
 
 
 def test_sums_of_all_batches() -> None:
@@ -50,21 +50,21 @@ def test_sums_of_all_batches() -> None:
     metrics.add(report())
     metrics.add(report("b2"))
     assert b"secret" not in metrics.text()
-    found = samples(metrics)
-    assert found["batches_total",] == 2
-    assert found["read_messages_total",] == 10
-    assert found["landed_messages_total", XID] == 4
-    assert found["rejected_messages_total", XID, "schema_violation"] == 2
-    assert found["rejected_messages_total", "", "no_match"] == 2
-    assert (found["dropped_messages_total",], found["dead_letter_messages_total",]) == (2, 4)
-    assert (found["read_bytes_total",], found["written_bytes_total",]) == (100, 14)
-    assert found["newest_event_timestamp_seconds", XID] == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
-    assert (found["lag_seconds",], found["last_batch_messages",]) == (9, 5)
-    assert found["left_out_definitions",] == 0
+    values = samples(metrics)
+    assert values["batches_total",] == 2
+    assert values["read_messages_total",] == 10
+    assert values["landed_messages_total", XID] == 4
+    assert values["rejected_messages_total", XID, "schema_violation"] == 2
+    assert values["rejected_messages_total", "", "no_match"] == 2
+    assert (values["dropped_messages_total",], values["dead_letter_messages_total",]) == (2, 4)
+    assert (values["read_bytes_total",], values["written_bytes_total",]) == (100, 14)
+    assert values["newest_event_timestamp_seconds", XID] == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    assert (values["lag_seconds",], values["last_batch_messages",]) == (9, 5)
+    assert values["left_out_definitions",] == 0
     metrics.add(replace(report("b3"), left_out={"/m": ("why",)}))
     assert samples(metrics)["left_out_definitions",] == 1
     ends = {f"{end}_messages_total" for end in ("landed", "rejected", "dropped")}
-    assert found["read_messages_total",] == sum(value for (name, *_), value in found.items() if name in ends)
+    assert values["read_messages_total",] == sum(value for (name, *_), value in values.items() if name in ends)
 
 
 def test_before_the_first_batch_and_of_former_programs() -> None:
@@ -72,9 +72,9 @@ def test_before_the_first_batch_and_of_former_programs() -> None:
     assert samples(metrics)["batches_total",] == 0
     old = Tally(read=2, dead_lettered=2, rejected=Counter({XID: 1}), reasons=Counter({"no_match": 2}))
     metrics.add(replace(report(), tally=old, finished=None))
-    found = samples(metrics)
-    assert found["rejected_messages_total", "", "no_match"] == 2
-    assert ("lag_seconds",) not in found
+    values = samples(metrics)
+    assert values["rejected_messages_total", "", "no_match"] == 2
+    assert ("lag_seconds",) not in values
 
 
 def test_hostile_names_are_quoted() -> None:

@@ -33,8 +33,8 @@ def reject(reason: str, candidates: list[str]) -> Step:
     def step(tally: Tally) -> None:
         tally.read += 1
         tally.reject(reason, candidates)
-        found = [Finding(path="/x", rule=reason, message="no")]
-        tally.violations.see(charged(candidates), found, source="f", position=1, original=b"{}")
+        findings = [Finding(path="/x", rule=reason, message="no")]
+        tally.violations.see(charged(candidates), findings, source="f", position=1, original=b"{}")
 
     return step
 
@@ -72,19 +72,19 @@ def report(*steps: Step) -> Report:
 
 
 @given(st.lists(st.lists(STEPS, max_size=8), max_size=5))
-def test_tasks_together_count_what_one_would(parts: list[list[Step]]) -> None:
+def test_merged_tallies_equal_one_tally(parts: list[list[Step]]) -> None:
     """K-48: read = landed + dead letters + dropped, whoever counted what"""
     merged = Tally()
     for part in parts:
         merged.add(decode(msgspec.json.encode(tallied(part)), Tally))
     assert merged == tallied([step for part in parts for step in part])
     merged.check(landed_rows=merged.landed.total(), dead_letter_rows=merged.dead_lettered)
-    told = Report(batch="b", fingerprint="f", tally=merged, seconds=1.0).to_json()
-    assert told["read"] == told["landed"] + told["dead_lettered"] + told["dropped"]
-    assert sum(told["reasons"].values()) == told["dead_lettered"]
-    for counts in told["by_message"].values():
+    report_json = Report(batch="b", fingerprint="f", tally=merged, seconds=1.0).to_json()
+    assert report_json["read"] == report_json["landed"] + report_json["dead_lettered"] + report_json["dropped"]
+    assert sum(report_json["reasons"].values()) == report_json["dead_lettered"]
+    for counts in report_json["by_message"].values():
         assert sum(counts.get("reasons", {}).values()) == counts["rejected"]
-    assert sum(each["messages"] for each in told["violations"]) == told["dead_lettered"]
+    assert sum(violation["messages"] for violation in report_json["violations"]) == report_json["dead_lettered"]
 
 
 @pytest.mark.parametrize(("landed", "dead"), [(4, 1), (5, 0), (6, 0), (4, 0)])
@@ -97,19 +97,19 @@ def test_rows_that_are_not_there_are_missed(landed: int, dead: int) -> None:
         tally.check(landed_rows=landed, dead_letter_rows=dead)
 
 
-def test_all_there_is_to_tell() -> None:
+def test_report_has_all_details() -> None:
     time = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
     tally = tallied([land(XIDS[0], 3, time), reject("no_match", []), reject("decode_error", XIDS[:1])])
     finished = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
     report = Report(batch="b", fingerprint="f", tally=tally, seconds=2.0, written=9, finished=finished)
-    told = report.to_json()
+    report_json = report.to_json()
     times = {"oldest": "2026-01-02T00:00:00Z", "newest": "2026-01-02T00:00:00.000003Z"}
-    assert (told["finished"], told["bytes"]) == ("2026-01-02T00:01:00Z", {"read": 30, "written": 9})
-    assert told["lag"] == {**times, "seconds": 60.0}
+    assert (report_json["finished"], report_json["bytes"]) == ("2026-01-02T00:01:00Z", {"read": 30, "written": 9})
+    assert report_json["lag"] == {**times, "seconds": 60.0}
     counts = {"landed": 3, "rejected": 1, "rejected_share": 0.25, "events_per_second": 2.0}
-    assert told["by_message"][XIDS[0]] == {**counts, "reasons": {"decode_error": 1}, **times}
+    assert report_json["by_message"][XIDS[0]] == {**counts, "reasons": {"decode_error": 1}, **times}
     expected = [("", "no_match"), (XIDS[0], "decode_error")]
-    assert [(each["definition"], each["rule"]) for each in told["violations"]] == expected
+    assert [(violation["definition"], violation["rule"]) for violation in report_json["violations"]] == expected
 
 
 def test_the_share_of_dead_letters() -> None:
@@ -125,27 +125,27 @@ def test_the_share_of_dead_letters() -> None:
 def test_clocks_that_are_wrong(newest: int | None, lag: dict[str, Any]) -> None:
     tally = tallied([land(XIDS[0], 1, newest)])
     report = Report(batch="b", fingerprint="", tally=tally, seconds=0.0, finished=datetime(2026, 1, 1, tzinfo=UTC))
-    told = report.to_json()["lag"]
-    assert {name: value for name, value in told.items() if name == "seconds"} == lag
+    lag_json = report.to_json()["lag"]
+    assert {name: value for name, value in lag_json.items() if name == "seconds"} == lag
 
 
 def test_counts_of_former_programs_can_be_read() -> None:
     old = b'{"read":3,"dropped":1,"dead_lettered":1,"landed":{"/x":1},"rejected":{"/x":1},"reasons":{"no_match":1}}'
     tally = decode(old, Tally)
-    one = Counter({"/x": 1})
-    expected = Tally(read=3, dropped=1, dead_lettered=1, landed=one, rejected=one, reasons=Counter({"no_match": 1}))
+    count = Counter({"/x": 1})
+    expected = Tally(read=3, dropped=1, dead_lettered=1, landed=count, rejected=count, reasons=Counter({"no_match": 1}))
     assert tally == expected
-    told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
-    assert told["by_message"]["/x"]["rejected_share"] == 0.5
-    assert (told["lag"], told["bytes"], told["violations"]) == ({}, {"read": 0, "written": 0}, [])
+    report_json = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
+    assert report_json["by_message"]["/x"]["rejected_share"] == 0.5
+    assert (report_json["lag"], report_json["bytes"], report_json["violations"]) == ({}, {"read": 0, "written": 0}, [])
 
 
 def test_undeclared_members_are_reported_by_path() -> None:
     steps = land(XIDS[0], 4, None), rescue(XIDS[0], {"/a": 1, "/b": 3}), rescue(XIDS[1], {"/a": 3})
-    told = report(*steps).to_json()
+    report_json = report(*steps).to_json()
     rescued = [(XIDS[0], "/b", 3), (XIDS[1], "/a", 3), (XIDS[0], "/a", 1)]
-    assert told["rescued"] == [{"definition": xid, "path": path, "messages": n} for xid, path, n in rescued]
-    assert told["by_message"][XIDS[0]]["duplicate_names"] == 1
+    assert report_json["rescued"] == [{"definition": xid, "path": path, "messages": n} for xid, path, n in rescued]
+    assert report_json["by_message"][XIDS[0]]["duplicate_names"] == 1
     bare = report(land(XIDS[0], 4, None)).to_json()
     assert "rescued" not in bare
     assert "duplicate_names" not in bare["by_message"][XIDS[0]]

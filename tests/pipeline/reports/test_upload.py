@@ -67,22 +67,22 @@ def url() -> Iterator[str]:
 
 
 def batches(url: str, name: str) -> list[str]:
-    """What the registry knows of, oldest first."""
+    """Return the batches that the registry has, oldest first."""
     with Client(url) as client:
-        return [each["report"]["batch"] for each in client.pipelines.reports(name)][::-1]
+        return [entry["report"]["batch"] for entry in client.pipelines.reports(name)][::-1]
 
 
-def test_a_registry_hears_of_all_batches_in_order(journal: Journal, url: str) -> None:
-    said: list[str] = []
+def test_all_batches_are_reported_in_order(journal: Journal, url: str) -> None:
+    warnings: list[str] = []
     commit(journal, "z", "a/b")
     for more in ("m", "k"):
-        with reporting(journal.output, ReportOptions(to=url, name="all"), said.append) as told:
-            told()
+        with reporting(journal.output, ReportOptions(to=url, name="all"), warnings.append) as send:
+            send()
             commit(journal, more)
-            told()
-            told()
+            send()
+            send()
     assert batches(url, "all") == ["z", "a/b", "m", "k"]
-    assert said == []
+    assert warnings == []
     with Client(url) as client:
         last = client.pipelines.get("all")["last"]["report"]
     batch = journal.find("k")
@@ -90,37 +90,37 @@ def test_a_registry_hears_of_all_batches_in_order(journal: Journal, url: str) ->
     assert last == batch.report().to_json()
 
 
-def test_the_name_is_the_folders(journal: Journal, url: str) -> None:
+def test_default_name_is_that_of_the_folder(journal: Journal, url: str) -> None:
     commit(journal, "b")
     commit(journal, "packed", compaction=True)
-    with reporting(journal.output, ReportOptions(to=url), lambda _: None) as told:
-        told()
+    with reporting(journal.output, ReportOptions(to=url), lambda _: None) as send:
+        send()
     assert batches(url, "my-lake") == ["b"]
 
 
 @pytest.mark.parametrize(
     ("folder", "name"), [(".lake", "lake"), ("-x", "x"), ("@a", "a"), ("лейк", "pipeline"), ("my lake", "my-lake")]
 )
-def test_any_folder_has_a_name(tmp_path: Path, folder: str, name: str) -> None:
+def test_every_folder_has_a_valid_name(tmp_path: Path, folder: str, name: str) -> None:
     Journal.open(tmp_path / folder)
-    with reporting(tmp_path / folder, ReportOptions(), lambda _: None) as told:
-        told()
+    with reporting(tmp_path / folder, ReportOptions(), lambda _: None) as send:
+        send()
     audience = ReportOptions(metrics_file=str(tmp_path / "metrics"))
-    with reporting(tmp_path / folder, audience, lambda _: None) as told:
-        told()
+    with reporting(tmp_path / folder, audience, lambda _: None) as send:
+        send()
     assert exposition(tmp_path / folder) == exposition(tmp_path / folder, name)
 
 
-def test_an_output_that_is_not_there_is_not_made(tmp_path: Path, url: str) -> None:
+def test_missing_output_is_not_created(tmp_path: Path, url: str) -> None:
     audience = ReportOptions(to=url, metrics_file=str(tmp_path / "metrics"))
-    with reporting(tmp_path / "none", audience, lambda _: None) as told:
-        told()
+    with reporting(tmp_path / "none", audience, lambda _: None) as send:
+        send()
     assert not (tmp_path / "none").exists()
     assert (tmp_path / "metrics").exists()
 
 
-def test_what_was_sent_may_be_sent_again(journal: Journal, url: str) -> None:
-    """As after a program that died before it could write down what it sent."""
+def test_reports_can_be_sent_again(journal: Journal, url: str) -> None:
+    """A program may die before it records what it sent."""
     commit(journal, "a", "b")
     for _ in range(2):
         posts = ReportUpload(journal, url, "again", lambda _: None)
@@ -135,19 +135,18 @@ class Scripted:
 
     def __init__(self, *statuses: int) -> None:
         self.asked = 0
-        outer, left = self, list(statuses)
+        outer, remaining = self, list(statuses)
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 outer.asked += 1
                 self.rfile.read(int(self.headers["content-length"]))
-                self.send_response(left.pop(0) if len(left) > 1 else left[0])
+                self.send_response(remaining.pop(0) if len(remaining) > 1 else remaining[0])
                 self.send_header("content-length", "2")
                 self.end_headers()
                 self.wfile.write(b"{}")
 
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
+            def log_message(self, *_: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
@@ -162,27 +161,27 @@ class Scripted:
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., Scripted]]:
-    made: list[Scripted] = []
+    servers: list[Scripted] = []
 
     def make(*statuses: int) -> Scripted:
-        made.append(Scripted(*statuses))
-        return made[-1]
+        servers.append(Scripted(*statuses))
+        return servers[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for server in servers:
+        server.close()
 
 
 @pytest.mark.parametrize("status", [404, 500, 503])
-def test_what_cannot_be_sent_waits(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
-    server, said = scripted(201, status, status, 201), list[str]()
-    posts = ReportUpload(journal, server.url, "p", said.append, pause=0)
+def test_unsent_reports_wait(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
+    server, warnings = scripted(201, status, status, 201), list[str]()
+    posts = ReportUpload(journal, server.url, "p", warnings.append, pause=0)
     commit(journal, "a", "b")
     posts.send()
     commit(journal, "c")
     posts.send()
-    assert len(said) == 1
-    assert server.url in said[0]
+    assert len(warnings) == 1
+    assert server.url in warnings[0]
     posts.send()
     posts.send()
     assert server.asked == 5  # a, b twice in vain, b and c
@@ -190,25 +189,25 @@ def test_what_cannot_be_sent_waits(journal: Journal, scripted: Callable[..., Scr
 
 
 def test_an_absent_registry_is_left_alone_for_a_while(journal: Journal, scripted: Callable[..., Scripted]) -> None:
-    server, said = scripted(503), list[str]()
-    posts = ReportUpload(journal, server.url, "p", said.append, pause=3600)
+    server, warnings = scripted(503), list[str]()
+    posts = ReportUpload(journal, server.url, "p", warnings.append, pause=3600)
     for batch in ("a", "b", "c"):
         commit(journal, batch)
         posts.send()
-    assert (server.asked, len(said)) == (1, 1)
+    assert (server.asked, len(warnings)) == (1, 1)
     posts.close()
 
 
 @pytest.mark.parametrize("status", [400, 413])
 def test_a_refused_report_stops_no_other(journal: Journal, scripted: Callable[..., Scripted], status: int) -> None:
-    """413 is what stands before a registry says of a report that is too large for it."""
-    server, said = scripted(status, 201), list[str]()
-    posts = ReportUpload(journal, server.url, "p", said.append)
+    """The status 413 is sent by a proxy in front of a registry if a report is too large for it."""
+    server, warnings = scripted(status, 201), list[str]()
+    posts = ReportUpload(journal, server.url, "p", warnings.append)
     commit(journal, "a", "b")
     posts.send()
     posts.send()
     assert server.asked == 2
-    assert ["batch a was refused" in words for words in said] == [True]
+    assert ["batch a was refused" in words for words in warnings] == [True]
     posts.close()
 
 
@@ -224,24 +223,26 @@ def test_a_long_past_is_not_reported(journal: Journal, scripted: Callable[..., S
     posts.close()
 
 
-def test_metrics_go_on_where_the_journal_ends(journal: Journal, tmp_path: Path) -> None:
-    path, said = tmp_path / "x.prom", list[str]()
+def test_metrics_continue_at_the_end_of_the_journal(journal: Journal, tmp_path: Path) -> None:
+    path, warnings = tmp_path / "x.prom", list[str]()
     for batch in ("a", "b"):
-        with reporting(journal.output, ReportOptions(metrics_file=str(path)), said.append) as told:
+        with reporting(journal.output, ReportOptions(metrics_file=str(path)), warnings.append) as send:
             commit(journal, batch)
-            told()
-            told()
+            send()
+            send()
     assert b'signalbook_pipeline_batches_total{pipeline="my-lake"} 2.0' in path.read_bytes()
     assert path.read_bytes() == exposition(journal.output)
-    assert said == []
+    assert warnings == []
 
 
 def test_a_file_that_cannot_be_written_fails_no_batch(journal: Journal, tmp_path: Path) -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     commit(journal, "a")
-    with reporting(journal.output, ReportOptions(metrics_file=str(tmp_path / "no" / "x.prom")), said.append) as told:
-        told()
-    assert "cannot write to" in said[0]
+    with reporting(
+        journal.output, ReportOptions(metrics_file=str(tmp_path / "no" / "x.prom")), warnings.append
+    ) as send:
+        send()
+    assert "cannot write to" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -257,6 +258,6 @@ def test_an_audience_that_cannot_be(journal: Journal, audience: ReportOptions, w
         pass
 
 
-def test_metrics_of_what_is_no_output(tmp_path: Path) -> None:
+def test_metrics_of_a_missing_output_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no output folder"):
         exposition(tmp_path)

@@ -20,11 +20,11 @@ def see(violations: Violations, *findings: Finding, definition: str = "/d", orig
 
 
 def test_the_first_message_is_the_example() -> None:
-    """K-48"""
-    found = Violations()
-    see(found, finding(message="first"), original=b'{"a": 1}')
-    see(found, finding(message="second"))
-    (only,) = found.top()
+    """The first message of a violation is its example (K-48)."""
+    violations = Violations()
+    see(violations, finding(message="first"), original=b'{"a": 1}')
+    see(violations, finding(message="second"))
+    (only,) = violations.top()
     assert only.to_json() == {
         "definition": "/d",
         "path": "/a",
@@ -35,49 +35,55 @@ def test_the_first_message_is_the_example() -> None:
 
 
 def test_places_in_arrays_are_one_path() -> None:
-    found = Violations()
-    see(found, finding("/items/0/price"), finding("/items/17/price"), finding("/items/x2/price"), finding("/items/3"))
+    violations = Violations()
+    see(
+        violations,
+        finding("/items/0/price"),
+        finding("/items/17/price"),
+        finding("/items/x2/price"),
+        finding("/items/3"),
+    )
     expected = {("/items/*/price", 1), ("/items/x2/price", 1), ("/items/*", 1)}
-    assert {(each.path, each.messages) for each in found.top()} == expected
+    assert {(violation.path, violation.messages) for violation in violations.top()} == expected
 
 
 def test_the_example_shows_the_place_of_the_fault() -> None:
-    found = Violations()
+    violations = Violations()
     event = b'{"type": "t", "id": "' + b"x" * 300 + b'", "data": {"a": 7}}'
-    see(found, finding("/a"), finding("", "required"), finding("", "no_match"), original=event)
-    shown = {each.rule: each.example.excerpt for each in found.top()}
-    assert '"data": {"a": 7}}' in shown["type"]
-    assert '"data": {"a": 7}}' in shown["required"]
-    assert '{"type": "t"' in shown["no_match"]
+    see(violations, finding("/a"), finding("", "required"), finding("", "no_match"), original=event)
+    excerpts = {violation.rule: violation.example.excerpt for violation in violations.top()}
+    assert '"data": {"a": 7}}' in excerpts["type"]
+    assert '"data": {"a": 7}}' in excerpts["required"]
+    assert '{"type": "t"' in excerpts["no_match"]
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "\ud800", "\x1b[31m", "\n" * 300])
 def test_hostile_text_is_cut_and_can_be_written(text: str) -> None:
-    found = Violations()
-    see(found, finding(text, text, text), original=text.encode("utf-8", "surrogatepass") * 5)
-    (only,) = found.top()
+    violations = Violations()
+    see(violations, finding(text, text, text), original=text.encode("utf-8", "surrogatepass") * 5)
+    (only,) = violations.top()
     texts = (only.path, only.rule, only.example.message, only.example.excerpt)
-    assert all(each.isprintable() and len(each) <= 200 for each in texts)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Violations) == found
+    assert all(text_.isprintable() and len(text_) <= 200 for text_ in texts)
+    assert msgspec.json.decode(msgspec.json.encode(violations), type=Violations) == violations
 
 
-def test_few_kinds_are_held_and_none_is_lost() -> None:
-    found = Violations()
+def test_number_of_kinds_is_bounded() -> None:
+    violations = Violations()
     for number in range(5 * MOST):
-        see(found, finding("/often"), finding(f"/rare{number}"), definition=f"/d{number % 300}")
-    assert len(found.found) <= 4 * MOST
-    assert found.total == 10 * MOST
-    assert len(found.top()) <= MOST
-    assert {each.path for each in found.top()[:300]} == {"/often"}
+        see(violations, finding("/often"), finding(f"/rare{number}"), definition=f"/d{number % 300}")
+    assert len(violations.found) <= 4 * MOST
+    assert violations.total == 10 * MOST
+    assert len(violations.top()) <= MOST
+    assert {violation.path for violation in violations.top()[:300]} == {"/often"}
 
 
 def test_one_definition_does_not_fill_the_report() -> None:
-    found = Violations()
+    violations = Violations()
     for number in range(3 * TOP):
-        see(found, finding(f"/p{number}"))
-    see(found, finding("/q"), definition="/other")
-    assert [each.definition for each in found.top()].count("/d") == TOP
-    assert [each.definition for each in found.top()].count("/other") == 1
+        see(violations, finding(f"/p{number}"))
+    see(violations, finding("/q"), definition="/other")
+    assert [violation.definition for violation in violations.top()].count("/d") == TOP
+    assert [violation.definition for violation in violations.top()].count("/other") == 1
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=5), max_size=6))

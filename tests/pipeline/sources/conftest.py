@@ -28,10 +28,10 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> StorePlace:
 def job(spark_session: SparkSession, definitions: Path, tmp_path: Path) -> Callable[..., Job]:
     """Return a function that makes a job: it lands captures of events in the folder ``out``."""
 
-    def make(found: str | Path | Place, **more: Any) -> Job:
-        own = {"storage": found.storage} if isinstance(found, StorePlace) else {}
-        defaults: dict[str, Any] = {"table_format": "parquet", "input_format": CLOUDEVENTS.name, **own}
-        return Job(registry=str(definitions), inputs=(str(found),), output=tmp_path / "out", **(defaults | more))
+    def make(source: str | Path | Place, **more: Any) -> Job:
+        storage = {"storage": source.storage} if isinstance(source, StorePlace) else {}
+        defaults: dict[str, Any] = {"table_format": "parquet", "input_format": CLOUDEVENTS.name, **storage}
+        return Job(registry=str(definitions), inputs=(str(source),), output=tmp_path / "out", **(defaults | more))
 
     return make
 

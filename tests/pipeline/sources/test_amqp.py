@@ -37,7 +37,7 @@ def section(code: int, value: Any) -> bytes:
 
 
 def read_back(content: bytes) -> Any:
-    """What comes of a message by way of a spool and Spark's rows."""
+    """Return the message after the way through a spool and Spark's rows."""
     spooled = _spooled(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
     batch = one_message("amqp:q", spooled.value, 5)
@@ -46,12 +46,12 @@ def read_back(content: bytes) -> Any:
 
 def test_a_message_has_all_its_sections() -> None:
     """K-7, K-35: and the types of their values."""
-    named = {"cloudEvents_n": 5, "flag": True, "at": None, "bin": b"\xff", "deep": [1, {"a": None}]}
+    properties = {"cloudEvents_n": 5, "flag": True, "at": None, "bin": b"\xff", "deep": [1, {"a": None}]}
     sections = (
         section(0x70, [True]),
         section(0x72, {Symbol("x-opt-a"): Symbol("b")}),
         section(0x73, [UUID_1, b"me", "orders", "s", None, None, Symbol("text/plain"), None, None, Timestamp(1500)]),
-        section(0x74, {**named, "at": Timestamp(0)}),
+        section(0x74, {**properties, "at": Timestamp(0)}),
         section(0x75, b"hello"),
     )
     spooled, message = read_back(b"".join(sections))
@@ -67,7 +67,7 @@ def test_a_message_has_all_its_sections() -> None:
             "content-type": "text/plain",
             "creation-time": datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC),
         },
-        "application-properties": {**named, "at": datetime(1970, 1, 1, tzinfo=UTC)},
+        "application-properties": {**properties, "at": datetime(1970, 1, 1, tzinfo=UTC)},
     }
     assert spooled.address == "orders"
     assert dict(spooled.headers) == {
@@ -113,7 +113,7 @@ def test_an_application_property_is_no_content_type() -> None:
         (["mqtt://h/a"], "no address of AMQP 1.0: it looks like amqp://HOST:PORT/ADDRESS"),
     ],
 )
-def test_what_is_no_address(inputs: list[str], words: str) -> None:
+def test_invalid_address_is_rejected(inputs: list[str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
         SOURCE.broker(inputs, {})
     assert words in str(caught.value)
@@ -137,25 +137,25 @@ def queue() -> str:
     return f"queue-{os.getpid()}-{next(_numbers)}"
 
 
-def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool, queue: str) -> None:
-    """At least once: a connection that ends before it has confirmed is given everything again."""
+def test_unconfirmed_message_is_delivered_again(artemis: Broker, spool: MessageSpool, queue: str) -> None:
+    """A connection that ends before confirming a message receives it again."""
     port = artemis.ports["plain"]
     send(port, queue, [b"0", b"1", b"2", b"3", b"4"])
     url = f"amqp://127.0.0.1:{port}/{queue}?timeout={PATIENCE}"
     for confirm in (False, True):
         receiving = SOURCE.connect([url], {}, spool)
-        found: list[bytes] = []
-        while len(found) < 5:
+        values: list[bytes] = []
+        while len(values) < 5:
             received_now = receiving.receive(0.5)
-            found += [each.message.value for each in received_now]
+            values += [received_message.message.value for received_message in received_now]
             if confirm:
                 receiving.confirm(received_now)
         receiving.close()
-        assert sorted(found) == [b"0", b"1", b"2", b"3", b"4"]
+        assert sorted(values) == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_steady_messages_do_not_wait_for_all(artemis: Broker, spool: MessageSpool, queue: str) -> None:
-    """One each two milliseconds, for as long as the first has not been given on; and then some."""
+    """A message is sent every two milliseconds, for longer than the first one is not delivered."""
     port = artemis.ports["plain"]
     over, most, sent = threading.Event(), 400, list[int]()
 
@@ -176,18 +176,18 @@ def test_steady_messages_do_not_wait_for_all(artemis: Broker, spool: MessageSpoo
     receiving.close()
 
 
-def test_a_message_that_is_on_its_way_is_no_silence(artemis: Broker, spool: MessageSpool, queue: str) -> None:
-    """By a way on which it takes two seconds, in frames that come all the time."""
+def test_slow_message_does_not_trigger_the_idle_timeout(artemis: Broker, spool: MessageSpool, queue: str) -> None:
+    """The transfer of the message takes two seconds, in a steady flow of frames."""
     send(artemis.ports["plain"], queue, [b"x" * 4_000_000])
     frames = list[int]()
 
-    def pass_on(one: socket.socket, other: socket.socket, pause: float) -> None:
-        with suppress(OSError), one.makefile("rb") as file:
+    def pass_on(origin: socket.socket, other: socket.socket, pause: float) -> None:
+        with suppress(OSError), origin.makefile("rb") as file:
             while head := file.read(4):
-                rest = file.read((8 if head == b"AMQP" else int.from_bytes(head)) - 4)
-                other.sendall(head + rest)
+                remaining_bytes = file.read((8 if head == b"AMQP" else int.from_bytes(head)) - 4)
+                other.sendall(head + remaining_bytes)
                 if pause:
-                    frames.append(len(rest))
+                    frames.append(len(remaining_bytes))
                     time.sleep(pause)
 
     with socket.create_server(("127.0.0.1", 0)) as door:
@@ -196,15 +196,15 @@ def test_a_message_that_is_on_its_way_is_no_silence(artemis: Broker, spool: Mess
             opening = pool.submit(SOURCE.connect, [url], {}, spool)
             client = door.accept()[0]
             server = socket.create_connection(("127.0.0.1", artemis.ports["plain"]))
-            for each in ((client, server, 0.0), (server, client, 0.04)):
-                threading.Thread(target=pass_on, args=each, daemon=True).start()
+            for arguments in ((client, server, 0.0), (server, client, 0.04)):
+                threading.Thread(target=pass_on, args=arguments, daemon=True).start()
             receiving = opening.result()
         before = len(frames)
-        while not (found := receiving.receive(0.5)):
+        while not (received_messages := receiving.receive(0.5)):
             assert len(frames) - before < 5, "that is silence to those who look"
             before = len(frames)
-        assert [len(each.message.value) for each in found] == [4_000_000]
-        receiving.confirm(found)
+        assert [len(arguments.message.value) for arguments in received_messages] == [4_000_000]
+        receiving.confirm(received_messages)
         receiving.close()
         client.close()
         server.close()

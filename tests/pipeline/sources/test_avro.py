@@ -36,8 +36,8 @@ def container(
     count: int = 9, codec: str = "null", schema: Any = SCHEMA, records: Any = None, interval: int = 100
 ) -> bytes:
     stream = BytesIO()
-    found = [event(i, {"a": 1.0}) for i in range(count)] if records is None else records
-    fastavro.writer(stream, schema, found, codec=codec, sync_interval=interval, sync_marker=SYNC)
+    events = [event(i, {"a": 1.0}) for i in range(count)] if records is None else records
+    fastavro.writer(stream, schema, events, codec=codec, sync_interval=interval, sync_marker=SYNC)
     return stream.getvalue()
 
 
@@ -89,7 +89,7 @@ WHOLE = [(record(number), number, "") for number in range(9)]
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_records_are_read_with_any_codec(read: Read, codec: str) -> None:
-    """K-22"""
+    """Records are read with every codec (K-22)."""
     assert read(container(codec=codec)) == WHOLE
 
 
@@ -149,19 +149,19 @@ BLOCKS = [block(2, record(2 * i) + record(2 * i + 1)) for i in range(3)]
     ids=["marker", "numbers", "count", "size", "record"],
 )
 def test_reading_goes_on_behind_damage(read: Read, damaged: bytes, words: str) -> None:
-    found = read(header() + BLOCKS[0] + damaged + (b"" if damaged.endswith(SYNC) else SYNC) + BLOCKS[2])
-    good = [raw for raw, _, fault in found if not fault]
+    results = read(header() + BLOCKS[0] + damaged + (b"" if damaged.endswith(SYNC) else SYNC) + BLOCKS[2])
+    good = [raw for raw, _, fault in results if not fault]
     assert good[:2] + good[-2:] == [record(number) for number in (0, 1, 4, 5)]
-    assert [position for _, position, _ in found] == sorted({position for _, position, _ in found})
-    assert any(words in fault for _, _, fault in found)
+    assert [position for _, position, _ in results] == sorted({position for _, position, _ in results})
+    assert any(words in fault for _, _, fault in results)
 
 
 def test_a_container_that_is_cut_off(read: Read) -> None:
     whole = header() + b"".join(BLOCKS)
     for cut in range(len(header()) + 1, len(whole), 13):
-        found = read(whole[:cut])
-        assert found[: len(found) - 1] == WHOLE[: len(found) - 1]
-        assert "cut off" in found[-1][2] or found == WHOLE[: len(found)]
+        results = read(whole[:cut])
+        assert results[: len(results) - 1] == WHOLE[: len(results) - 1]
+        assert "cut off" in results[-1][2] or results == WHOLE[: len(results)]
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,14 @@ def test_a_container_that_is_cut_off(read: Read) -> None:
     ],
 )
 def test_blocks_that_hold_more_or_less_than_they_say(read: Read, content: bytes, count: int, words: str) -> None:
-    found = read(header() + block(count, content))
-    assert words in found[-1][2]
+    results = read(header() + block(count, content))
+    assert words in results[-1][2]
 
 
-def test_a_block_that_says_it_has_more_records_than_can_be_spoils_no_other(read: Read) -> None:
-    found = read(header() + block(2**62, record(0)) + block(2**62, record(1)) + block(1, record(2)))
-    assert [raw for raw, _, fault in found if not fault] == [record(0), record(1), record(2)]
-    assert [position for _, position, _ in found] == sorted({position for _, position, _ in found})
+def test_block_with_an_impossible_count_does_not_affect_others(read: Read) -> None:
+    results = read(header() + block(2**62, record(0)) + block(2**62, record(1)) + block(1, record(2)))
+    assert [raw for raw, _, fault in results if not fault] == [record(0), record(1), record(2)]
+    assert [position for _, position, _ in results] == sorted({position for _, position, _ in results})
 
 
 def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,28 +195,28 @@ def test_a_block_of_many_records_is_frames_of_bounded_size(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
-def test_what_cannot_be_unpacked_is_one_message(read: Read, codec: str) -> None:
-    found = read(header(codec.encode()) + block(5, b"garbage"))
-    assert [(raw, position) for raw, position, _ in found] == [(b"garbage", 0)]
-    assert f"cannot be unpacked by {codec}" in found[0][2]
+def test_undecompressable_block_is_one_message(read: Read, codec: str) -> None:
+    results = read(header(codec.encode()) + block(5, b"garbage"))
+    assert [(raw, position) for raw, position, _ in results] == [(b"garbage", 0)]
+    assert f"cannot be unpacked by {codec}" in results[0][2]
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
 def test_a_bomb_is_not_unpacked(read: Read, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
     monkeypatch.setattr(avro, "MAX_BLOCK", 200_000)
-    found = read(container(codec=codec, records=[event(0, bytes(1_000_000))]))
-    assert len(found) == 1
-    assert "cannot be unpacked" in found[0][2] or "more than 200000 bytes" in found[0][2]
+    results = read(container(codec=codec, records=[event(0, bytes(1_000_000))]))
+    assert len(results) == 1
+    assert "cannot be unpacked" in results[0][2] or "more than 200000 bytes" in results[0][2]
 
 
-def test_a_packed_file_is_unpacked_once_however_damaged_it_is(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To go back in it would be to begin anew: with damage in each few bytes, hours of it."""
+def test_damaged_compressed_file_is_decompressed_once(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Going back in the file means decompressing it again, which would take hours for damage every few bytes."""
     damage = b"\xff" * 12 + SYNC, b"\x04\x80\x80\x40" + b"x" * 9 + SYNC
     back: list[Any] = []
     monkeypatch.setattr("gzip._GzipReader._rewind", lambda reader: back.append(reader))
-    found = read(gzip.compress(header() + b"".join(damage) * 500), name="events.avro.gz")
-    assert (len(found), back) == (1000, [])
-    assert {"damaged" in fault for _, _, fault in found} == {True}
+    results = read(gzip.compress(header() + b"".join(damage) * 500), name="events.avro.gz")
+    assert (len(results), back) == (1000, [])
+    assert {"damaged" in fault for _, _, fault in results} == {True}
 
 
 def test_an_empty_file_that_is_packed_has_no_messages(read: Read) -> None:

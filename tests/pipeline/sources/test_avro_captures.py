@@ -60,18 +60,18 @@ def event_data(body: str, **properties: Any) -> JSONObject:
 
 
 def test_rows_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
-    """Of what it writes, by snappy, in a folder and in a store."""
+    """The files are those that Spark writes with snappy, in a folder and in a store."""
     written(spark_session, "avro", tmp_path / "in", COLUMNS)
     uploaded(tmp_path / "in", store)
-    for found in (store, place_of(tmp_path / "in")):
-        assert len(same(spark_session, tmp_path / "in", found, {"format": "avro"})) == 9
+    for root in (store, place_of(tmp_path / "in")):
+        assert len(same(spark_session, tmp_path / "in", root, {"format": "avro"})) == 9
 
 
 @pytest.mark.parametrize(
     "codec", ["deflate", *(pytest.param(codec, marks=pytest.mark.merge) for codec in ("null", "bzip2", "xz"))]
 )
 def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, codec: str) -> None:
-    """Of what others write: in unions, of logical types, with nothing in them."""
+    """The files are those of other writers: with unions, logical types and null values."""
     millis = {"type": "long", "logicalType": "timestamp-millis"}
     pair = {"type": "record", "name": "Pair", "fields": [
         {"name": "key", "type": "string"}, {"name": "value", "type": ["null", "bytes"]},
@@ -101,16 +101,16 @@ def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, c
 
 
 def test_unions_are_text_or_bytes(spark_session: SparkSession, tmp_path: Path) -> None:
-    """As they stand, else as JSON; so is what contains itself."""
+    """Text and bytes stay unchanged; other values and recursive types become JSON."""
     tree = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
     schema = record(value=_ANY, tree=tree, some={"type": "array", "items": ["boolean", "string"]})
     values: list[Any] = ["a b", b"\xffc", 7, 2.5]
     tree_in_tree = {"below": {"below": None}}
     rows: list[JSONObject] = [{"value": value, "tree": tree_in_tree, "some": [True, "x"]} for value in values]
     path = container(tmp_path / "a.avro", schema, rows)
-    found = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
-    assert [bytes(row["value"]) for row in found] == [b"a b", b"\xffc", b"7", b"2.5"]
-    assert {(row["tree"], tuple(row["some"])) for row in found} == {('{"below":{"below":null}}', ("true", "x"))}
+    rows_ = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
+    assert [bytes(row["value"]) for row in rows_] == [b"a b", b"\xffc", b"7", b"2.5"]
+    assert {(row["tree"], tuple(row["some"])) for row in rows_} == {('{"below":{"below":null}}', ("true", "x"))}
 
 
 def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_
     block = b"\x04\x14" + b"\x02a\x06" + b"\x02b\x80\x80\x80\x80\x80\x40"
     block = b"\x04" + bytes([2 * (len(block) - 2)]) + block[2:]
     (tmp_path / "a.avro").write_bytes(head + block + head[-16:])
-    found = rows_of_containers(spark_session, str(tmp_path / "a.avro"), ["value", "partition"], Storage()).collect()
-    assert [(row["value"], row["partition"], row["_signalbook_why"]) for row in found] == [
+    rows = rows_of_containers(spark_session, str(tmp_path / "a.avro"), ["value", "partition"], Storage()).collect()
+    assert [(row["value"], row["partition"], row["_signalbook_why"]) for row in rows] == [
         ("a", 3, None), ("b", None, None)
     ]  # fmt: skip
 
@@ -135,10 +135,10 @@ def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_pa
     assert (last["at"], last["day"]) == (None, None)
 
 
-def test_what_event_hubs_captures_lands(
+def test_captures_of_event_hubs_land(
     spark_session: SparkSession, job: Jobs, parcels: Any, tmp_path: Path, store: StorePlace
 ) -> None:
-    """From a store, without a package of Spark's."""
+    """The captures are read from a store, without a package of Spark's."""
     bodies = [json.dumps(parcels.event(0)), "{", json.dumps(parcels.event(2))]
     path = container(tmp_path / "in" / "00.avro", EVENT_DATA, [event_data(body, n=1, s="x") for body in bodies])
     (store / "hub" / "0" / "00.avro").write(path.read_bytes())
@@ -169,20 +169,20 @@ def damaged(tmp_path: Path, parcels: Any) -> Path:
     return folder
 
 
-def test_a_packed_file_that_is_cut_off_is_one_damage(spark_session: SparkSession, tmp_path: Path) -> None:
+def test_truncated_compressed_file_is_one_damage(spark_session: SparkSession, tmp_path: Path) -> None:
     rows = [{"value": Random(number).randbytes(5000).hex()} for number in range(100)]
     path = container(tmp_path / "a.avro", record(value="string"), rows)
     packed = gzip.compress(path.read_bytes())
     (tmp_path / "a.avro.gz").write_bytes(packed[: len(packed) // 2])
-    found = rows_of_containers(spark_session, str(tmp_path / "a.avro.gz"), ["value"], Storage()).collect()
-    assert [row["_signalbook_rule"] for row in found if row["value"] is None] == ["damaged_file"]
-    assert "gzip" in found[-1]["_signalbook_why"]
-    assert 0 < len(found) - 1 < 100
-    assert [row["_signalbook_row"] for row in found] == list(range(len(found)))
+    rows_ = rows_of_containers(spark_session, str(tmp_path / "a.avro.gz"), ["value"], Storage()).collect()
+    assert [row["_signalbook_rule"] for row in rows_ if row["value"] is None] == ["damaged_file"]
+    assert "gzip" in rows_[-1]["_signalbook_why"]
+    assert 0 < len(rows_) - 1 < 100
+    assert [row["_signalbook_row"] for row in rows_] == list(range(len(rows_)))
 
 
 def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And records of several blocks are rows of one batch."""
+    """Records of several blocks are rows of one batch."""
     wide = {f"n{number}": "null" for number in range(1000)}
     rows = [dict.fromkeys(wide) | {"value": str(number)} for number in range(50)]
     path = container(tmp_path / "a.avro", record(value="string", **wide), rows, sync_interval=1)
@@ -196,13 +196,13 @@ def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, m
     monkeypatch.setattr(avro_captures._Records, "_batch", noting)
     (file,) = salvage.listed_files(spark_session, str(path), Storage())
     schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
-    (found,) = avro_captures._read(file, schema)
+    (batch_,) = avro_captures._read(file, schema)
     assert held == [[str(number)] for number in range(50)]
-    assert found.column("_signalbook_row").to_pylist() == list(range(50))
+    assert batch_.column("_signalbook_row").to_pylist() == list(range(50))
 
 
 @pytest.mark.parametrize("where", ["s3proxy", pytest.param("local", marks=pytest.mark.merge)])
-def test_what_is_whole_lands(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace, where: str) -> None:
+def test_undamaged_records_land(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace, where: str) -> None:
     uploaded(damaged, store)
     root = damaged if where == "local" else store
     options = {"format": "avro"}
@@ -210,12 +210,12 @@ def test_what_is_whole_lands(job: Jobs, damaged: Path, tmp_path: Path, store: St
         run(job(root, options=options, on_damaged_file="stop"))
     report = run(job(root, options=options))
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
-    found = {letter["source"].rpartition("/")[2]: letter for letter in letters}
-    rules = {name: letter["violations"][0]["rule"] for name, letter in found.items()}
+    letters_by_file = {letter["source"].rpartition("/")[2]: letter for letter in letters}
+    rules = {name: letter["violations"][0]["rule"] for name, letter in letters_by_file.items()}
     assert rules == {
         "b.avro": "damaged_file", "c.avro": "damaged_file", "d.avro": "unreadable_file", "f.avro": "unreadable_file",
     }  # fmt: skip
-    assert found["c.avro"]["position"] == 29
+    assert letters_by_file["c.avro"]["position"] == 29
     ids = pq.read_table(tmp_path / "out" / "tables")["id"].to_pylist()
     whole = {f"P{number}" for number in [*range(30), *range(100, 130), *range(200, 229)]}
     assert len(ids) == len(set(ids)) == report.landed
@@ -224,7 +224,7 @@ def test_what_is_whole_lands(job: Jobs, damaged: Path, tmp_path: Path, store: St
     assert {f"P{number}" for number in (*range(100, 109), *range(112, 130))} < set(ids)
 
 
-def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_path: Path) -> None:
+def test_blocks_with_wrong_counts(spark_session: SparkSession, tmp_path: Path) -> None:
     """Records without bytes may be any number, bytes may follow the last, and values may end early."""
     head = container(tmp_path / "a.avro", record(value="null"), []).read_bytes()
     sync = head[-16:]
@@ -232,10 +232,10 @@ def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_p
     head = container(tmp_path / "b.avro", record(value="string"), []).read_bytes()
     blocks = [b"\x02\x06\x02ax", b"\x02\x04\x7fa", b"\x04\x06\x02a\x02"]
     (tmp_path / "b.avro").write_bytes(head + b"".join(block + head[-16:] for block in blocks))
-    found = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
-    said = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in found]
-    assert [each[:2] for each in said] == [(None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)]
-    assert [each[2].partition(": ")[2].partition(":")[0] for each in said if each[2]] == [
+    rows = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
+    results = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in rows]
+    assert [result[:2] for result in results] == [(None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)]
+    assert [result[2].partition(": ")[2].partition(":")[0] for result in results if result[2]] == [
         "its records take no bytes", "1 bytes follow the last record", "not a record of its schema",
         "not a record of its schema",
     ]  # fmt: skip
@@ -251,7 +251,7 @@ def test_blocks_that_claim_more_than_they_are(spark_session: SparkSession, tmp_p
     ],
 )
 def test_inputs_that_are_refused(job: Jobs, damaged: Path, tmp_path: Path, name: str, words: str) -> None:
-    """They leave no output."""
+    """Rejected inputs leave no output."""
     with pytest.raises(PipelineError, match=words):
         run(job(damaged / name, options={"format": "avro"}))
     assert not (tmp_path / "out").exists()

@@ -11,7 +11,7 @@ from signalbook.pipeline.sources import base
 
 
 @pytest.mark.parametrize("name", entry_points(group=base.GROUP).names)
-def test_a_source_is_called_what_it_is_found_by(name: str) -> None:
+def test_source_is_found_by_its_name(name: str) -> None:
     assert base.find_source(name).name == name
 
 
@@ -27,6 +27,6 @@ def test_a_source_that_nobody_has() -> None:
         ("a:B", "pyspark.sql.streaming.datasource", "takes a newer Spark, 4.2 at least"),
     ],
 )
-def test_what_a_source_lacks(value: str, module: str, words: str) -> None:
+def test_missing_package_of_a_source_is_reported(value: str, module: str, words: str) -> None:
     with pytest.raises(PipelineError, match=words):
         raise PipelineError(base._lacking(EntryPoint("x", value, base.GROUP), module))

@@ -25,16 +25,16 @@ def test_records_that_are_too_long(sizes: list[int], lines: bool) -> None:
     batches = base.record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "KEPT", 3)
-        found = list(base.within_limit(batches, 6))
-    expected = [(int(batch.positions[i]), batch.raw(i), batch.rule) for batch in found for i in range(len(batch))]
+        batches_ = list(base.within_limit(batches, 6))
+    expected = [(int(batch.positions[i]), batch.raw(i), batch.rule) for batch in batches_ for i in range(len(batch))]
     assert [(len(raw), rule) for _, raw, rule in expected] == [
         (size, "unreadable") if size <= 6 else (3, "too_long") for size in sizes
     ]
     assert [position for position, _, _ in expected] == sorted({position for position, _, _ in expected})
-    assert all(len(batch.records) == len(batch) for batch in found if batch.records is not None)
+    assert all(len(batch.records) == len(batch) for batch in batches_ if batch.records is not None)
 
 
-def test_what_is_said() -> None:
+def test_too_long_message_is_described() -> None:
     batch = base.too_long("f", b"x" * 100_000, 7, 300_000, 200_000)
     assert (batch.location(0).position, len(batch.raw(0)), batch.rule, batch.slow_path) == (7, 65536, "too_long", True)
     assert batch.error.startswith("a message of 300000 bytes; at most 200000 are read (max_message_bytes)")
@@ -55,7 +55,7 @@ def element(path: Path, size: int) -> Iterator[base.MessageBatch]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
 @pytest.mark.parametrize("read", [line, element])
-def test_memory_is_given_back_before_a_long_message_takes_it(tmp_path: Path, read: Any) -> None:
+def test_memory_is_released_before_a_long_message(tmp_path: Path, read: Any) -> None:
     base.give_back()
     many = [bytes(2000) for _ in range(100_000)]
     after = bytes(2000)  # what is free lies before this, so that the allocator keeps it

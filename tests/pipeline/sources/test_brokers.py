@@ -14,7 +14,7 @@ FORMAT = BrokerInputFormat(
 
 
 @pytest.mark.parametrize(
-    ("inputs", "hosts", "secure", "named"),
+    ("inputs", "hosts", "secure", "names"),
     [
         (["x://h/a"], [("h", 7)], False, ["a"]),
         (["xs://H,i:9/a,b"], [("h", 8), ("i", 9)], True, ["a", "b"]),
@@ -23,13 +23,13 @@ FORMAT = BrokerInputFormat(
         (["x://h"], [("h", 7)], False, []),
     ],
 )
-def test_where_a_broker_is(inputs: list[str], hosts: list[tuple[str, int]], secure: bool, named: list[str]) -> None:
+def test_addresses_of_brokers(inputs: list[str], hosts: list[tuple[str, int]], secure: bool, names: list[str]) -> None:
     broker = FORMAT.read(inputs, {})
     settings = broker.settings
-    assert (list(settings.servers), settings.secure, list(broker.names)) == (hosts, secure, named)
+    assert (list(settings.servers), settings.secure, list(broker.names)) == (hosts, secure, names)
 
 
-def test_options_stand_beside_the_address_or_behind_it() -> None:
+def test_options_can_be_given_in_the_address() -> None:
     broker = FORMAT.read(["x://h/a?colour=red&timeout=5"], {"user": "me", "password": "hush-7"})
     settings = broker.settings
     assert (broker.options["colour"], settings.timeout) == ("red", 5.0)
@@ -55,14 +55,14 @@ def test_options_stand_beside_the_address_or_behind_it() -> None:
         (["x://h/a?timeout=0"], {}, "not '0'"),
     ],
 )
-def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
+def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
         FORMAT.read(inputs, options)
     assert words in str(caught.value)
     assert "hush-7" not in str(caught.value)
 
 
-def test_certificates_that_are_none() -> None:
+def test_unreadable_certificate_is_rejected() -> None:
     broker = FORMAT.read(["xs://h:1/a"], {"ca": "/nowhere.pem"})
     with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"), broker.refusals():
         broker.settings.tls_context()

@@ -47,7 +47,7 @@ LINES: dict[str, list[bytes]] = {
 
 
 def written(session: SparkSession, kind: str, folder: Path, columns: dict[str, Any]) -> None:
-    """Such columns as Spark writes them in a format, two files of them."""
+    """Write columns in two files of a format with Spark."""
     source = folder.with_suffix(".parquet")
     pq.write_table(pa.table(columns), source)
     frame = session.read.parquet(str(source))
@@ -66,34 +66,36 @@ def same(session: SparkSession, folder: Path, root: Place, options: dict[str, st
     """Return the rows of both, which are the same but for where they are."""
     storage = root.storage if isinstance(root, StorePlace) else Storage()
     theirs, ours = KAFKA.load(session, [str(folder)], options), KAFKA.salvage(session, [str(root)], options, storage)
-    found = []
+    all_rows = []
     for frame in (theirs, ours):
         rows = [row.asDict(recursive=True) for row in frame.collect()]
         for row in rows:
             if not row["source"].startswith("kafka:"):
                 row |= {"source": "", "position": 0}
-        found.append(sorted(rows, key=repr))
-    assert found[0] == found[1]
-    return found[1]
+        all_rows.append(sorted(rows, key=repr))
+    assert all_rows[0] == all_rows[1]
+    return all_rows[1]
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "text", "orc"])
 def test_rows_are_those_of_a_folder(spark_session: SparkSession, tmp_path: Path, store: StorePlace, kind: str) -> None:
-    """Of what Spark writes."""
+    """The files are those that Spark writes."""
     columns = COLUMNS if kind != "text" else {"value": pa.array([text for text in TEXTS if text is not None])}
     written(spark_session, kind, tmp_path / "in", columns)
     uploaded(tmp_path / "in", store)
     options = {"format": kind, **({"value": "_c0"} if kind == "csv" else {})}
-    found = same(spark_session, tmp_path / "in", store, options)
-    assert len(found) == len(columns["value"]) - (kind == "csv")  # where null is an empty line, which is no row
+    rows = same(spark_session, tmp_path / "in", store, options)
+    assert len(rows) == len(columns["value"]) - (kind == "csv")  # where null is an empty line, which is no row
     if kind in ("json", "orc"):
-        assert {row["received_at"] for row in found} >= {None}
-        assert sum(row["source"].startswith("kafka:t/") for row in found) == 7
+        assert {row["received_at"] for row in rows} >= {None}
+        assert sum(row["source"].startswith("kafka:t/") for row in rows) == 7
 
 
 @pytest.mark.parametrize("kind", LINES)
 def test_lines_are_those_of_a_folder(spark_session: SparkSession, tmp_path: Path, store: StorePlace, kind: str) -> None:
-    """Of what others write: in folders that are columns, packed too, with any end of line and none."""
+    """The files are those of other writers: in folders that are columns, compressed, and with any or no line
+    ending.
+    """
     for number, content in enumerate(LINES[kind]):
         for folder in FOLDERS[1:]:
             path = tmp_path / "in" / folder / f"{number}.{kind}"
@@ -103,8 +105,8 @@ def test_lines_are_those_of_a_folder(spark_session: SparkSession, tmp_path: Path
     (tmp_path / "in" / FOLDERS[1] / "_SUCCESS").write_bytes(b"no line")
     uploaded(tmp_path / "in", store)
     options = {"format": kind, **({"value": "_c1"} if kind == "csv" else {})}
-    found = same(spark_session, tmp_path / "in", store, options)
-    assert {row["address"] for row in found} >= {"a b", None}
+    rows = same(spark_session, tmp_path / "in", store, options)
+    assert {row["address"] for row in rows} >= {"a b", None}
 
 
 def test_files_that_differ(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
@@ -115,16 +117,16 @@ def test_files_that_differ(spark_session: SparkSession, tmp_path: Path, store: S
     for name, columns in (("a", {"value": ["a"]}), ("b", {"payload": ["x", "y"]})):
         orc.write_table(pa.table(columns), tmp_path / "x.orc")
         (store / "orc" / f"{name}.orc").write((tmp_path / "x.orc").read_bytes())
-    for kind, wanted in (
+    for kind, expected in (
         ("json", [(b"a", None), (b"b", "t"), (b"c", "u"), (b"d", "own")]),
         ("orc", [(b"a", None), (None, None), (None, None)]),
     ):
         rows = KAFKA.salvage(spark_session, [str(store / kind)], {"format": kind}, store.storage).collect()
-        assert sorted(((row["value"], row["address"]) for row in rows), key=str, reverse=kind == "orc") == wanted
+        assert sorted(((row["value"], row["address"]) for row in rows), key=str, reverse=kind == "orc") == expected
 
 
 def test_a_line_may_go_on_in_the_next_block(store: StorePlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So may the two bytes that end it."""
+    """The line ending of two bytes can be divided as well."""
     content = b"one\r\n\ntwo\rthree\n\r\nfour"
     (store / "a.txt").write(content)
     (file,) = found_files(str(store), store.storage)
@@ -137,15 +139,15 @@ def test_a_line_may_go_on_in_the_next_block(store: StorePlace, monkeypatch: pyte
 
 
 def test_files_of_a_delta_table(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
-    """With columns that came later, and those that divide it."""
+    """The table has later columns and partition columns."""
     folder = tmp_path / "in"
     for rows in ({"value": ["a", "b"], "topic": ["x y", None]}, {"value": ["c"], "topic": ["z%20"], "offset": [7]}):
         write_deltalake(folder, pa.table(rows), mode="append", partition_by=["topic"], schema_mode="merge")
     DeltaTable(folder).delete("value = 'b'")
     uploaded(folder, store)
-    found = KAFKA.salvage(spark_session, [str(store)], {"format": "delta"}, store.storage).collect()
-    assert sorted((row["value"], row["address"]) for row in found) == [(b"a", "x y"), (b"c", "z%20")]
-    assert all(row["source"].startswith(f"{store}/topic=") for row in found)
+    rows_ = KAFKA.salvage(spark_session, [str(store)], {"format": "delta"}, store.storage).collect()
+    assert sorted((row["value"], row["address"]) for row in rows_) == [(b"a", "x y"), (b"c", "z%20")]
+    assert all(row["source"].startswith(f"{store}/topic=") for row in rows_)
     with pytest.raises(PipelineError, match=r"cannot read the Delta table .*/nothing: "):
         KAFKA.salvage(spark_session, [f"{store}/nothing"], {"format": "delta"}, store.storage)
 
@@ -169,8 +171,10 @@ def test_captures_of_lines_in_a_store_land(job: Jobs, parcels: Any, store: Store
         ("json", "a.json.gz", r"cannot read s3://.*/a\.json\.gz: damaged gzip"),
     ],
 )
-def test_what_is_refused(job: Jobs, tmp_path: Path, store: StorePlace, kind: str, name: str, words: str) -> None:
-    """It leaves no output."""
+def test_unsupported_capture_is_rejected(
+    job: Jobs, tmp_path: Path, store: StorePlace, kind: str, name: str, words: str
+) -> None:
+    """The rejected input leaves no output."""
     (store / name).write(b"x" * 100)
     with pytest.raises(PipelineError, match=words):
         run(job(store, options={"format": kind}))

@@ -53,7 +53,7 @@ def test_a_value_is_enough(rows: Rows) -> None:
     assert {first[name] for name in ("address", "partition", "key", "headers", "received_at")} == {None}
 
 
-def test_columns_as_spark_writes_them(rows: Rows) -> None:
+def test_columns_of_spark_captures(rows: Rows) -> None:
     """K-7: what there is of a record has its place."""
     (row, lost) = rows(
         value=pa.array([b"a", b"b"]), key=pa.array([b"k", None]), topic=pa.array(["t", "t"]),
@@ -89,32 +89,32 @@ def test_columns_by_other_names_and_types(rows: Rows) -> None:
     ],
     ids=lambda times: str(times.type),
 )
-def test_times_as_programs_write_them(rows: Rows, times: pa.Array) -> None:
+def test_times_of_other_writers(rows: Rows, times: pa.Array) -> None:
     first, second = rows(value=pa.array([b"a", b"b"]), timestamp=times)
     assert (first["received_at"].astimezone(UTC), second["received_at"]) == (AT, None)
 
 
 def test_keys_and_headers_may_be_of_any_type(rows: Rows) -> None:
     """Spark infers the types of keys in JSON: numbers land as text, objects as JSON, null as null."""
-    found = rows(
+    rows_ = rows(
         value=pa.array([b"a"] * 2), key=pa.array([17, None]),
         headers=pa.array([[{"key": "h", "value": 1.5}, {"key": "h", "value": None}], None]),
     )  # fmt: skip
-    assert [row["key"] for row in found] == [b"17", None]
-    assert found[0]["headers"] == [{"name": "h", "value": b"1.5"}, {"name": "h", "value": None}]
+    assert [row["key"] for row in rows_] == [b"17", None]
+    assert rows_[0]["headers"] == [{"name": "h", "value": b"1.5"}, {"name": "h", "value": None}]
     (row,) = rows(value=pa.array([b"a"]), key=pa.array([{"id": 17}]))
     assert row["key"] == b'{"id":17}'
 
 
-def test_a_row_that_does_not_fit_its_columns_ends_nothing(rows: Rows) -> None:
-    found = rows(
+def test_unconvertible_row_does_not_stop_the_others(rows: Rows) -> None:
+    rows_ = rows(
         value=pa.array([b"a"] * 4), topic=pa.array([b"t", b"\xff", b"t", b"t"]),
         partition=pa.array(["3", "3", "x", str(2**40)]), offset=pa.array(["7", "8", "9", "10"]),
         headers=pa.array([[{"k": b"\xff", "v": b"\xff"}]] * 4),
     )  # fmt: skip
     expected = [("3", 8, 3), ("capture.parquet", 2, None), ("capture.parquet", 3, None)]
-    assert [(row["source"].rpartition("/")[2], row["position"], row["partition"]) for row in found[1:]] == expected
-    assert {(header["name"], header["value"]) for row in found for header in row["headers"]} == {("\ufffd", b"\xff")}
+    assert [(row["source"].rpartition("/")[2], row["position"], row["partition"]) for row in rows_[1:]] == expected
+    assert {(header["name"], header["value"]) for row in rows_ for header in row["headers"]} == {("\ufffd", b"\xff")}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_captures_that_are_refused(rows: Rows, options: dict[str, str], words: s
         rows(options, payload=pa.array([b"a"]), headers=pa.array(["x"]))
 
 
-def test_a_file_that_is_none(spark_session: SparkSession, tmp_path: Path) -> None:
+def test_invalid_parquet_file_is_an_error(spark_session: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     path.write_bytes(b"PAR1" + b"\xff" * 100)
     with pytest.raises(PipelineError, match=r"cannot read .*footer"):
@@ -169,8 +169,8 @@ def test_captured_records_land(job: Jobs, capture: Callable[..., str], parcels: 
     report = run(job(path, input_format=KAFKA.name)).to_json()
     assert (report["landed"], report["reasons"]) == (2, {"not_cloudevent": 1})
     landed = pq.read_table(tmp_path / "out" / "tables").to_pylist()
-    found = {(row["id"], row["_source"], row["_position"], row["_key"]) for row in landed}
-    assert found == {("P0", "kafka:t/0", 5, b"k"), ("P1", "kafka:t/0", 6, None)}
+    values = {(row["id"], row["_source"], row["_position"], row["_key"]) for row in landed}
+    assert values == {("P0", "kafka:t/0", 5, b"k"), ("P1", "kafka:t/0", 6, None)}
     exact = [{"name": header["key"], "value": header["value"]} for header in sent]
     assert {row["id"]: row["_raw_headers"] for row in landed} == {"P0": exact, "P1": None}
     (letter,) = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
@@ -207,7 +207,9 @@ def damaged(tmp_path: Path, parcels: Any) -> Path:
 def test_structured_events_without_their_content_type(
     job: Jobs, parcels: Any, capture: Callable[..., str], tmp_path: Path, assumed: bool
 ) -> None:
-    """They are dead letters that say so, or land with the option; tombstones and other records stay what they are."""
+    """The events become dead letters with an explanation, or land with the option; tombstones and other records are
+    unaffected.
+    """
     text = pa.array([json.dumps(parcels.event(0)).encode(), None, b'{"id": "P1", "weight": 1}', b"{}"])
     stated = [{"key": "content-type", "value": b"application/json"}]
     headers = pa.array([None, None, binary_headers(parcels), stated])
@@ -220,20 +222,22 @@ def test_structured_events_without_their_content_type(
 
 
 @pytest.mark.parametrize("lost", ["b.parquet", "c.parquet", ""])
-def test_of_damaged_captures_lands_what_is_whole(job: Jobs, damaged: Path, tmp_path: Path, lost: str) -> None:
-    """And the damage is a dead letter, with the file and the row from which on it cannot be read."""
+def test_undamaged_rows_of_captures_land(job: Jobs, damaged: Path, tmp_path: Path, lost: str) -> None:
+    """The damage becomes a dead letter with the file and the first unreadable row."""
     if lost:
         (damaged / lost).unlink()
     report = run(job(damaged))
     letters = pq.read_table(tmp_path / "out" / "dead_letters").to_pylist()
-    found = {(row["source"].rpartition("/")[2], row["position"], row["violations"][0]["rule"]): row for row in letters}
-    wanted = {("b.parquet", 20, "damaged_file"), ("c.parquet", 0, "unreadable_file")}
-    assert found.keys() == {each for each in wanted if each[0] != lost}
+    letters_by_place = {
+        (row["source"].rpartition("/")[2], row["position"], row["violations"][0]["rule"]): row for row in letters
+    }
+    expected = {("b.parquet", 20, "damaged_file"), ("c.parquet", 0, "unreadable_file")}
+    assert letters_by_place.keys() == {damage for damage in expected if damage[0] != lost}
     ids = pq.read_table(tmp_path / "out" / "tables")["id"].to_pylist()
     assert len(ids) == len(set(ids)) == report.landed
     whole = {f"P{number}" for number in range(100)}
     if lost != "b.parquet":
-        words = found["b.parquet", 20, "damaged_file"]["violations"][0]["message"]
+        words = letters_by_place["b.parquet", 20, "damaged_file"]["violations"][0]["message"]
         assert words.startswith("rows 20 to 49, of row group 0, cannot be read: ")
         whole |= {f"P{100 + number}" for number in [*range(20), *range(50, 100)]}
     assert set(ids) == whole
@@ -267,7 +271,7 @@ PAIR = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
     ],
 )
 def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Path, folders: str) -> None:
-    """They are what Spark makes of them and of their folders, and where they were."""
+    """The columns equal those that Spark derives from the files and their folders, with the places of the rows."""
     (tmp_path / folders).mkdir(parents=True, exist_ok=True)
     path = tmp_path / folders / "x.parquet"
     columns = {
@@ -276,9 +280,9 @@ def test_columns_of_salvaged_captures(spark_session: SparkSession, tmp_path: Pat
         "headers": pa.array([TYPE, None]), "other": pa.array([1, 2]),
     }  # fmt: skip
     pq.write_table(pa.table(columns), path, version="2.4")
-    for given in (path, tmp_path):
-        whole = KAFKA.load(spark_session, [str(given)], {}).collect()
-        assert KAFKA.salvage(spark_session, [str(given)], {}, Storage()).collect() == whole
+    for input_path in (path, tmp_path):
+        whole = KAFKA.load(spark_session, [str(input_path)], {}).collect()
+        assert KAFKA.salvage(spark_session, [str(input_path)], {}, Storage()).collect() == whole
 
 
 # Rows of programs whose types are not Spark's.
@@ -293,22 +297,22 @@ OTHERS: dict[str, Any] = {
 
 
 def test_columns_of_captures_in_a_store(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
-    """They are those that Spark makes of the same file in a folder, whatever wrote it."""
+    """The columns equal those that Spark derives from the same file in a folder, whatever wrote it."""
     written = tmp_path / "x.parquet"
     pq.write_table(pa.table(OTHERS), written)
     (store / "x.parquet").write(written.read_bytes())
     (store / "y.parquet").write(b"")
     whole = KAFKA.load(spark_session, [str(written)], {}).collect()
     for text in (f"{store}/x.parquet", str(store), f"{store}/*.parquet"):
-        found = KAFKA.salvage(spark_session, [text], {}, store.storage).collect()
-        assert [row.asDict() | {"source": ""} for row in found] == [row.asDict() | {"source": ""} for row in whole]
-        assert {row["source"] for row in found} == {"kafka:t/3", f"{store}/x.parquet"}
+        rows_ = KAFKA.salvage(spark_session, [text], {}, store.storage).collect()
+        assert [row.asDict() | {"source": ""} for row in rows_] == [row.asDict() | {"source": ""} for row in whole]
+        assert {row["source"] for row in rows_} == {"kafka:t/3", f"{store}/x.parquet"}
     several = KAFKA.salvage(spark_session, [f"{store}/x.parquet"] * 3, {}, store.storage)
     assert several.rdd.getNumPartitions() == 3
 
 
 def test_damaged_captures_in_a_store(job: Jobs, damaged: Path, tmp_path: Path, store: StorePlace) -> None:
-    """What is whole of them lands, or the run stops and says which."""
+    """The undamaged parts land, or the run stops and names the file."""
     for path in damaged.iterdir():
         (store / path.name).write(path.read_bytes())
     letters = tmp_path / "out" / "dead_letters"
@@ -317,8 +321,8 @@ def test_damaged_captures_in_a_store(job: Jobs, damaged: Path, tmp_path: Path, s
     assert not letters.exists()
     assert run(job(store)).landed == 170
     rows = pq.read_table(letters).to_pylist()
-    found = {(row["source"], row["position"], row["violations"][0]["rule"]) for row in rows}
-    assert found == {(f"{store}/b.parquet", 20, "damaged_file"), (f"{store}/c.parquet", 0, "unreadable_file")}
+    damages = {(row["source"], row["position"], row["violations"][0]["rule"]) for row in rows}
+    assert damages == {(f"{store}/b.parquet", 20, "damaged_file"), (f"{store}/c.parquet", 0, "unreadable_file")}
 
 
 @pytest.mark.parametrize(
@@ -342,6 +346,6 @@ def test_captures_in_a_store_that_are_refused(
 
 
 def test_a_stream_of_captures_in_a_store_is_refused(job: Jobs, store: StorePlace) -> None:
-    """Which Spark follows, with what it has for that."""
+    """The stream is read by Spark, which needs its own connector."""
     with pytest.raises(PipelineError, match=rf'cannot read {store} as parquet: .*scheme "?s3"?: give it the jars'):
         follow(job(store))

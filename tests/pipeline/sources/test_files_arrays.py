@@ -21,18 +21,18 @@ VALUES = st.recursive(
 
 
 def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
-    """Each message with its position and what is wrong with it."""
+    """Return each message with its position and its error."""
     batches = base.within_limit(files.array_batches("f", BytesIO(content), limit), limit)
     return [(batch.raw(i), int(batch.positions[i]), batch.error) for batch in batches for i in range(len(batch))]
 
 
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
-def test_elements_are_found_whatever_the_pieces(elements: list[Any], indent: int | None, block: int) -> None:
+def test_elements_are_found_at_any_block_size(elements: list[Any], indent: int | None, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
-        found = taken(b" " + json.dumps(elements, indent=indent).encode() + b"\n")
-    assert [json.loads(raw) for raw, _, _ in found] == elements
-    assert found == [(raw.strip(), number, "") for number, (raw, _, _) in enumerate(found)]
+        messages = taken(b" " + json.dumps(elements, indent=indent).encode() + b"\n")
+    assert [json.loads(raw) for raw, _, _ in messages] == elements
+    assert messages == [(raw.strip(), number, "") for number, (raw, _, _) in enumerate(messages)]
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_elements_are_found_whatever_the_pieces(elements: list[Any], indent: int
         (b'["\\\\", "\\""]', [(b'"\\\\"', 0, ""), (b'"\\""', 1, "")]),
     ],
 )
-def test_what_is_no_whole_array(content: bytes, expected: list[tuple[bytes, int, str]]) -> None:
-    for found, (raw, position, word) in zip(taken(content), expected, strict=True):
-        assert found[:2] == (raw, position)
-        assert word in found[2]
-        assert bool(word) == bool(found[2])
+def test_damaged_arrays(content: bytes, expected: list[tuple[bytes, int, str]]) -> None:
+    for message, (raw, position, word) in zip(taken(content), expected, strict=True):
+        assert message[:2] == (raw, position)
+        assert word in message[2]
+        assert bool(word) == bool(message[2])
 
 
-def test_each_byte_is_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_contain_each_byte_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports and progress count the bytes of batches, and a character that is cut is no text."""
     monkeypatch.setattr(files, "BLOCK", 64)
     content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
@@ -108,10 +108,12 @@ def test_endless_elements_are_cut(monkeypatch: pytest.MonkeyPatch, content: byte
 
 
 @given(st.lists(st.sampled_from([1, "a,]", "x" * 40, [1, ["]" * 30]]]), max_size=6), st.integers(1, 90))
-def test_reading_goes_on_behind_elements_that_are_too_long(elements: list[Any], block: int) -> None:
+def test_reading_continues_after_too_long_elements(elements: list[Any], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
-        found = taken(json.dumps(elements).encode(), limit=20)
-    assert [position for _, position, _ in found] == list(range(len(elements)))
-    assert [len(json.dumps(element)) > 20 for element in elements] == ["at most 20" in fault for _, _, fault in found]
-    assert [json.loads(raw) for raw, _, _ in found] == elements
+        messages = taken(json.dumps(elements).encode(), limit=20)
+    assert [position for _, position, _ in messages] == list(range(len(elements)))
+    assert [len(json.dumps(element)) > 20 for element in elements] == [
+        "at most 20" in fault for _, _, fault in messages
+    ]
+    assert [json.loads(raw) for raw, _, _ in messages] == elements

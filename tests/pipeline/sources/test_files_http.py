@@ -61,6 +61,6 @@ def test_encodings_in_several_headers_are_all_undone() -> None:
     ],
 )
 def test_lines_that_are_no_request(line: bytes) -> None:
-    """K-44"""
+    """The lines are unreadable messages (K-44)."""
     with pytest.raises(UnreadableMessage):
         read(line)

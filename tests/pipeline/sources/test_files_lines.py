@@ -29,13 +29,13 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
 
 
 def expected(content: bytes) -> list[tuple[int, bytes]]:
-    found, offset = [], 0
+    lines, offset = [], 0
     if content.startswith(MARK):
         content, offset = content.removeprefix(MARK), len(MARK)
     for text in content.removesuffix(b"\n").split(b"\n"):
-        found.append((offset, text))
+        lines.append((offset, text))
         offset += len(text) + 1
-    return found
+    return lines
 
 
 @given(
@@ -67,9 +67,9 @@ def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, pa
         patch.setattr(files, "KEPT", 5)
         path = Path(folder) / ("f.gz" if packed else "f")
         path.write_bytes(gzip.compress(content) if packed else content)
-        found = read(path, [] if packed else cuts, limit=10)
-        wanted = expected(content) if content else []
-        assert found == [(offset, text if len(text) <= 10 else text[:5]) for offset, text in wanted]
+        lines = read(path, [] if packed else cuts, limit=10)
+        all_lines = expected(content) if content else []
+        assert lines == [(offset, text if len(text) <= 10 else text[:5]) for offset, text in all_lines]
 
 
 def test_a_line_without_end(tmp_path: Path) -> None:

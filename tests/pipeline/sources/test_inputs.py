@@ -51,8 +51,8 @@ def test_many_small_files_share_a_task() -> None:
 
 def names(*inputs: str, source: FileSource = JSONL, storage: Storage | None = None) -> list[str]:
     """The names of the files that are found, below the first input if that is a folder or a URL."""
-    found = find_files(inputs, source, storage).files
-    return [path.removeprefix(inputs[0]).lstrip("/") for path, _ in found]
+    files = find_files(inputs, source, storage).files
+    return [path.removeprefix(inputs[0]).lstrip("/") for path, _ in files]
 
 
 @pytest.mark.parametrize("text", ["{0}", "{0}/*.jsonl", "file://{0}", "{0}/**/a.jsonl"])
@@ -60,9 +60,9 @@ def test_inputs_are_found(tmp_path: Path, text: str) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("a.jsonl", "sub/a.jsonl", ".hidden", "_marker"):
         (tmp_path / name).write_text("x\n")
-    found = find_files([text.format(tmp_path)], JSONL).files
-    assert (str(tmp_path / "a.jsonl"), 2) in found
-    assert {Path(path).name for path, _ in found} == {"a.jsonl"}
+    files = find_files([text.format(tmp_path)], JSONL).files
+    assert (str(tmp_path / "a.jsonl"), 2) in files
+    assert {Path(path).name for path, _ in files} == {"a.jsonl"}
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_pipe_is_no_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a\0b"])
-def test_what_is_no_path(text: str) -> None:
-    """No text is what a variable has that is not set; it was the working folder."""
+def test_invalid_path_is_rejected(text: str) -> None:
+    """The value of an unset variable is an empty text, which used to mean the working folder."""
     with pytest.raises(PipelineError, match="is no path"):
         find_files([text], JSONL)
 
@@ -123,8 +123,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Storage
     return str(home), home.storage if isinstance(home, StorePlace) else None
 
 
-def test_of_a_folder_what_is_no_input_is_skipped(folder: tuple[str, Storage | None]) -> None:
-    """And it is said how much that is; whoever wants it names it, or a glob of it."""
+def test_other_files_of_a_folder_are_skipped(folder: tuple[str, Storage | None]) -> None:
+    """The number of skipped files is reported; they can be read by their name or by a glob."""
     home, storage = folder
     assert names(home, storage=storage) == sorted(READ)
     (notice,) = find_files([home], JSONL, storage).notices
@@ -143,7 +143,7 @@ def test_of_a_folder_what_is_no_input_is_skipped(folder: tuple[str, Storage | No
 
 
 def test_globs_mean_the_same_on_disk_and_in_stores(folder: tuple[str, Storage | None]) -> None:
-    """``**`` at the end is all that is below, and what is there by the very name is no glob."""
+    """A final ``**`` matches everything below, and a text that is the name of an existing file is not a glob."""
     home, storage = folder
     for name in ("x[1]/y[2].jsonl", "deep/2026/01/d.jsonl", "deep/e.jsonl"):
         file = place_of(home, storage) / name
@@ -172,7 +172,7 @@ def test_a_working_folder_is_no_glob(name: str, tmp_path: Path, monkeypatch: pyt
         assert find_files([text], JSONL).files == ((str(home / "in" / "a.jsonl"), 1),)
 
 
-def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests may run as root, who may list everything."""
 
     def walk(_: Path, onerror: Callable[[OSError], None]) -> list[tuple[str, list[str], list[str]]]:

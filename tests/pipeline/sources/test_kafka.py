@@ -18,10 +18,10 @@ from signalbook.pipeline.sources.kafka import connector_options
         (["kafka://h:1/a"], {"kafka.security.protocol": "SSL"}, {"kafka.security.protocol": "SSL"}),
     ],
 )
-def test_what_spark_is_reported(inputs: list[str], options: dict[str, str], expected: dict[str, str]) -> None:
-    found = connector_options(inputs, options)
-    assert found.items() >= expected.items()
-    assert found["includeHeaders"] == "true"
+def test_options_of_the_spark_connector(inputs: list[str], options: dict[str, str], expected: dict[str, str]) -> None:
+    connector_settings = connector_options(inputs, options)
+    assert connector_settings.items() >= expected.items()
+    assert connector_settings["includeHeaders"] == "true"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_spark_is_reported(inputs: list[str], options: dict[str, str], expe
         (["kafka://h:1/a?kafka.bootstrap.servers=x"], {}, "kafka.bootstrap.servers is for the pipeline to set"),
     ],
 )
-def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
+def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
         connector_options(inputs, options)
     assert words in str(caught.value)

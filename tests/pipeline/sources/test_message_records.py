@@ -103,11 +103,15 @@ def described(code: int, value: Any) -> bytes:
 
 
 def delivered(sections: Sequence[tuple[int, Any]], body: bytes, place: Row) -> Row:
-    kept = _spooled(b"".join(described(*each) for each in sections) + described(0x75, body))
-    headers = [{"name": name, "value": value} for name, value in kept.headers]
-    return {"protocol": "AMQP/1.0", **place, "address": kept.address, "key": kept.key, "value": kept.value} | {
-        "headers": headers
-    }
+    spooled_message = _spooled(b"".join(described(*section) for section in sections) + described(0x75, body))
+    headers = [{"name": name, "value": value} for name, value in spooled_message.headers]
+    return {
+        "protocol": "AMQP/1.0",
+        **place,
+        "address": spooled_message.address,
+        "key": spooled_message.key,
+        "value": spooled_message.value,
+    } | {"headers": headers}
 
 
 DELIVERED = st.builds(delivered, SECTIONS, BYTES, st.fixed_dictionaries(PLACED))
@@ -117,21 +121,21 @@ def check(batch: MessageBatch, indices: Sequence[int]) -> None:
     source = SOURCES[batch.protocol]
     assert isinstance(source, Recording)
     messages = [source.message(batch, index) for index in indices]
-    found = source.recorded(batch, indices)
-    assert found is not None
-    assert found.texts.to_pylist() == [to_record(message) for message in messages]
-    assert {found.protocol} >= {message.protocol for message in messages}
-    assert found.content_types.to_pylist() == [message.content_type or None for message in messages]
-    assert found.addresses.to_pylist() == [address(message) for message in messages]
-    assert found.received_at.to_pylist() == [message.received_at for message in messages]
+    records = source.recorded(batch, indices)
+    assert records is not None
+    assert records.texts.to_pylist() == [to_record(message) for message in messages]
+    assert {records.protocol} >= {message.protocol for message in messages}
+    assert records.content_types.to_pylist() == [message.content_type or None for message in messages]
+    assert records.addresses.to_pylist() == [address(message) for message in messages]
+    assert records.received_at.to_pylist() == [message.received_at for message in messages]
 
 
 @pytest.mark.parametrize("rows", [RECORDS, STORED, PUBLISHED, DELIVERED], ids=["KAFKA", "NATS", "MQTT", "AMQP"])
 @given(data=st.data())
-def test_many_messages_are_said_what_each_is(rows: st.SearchStrategy[Row], data: st.DataObject) -> None:
+def test_recorded_messages_equal_single_messages(rows: st.SearchStrategy[Row], data: st.DataObject) -> None:
     """K-45: what a dead letter keeps is enough for the same message, whichever way it was rejected."""
-    found = data.draw(st.lists(rows, min_size=1, max_size=6))
-    for batch in record_batches(pa.RecordBatch.from_pylist(found, RECORD_TYPES)):
+    sample_rows = data.draw(st.lists(rows, min_size=1, max_size=6))
+    for batch in record_batches(pa.RecordBatch.from_pylist(sample_rows, RECORD_TYPES)):
         check(batch, data.draw(st.lists(st.integers(0, len(batch) - 1), unique=True)))
 
 

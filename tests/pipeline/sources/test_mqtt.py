@@ -43,14 +43,14 @@ _numbers = count(1)
         (["nats://h/a"], {}, "no address of MQTT: it looks like mqtt://HOST:PORT/TOPIC/FILTER"),
     ],
 )
-def test_what_is_no_address(inputs: list[str], options: dict[str, str], words: str) -> None:
+def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
         MQTT5.broker(inputs, options)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["#", "a/#", "+/a/+", "/a", "a//b", "$share/g/a", "größe"])
-def test_what_is_a_topic_filter(path: str) -> None:
+def test_valid_topic_filters_are_accepted(path: str) -> None:
     assert str(MQTT5.broker([f"mqtts://h/{path}"], {})) == "h:8883"
 
 
@@ -98,24 +98,28 @@ def urls(broker: Broker, *topics: str) -> list[str]:
 def received(
     source: Mqtt, inputs: Sequence[str], spool: MessageSpool, number: int, *, confirm: bool = True
 ) -> list[bytes]:
-    """So many messages that come over a new connection."""
+    """Return ``number`` messages that arrive over a new connection."""
     connection = source.connect(inputs, {}, spool)
-    found: list[bytes] = []
+    values: list[bytes] = []
     deadline = time.monotonic() + PATIENCE
     try:
-        while len(found) < number and time.monotonic() < deadline:
+        while len(values) < number and time.monotonic() < deadline:
             received_now = connection.receive(0.5)
-            found += [each.message.value for each in received_now]
+            values += [received_message.message.value for received_message in received_now]
             if confirm:
                 connection.confirm(received_now)
     finally:
         connection.close()
-    return found
+    return values
 
 
 @pytest.mark.parametrize("source", [MQTT3, MQTT5])
-def test_what_was_not_confirmed_comes_again(mosquitto: Broker, spool: MessageSpool, topic: str, source: Mqtt) -> None:
-    """What was sent while nobody was there waits; QoS 2 is received with 1, and no message without a session."""
+def test_unconfirmed_message_is_delivered_again(
+    mosquitto: Broker, spool: MessageSpool, topic: str, source: Mqtt
+) -> None:
+    """Messages sent while nobody listens are kept; those with QoS 2 are received with QoS 1, and none without a
+    session.
+    """
     inputs = urls(mosquitto, f"{topic}/#")
     assert received(source, inputs, spool, 0) == []
     send(mosquitto, f"{topic}/a", b"1", b"2", qos=1)
@@ -155,18 +159,18 @@ def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: MessageSpool
 
 
 def test_a_killed_receiver_confirms_nothing(mosquitto: Broker, spool: MessageSpool, topic: str, tmp_path: Path) -> None:
-    """At least once: the message is in the spool, and comes once more, since the broker does not know."""
+    """The message is in the spool, and is delivered once more, since the broker does not know."""
     inputs = urls(mosquitto, topic)
     received(MQTT5, inputs, spool, 0)
     spool.close()
     send(mosquitto, topic, b"1")
 
     def write_and_die() -> None:
-        with MessageSpool(LocalPlace(tmp_path / "spool")) as own:
-            connection = MQTT5.connect(inputs, {}, own)
+        with MessageSpool(LocalPlace(tmp_path / "spool")) as own_spool:
+            connection = MQTT5.connect(inputs, {}, own_spool)
             while not (received_now := connection.receive(0.5)):
                 pass
-            own.append([each.message for each in received_now])
+            own_spool.append([received_message.message for received_message in received_now])
             os.kill(os.getpid(), signal.SIGKILL)
 
     child = multiprocessing.get_context("fork").Process(target=write_and_die, daemon=True)

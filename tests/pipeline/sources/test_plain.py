@@ -18,7 +18,7 @@ LINES = "".join(json.dumps(value) + "\n" for value in VALUES)
 def read(path: Path, splits: int = 1) -> list[object]:
     """Return the values that all splits of a file yield, with the error in place of a damaged one."""
     size = path.stat().st_size
-    found: list[object] = []
+    bodies: list[object] = []
     for number in range(splits):
         split = Split(path=str(path), start=size * number // splits, end=size * (number + 1) // splits)
         for batch in read_split(PLAIN_JSON, split):
@@ -26,11 +26,11 @@ def read(path: Path, splits: int = 1) -> list[object]:
                 if not batch.is_blank(index):
                     try:
                         message = PLAIN_JSON.message(batch, index)
-                        found.append(json.loads(message.body or b""))
+                        bodies.append(json.loads(message.body or b""))
                         assert (message.protocol, message.content_type) == ("", "application/json")
                     except UnreadableMessage as error:
-                        found.append(str(error))
-    return found
+                        bodies.append(str(error))
+    return bodies
 
 
 @pytest.mark.parametrize("splits", [1, 3])

@@ -22,7 +22,7 @@ Read = Callable[..., list[ReadMessage]]
 
 
 def delimited(*events: bytes, tag: bytes = b"") -> bytes:
-    """Each event behind its length, in as many bytes as it takes."""
+    """Return each event after its length as a varint."""
     return b"".join(tag + varint(len(event)) + event for event in events)
 
 
@@ -32,7 +32,7 @@ def varint(value: int) -> bytes:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Each message of a file with such content: its bytes, its position, and why it is unreadable."""
+    """Return a function that reads the messages of a file with the given content: bytes, position and error."""
 
     def messages(content: bytes, source: ProtobufEvents = STREAM, name: str = "events.pb") -> list[ReadMessage]:
         path = tmp_path / name
@@ -44,18 +44,20 @@ def read(tmp_path: Path) -> Read:
 
 @pytest.mark.parametrize(("source", "tag"), [(STREAM, b""), (BATCH, b"\x0a")])
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_events_are_found_whatever_the_pieces(
+def test_events_are_found_at_any_block_size(
     read: Read, monkeypatch: pytest.MonkeyPatch, source: ProtobufEvents, tag: bytes, block: int
 ) -> None:
     """K-22: positions are where tag and length of an event begin."""
     monkeypatch.setattr(protobuf, "BLOCK", block)
     content = delimited(*EVENTS, tag=tag)
-    found = read(content, source)
-    assert [raw for raw, _, _ in found] == EVENTS
-    assert all(content[position:].startswith(delimited(raw, tag=tag)) and not fault for raw, position, fault in found)
+    messages = read(content, source)
+    assert [raw for raw, _, _ in messages] == EVENTS
+    assert all(
+        content[position:].startswith(delimited(raw, tag=tag)) and not fault for raw, position, fault in messages
+    )
 
 
-def test_each_byte_is_in_one_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_batches_contain_each_byte_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Reports and progress count the bytes of batches."""
     monkeypatch.setattr(protobuf, "BLOCK", 100)
     path = tmp_path / "events.pb"
@@ -68,7 +70,7 @@ def test_packed_files_are_unpacked(read: Read) -> None:
     assert [raw for raw, _, _ in read(gzip.compress(delimited(*EVENTS)), name="events.pb.gz")] == EVENTS
 
 
-def test_a_batch_message_is_read_as_it_is(read: Read) -> None:
+def test_batch_message_is_read_as_a_file(read: Read) -> None:
     """K-22: what the format calls a batch is what is written to such a file."""
     content = delimited(*EVENTS, tag=b"\x0a")
     assert find_format("application/cloudevents-batch+protobuf").split(content) == EVENTS
@@ -80,7 +82,7 @@ def test_an_empty_file_has_no_events(read: Read, source: ProtobufEvents) -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "rest", "words"),
+    ("source", "damaged", "words"),
     [
         (STREAM, b"\x05abc", "cut off"),
         (STREAM, b"\xff", "cut off"),
@@ -91,10 +93,10 @@ def test_an_empty_file_has_no_events(read: Read, source: ProtobufEvents) -> None
         (BATCH, b'{"specversion": "1.0"}', "no batch"),
     ],
 )
-def test_what_is_damaged_is_one_message(read: Read, source: ProtobufEvents, rest: bytes, words: str) -> None:
+def test_damaged_rest_is_one_message(read: Read, source: ProtobufEvents, damaged: bytes, words: str) -> None:
     good = delimited(EVENTS[1], tag=source.tag)
-    (first, _, none), (raw, position, fault) = read(good + rest, source)
-    assert (first, none, raw, position) == (EVENTS[1], "", rest, len(good))
+    (first, _, none), (raw, position, fault) = read(good + damaged, source)
+    assert (first, none, raw, position) == (EVENTS[1], "", damaged, len(good))
     assert words in fault
 
 

@@ -44,7 +44,7 @@ FILES: dict[str, tuple[Any, bytes]] = {
 
 
 class Found:
-    """What is read of a file: messages, and what is said of damage: its position, bytes, rule and text."""
+    """The content read from a file: its messages, and the damages with position, bytes, rule and text."""
 
     def __init__(self, source: FileSource, path: Path | Place, *, cuts: int = 1, stop: bool = False) -> None:
         place = place_of(path)
@@ -59,7 +59,7 @@ class Found:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_what_is_whole_of_packed_files_that_are_cut_off(kind: str, tmp_path: Path) -> None:
+def test_messages_before_the_end_of_a_truncated_file_are_read(kind: str, tmp_path: Path) -> None:
     """Wherever they are: messages before are read, and one that is none says from where on there are none."""
     source, content = FILES[kind]
     path = tmp_path / "f.gz"
@@ -69,51 +69,54 @@ def test_what_is_whole_of_packed_files_that_are_cut_off(kind: str, tmp_path: Pat
     assert whole.damage == []
     for cut in [1, 30, *range(100, len(packed), max(len(packed) // 40, 1)), len(packed) - 1]:
         path.write_bytes(packed[:cut])
-        found = Found(source, path)
-        assert found.messages == whole.messages[: len(found.messages)]
-        ((position, rest, rule, words),) = found.damage
+        truncated = Found(source, path)
+        assert truncated.messages == whole.messages[: len(truncated.messages)]
+        ((position, last_bytes, rule, words),) = truncated.damage
         assert "damaged" in words or "cut off" in words
-        assert rule == DAMAGED or not found.messages
+        assert rule == DAMAGED or not truncated.messages
         if kind == "lines":
-            assert b"".join(raw + b"\n" for raw in found.messages) + rest == content[: position + len(rest)]
+            assert (
+                b"".join(raw + b"\n" for raw in truncated.messages) + last_bytes
+                == content[: position + len(last_bytes)]
+            )
         with pytest.raises(PipelineError, match=r"cannot read .*f\.gz"):
             Found(source, path, stop=True)
-    assert len(found.messages) >= len(whole.messages) - 1, "only the checksum was cut off"
+    assert len(truncated.messages) >= len(whole.messages) - 1, "only the checksum was cut off"
 
 
 def test_a_packed_file_whose_checksum_is_another(tmp_path: Path) -> None:
     path = tmp_path / "f.gz"
     path.write_bytes(gzip.compress(LINES)[:-8] + b"x" * 8)
-    found = Found(JSONL, path)
-    assert len(found.messages) == 200
-    assert [(position, rest, rule) for position, rest, rule, _ in found.damage] == [(len(LINES), b"", DAMAGED)]
-    assert "CRC" in found.damage[0][3]
+    content = Found(JSONL, path)
+    assert len(content.messages) == 200
+    assert [(position, damaged, rule) for position, damaged, rule, _ in content.damage] == [(len(LINES), b"", DAMAGED)]
+    assert "CRC" in content.damage[0][3]
 
 
-def test_what_is_no_gzip_at_all(tmp_path: Path) -> None:
+def test_invalid_gzip_file_is_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "f.gz"
     path.write_bytes(b"no gzip")
-    found = Found(JSONL, path)
-    assert found.messages == []
-    assert [(position, rule) for position, _, rule, _ in found.damage] == [(0, UNREADABLE)]
+    content = Found(JSONL, path)
+    assert content.messages == []
+    assert [(position, rule) for position, _, rule, _ in content.damage] == [(0, UNREADABLE)]
 
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("compression", COMPRESS)
-def test_compressed_files_without_a_name_that_says_so(kind: str, compression: str, tmp_path: Path) -> None:
+def test_compression_is_detected_by_content(kind: str, compression: str, tmp_path: Path) -> None:
     """Every source reads them whole in the first of its splits, and up to where they are cut off."""
     source, content = FILES[kind]
     compressed = COMPRESS[compression](content)
     plain, path = tmp_path / "plain", tmp_path / "f"
     plain.write_bytes(content)
     path.write_bytes(compressed)
-    found = Found(source, path, cuts=3 if source.divisible else 1)
-    assert (found.messages, found.damage) == (Found(source, plain).messages, [])
+    file_content = Found(source, path, cuts=3 if source.divisible else 1)
+    assert (file_content.messages, file_content.damage) == (Found(source, plain).messages, [])
     path.write_bytes(compressed[:-1])
-    found = Found(source, path)
-    assert found.messages == Found(source, plain).messages[: len(found.messages)]
-    assert [rule for _, _, rule, _ in found.damage] in ([DAMAGED], [UNREADABLE])
-    assert f"damaged {compression}" in found.damage[0][3] or "cut off" in found.damage[0][3]
+    file_content = Found(source, path)
+    assert file_content.messages == Found(source, plain).messages[: len(file_content.messages)]
+    assert [rule for _, _, rule, _ in file_content.damage] in ([DAMAGED], [UNREADABLE])
+    assert f"damaged {compression}" in file_content.damage[0][3] or "cut off" in file_content.damage[0][3]
 
 
 @given(
@@ -127,19 +130,19 @@ def test_utf_16_with_a_mark_is_read_as_utf_8(texts: list[str], encoding: str, pa
     with TemporaryDirectory() as folder:
         path = Path(folder) / ("f.gz" if pack else "f")
         path.write_bytes(gzip.compress(content) if pack else content)
-        found = Found(JSONL, path, cuts=1 if pack else cuts)
-    assert found.messages == [text.encode() for text in texts]
-    assert found.damage == []
+        file_content = Found(JSONL, path, cuts=1 if pack else cuts)
+    assert file_content.messages == [text.encode() for text in texts]
+    assert file_content.damage == []
 
 
-def test_half_a_pair_of_surrogates_spoils_its_own_line_alone(tmp_path: Path) -> None:
+def test_lone_surrogate_damages_only_its_line(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(codecs.BOM_UTF16_LE + "a\n".encode("utf-16-le") + b"\x00\xd8" + "\nb\n".encode("utf-16-le"))
     assert Found(JSONL, path).messages == [b"a", b"\xed\xa0\x80", b"b"]
     path.write_bytes(codecs.BOM_UTF16_LE + "a\nb".encode("utf-16-le") + b"c")
-    found = Found(JSONL, path)
-    assert (found.messages, found.damage[0][:3]) == ([b"a"], (2, b"b", DAMAGED))
-    assert "ends inside of a character" in found.damage[0][3]
+    content = Found(JSONL, path)
+    assert (content.messages, content.damage[0][:3]) == ([b"a"], (2, b"b", DAMAGED))
+    assert "ends inside of a character" in content.damage[0][3]
 
 
 @pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
@@ -159,10 +162,10 @@ class Failing(io.RawIOBase):
         self._error = error
 
     def read(self, size: int = -1, /) -> bytes:
-        found = self._file.read(min(size, 100))
-        if not found:
+        chunk = self._file.read(min(size, 100))
+        if not chunk:
             raise self._error
-        return found
+        return chunk
 
     def seek(self, place: int, whence: int = 0, /) -> int:
         return self._file.seek(place, whence)
@@ -188,9 +191,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bytes,
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EISDIR])
 def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], number: int) -> None:
     error = OSError(number, os.strerror(number))
-    found = Found(JSONL, failing(LINES[:1000], error))
-    assert b"".join(raw + b"\n" for raw in found.messages) + found.damage[0][1] == LINES[:1000]
-    assert found.damage[0][2:] == (DAMAGED, os.strerror(number))
+    content = Found(JSONL, failing(LINES[:1000], error))
+    assert b"".join(raw + b"\n" for raw in content.messages) + content.damage[0][1] == LINES[:1000]
+    assert content.damage[0][2:] == (DAMAGED, os.strerror(number))
     path = failing(b"", error)
     expected = [(start, b"", UNREADABLE, os.strerror(number)) for start in (0, len(LINES) // 2)]
     assert Found(JSONL, path, cuts=2).damage == expected
@@ -211,7 +214,7 @@ def test_passing_errors_are_tried_again(failing: Callable[[bytes, OSError], Path
 def test_files_in_stores_are_read_as_those_on_disk(
     server: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By ranges, packed and in parts, in UTF-16 and damaged; one that is gone fails the task."""
+    """Files are read in ranges, compressed, in parts, in UTF-16 and damaged; a missing file fails the task."""
     monkeypatch.setattr(reading, "_REQUEST", 1000)
     monkeypatch.setattr(reading, "_LOOK", 100)
     home = place(server, tmp_path, request)
@@ -257,9 +260,9 @@ class Counted(io.BytesIO):
         self.requests: list[int] = []
 
     def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        self.requests += [len(found)] if found else []
-        return found
+        chunk = super().read(size)
+        self.requests += [len(chunk)] if chunk else []
+        return chunk
 
 
 @pytest.mark.parametrize(("size", "requests", "share"), [(300, 20, 1.1), (20_000, 150, 0.2)], ids=["small", "large"])
@@ -274,14 +277,14 @@ def test_blocks_are_counted_cheaply(size: int, requests: int, share: float, monk
     ahead = reading.ReadAhead(file)
     window = FileWindow(ahead)
     start = len(content) - sum(map(len, blocks[115:]))
-    found = list(read_blocks(window, read_header("f", window), start, len(content)))
+    blocks_ = list(read_blocks(window, read_header("f", window), start, len(content)))
     ahead.close()
-    assert [(number, each.count) for number, each in found] == [(sum(range(n)), n) for n in range(115, 120)]
+    assert [(number, block_.count) for number, block_ in blocks_] == [(sum(range(n)), n) for n in range(115, 120)]
     assert len(file.requests) <= requests
     assert sum(file.requests) < share * len(content)
 
 
-def test_where_requests_fail_it_is_said_when_their_bytes_are_read() -> None:
+def test_error_of_a_read_ahead_is_raised_at_its_bytes() -> None:
     ahead = reading.ReadAhead(Failing(b"x" * 10, OSError(errno.EIO, "down")))  # type: ignore[arg-type]
     assert ahead.read(10) == b"x" * 10
     with pytest.raises(OSError, match="down"):
@@ -290,7 +293,7 @@ def test_where_requests_fail_it_is_said_when_their_bytes_are_read() -> None:
 
 
 def test_parts_of_a_file_share_its_mark(tmp_path: Path) -> None:
-    """As tasks have them, of files that are large enough for several."""
+    """Tasks divide large files into such parts."""
     path = tmp_path / "f.jsonl"
     path.write_bytes(("\ufeff" + LINES.decode()).encode("utf-16-le"))
     tasks = plan_tasks(JSONL, [(str(path), path.stat().st_size)], 1)

@@ -49,16 +49,16 @@ class Source:
         if self.short:
             self.short -= 1
             return []
-        found, self.given = self.left[self.given : 3], len(self.left[:3])
-        if not found:
+        given_messages, self.given = self.left[self.given : 3], len(self.left[:3])
+        if not given_messages:
             self.done.wait(seconds)
-        messages = [SpooledMessage(address=str(n), value=b"", received_at=0) for n in found]
-        return [ReceivedMessage(message=message, token=n) for message, n in zip(messages, found, strict=True)]
+        messages = [SpooledMessage(address=str(n), value=b"", received_at=0) for n in given_messages]
+        return [ReceivedMessage(message=message, token=n) for message, n in zip(messages, given_messages, strict=True)]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         written = {message.address for message in self.written(self.spool.end)}
-        assert all(each.message.address in written for each in messages)
-        assert [each.token for each in messages] == self.left[: len(messages)]
+        assert all(confirmed.message.address in written for confirmed in messages)
+        assert [confirmed.token for confirmed in messages] == self.left[: len(messages)]
         del self.left[: len(messages)]
         self.given -= len(messages)
 
@@ -156,21 +156,21 @@ class Flood:
 
 
 def emptied(spool: MessageSpool, spot: Place, count: int) -> list[SpooledMessage]:
-    """So many messages of a spool, forgotten as they are read."""
-    found, deadline = list[SpooledMessage](), time.monotonic() + PATIENCE
-    while len(found) < count and time.monotonic() < deadline:
-        first, end = len(found), spool.end
-        found += [message for _, message in read_messages(spot, spool.segments(first, end), first, end)]
+    """Read and forget ``count`` messages of a spool."""
+    messages, deadline = list[SpooledMessage](), time.monotonic() + PATIENCE
+    while len(messages) < count and time.monotonic() < deadline:
+        first, end = len(messages), spool.end
+        messages += [message for _, message in read_messages(spot, spool.segments(first, end), first, end)]
         spool.trim(end)
         time.sleep(0.01)
-    return found
+    return messages
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_large_messages_are_not_all_taken_into_memory(
+def test_memory_for_waiting_messages_is_bounded(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of those that wait for room in the spool no more than so many bytes, for as long as there is none."""
+    """Only a limited number of bytes waits in memory while the spool is full."""
     monkeypatch.setattr(receiver, "_HELD_BYTES", 3 * LARGE)
     monkeypatch.setattr(receiver, "_LOOK", 0.01)
     monkeypatch.setattr(receiver, "_MOST", 1)
@@ -180,13 +180,13 @@ def test_large_messages_are_not_all_taken_into_memory(
         while flood.kept_alive < 5:
             time.sleep(0.01)
         assert (spool.end, flood.given) == (1, 4)
-        found = emptied(spool, spot, flood.count)
+        messages = emptied(spool, spot, flood.count)
         receiving.stop()
-    assert [message.address for message in found] == [str(number) for number in range(flood.count)]
+    assert [message.address for message in messages] == [str(number) for number in range(flood.count)]
 
 
 def _send_mqtt(port: int, name: str, payloads: Sequence[bytes]) -> None:
-    publish.multiple([{"topic": name, "payload": each, "qos": 1} for each in payloads], "127.0.0.1", port)
+    publish.multiple([{"topic": name, "payload": payload, "qos": 1} for payload in payloads], "127.0.0.1", port)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_large_messages_wait_at_a_broker(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For longer than the broker keeps a connection on which nothing is said; then all of them come, once."""
+    """The receiver waits longer than the broker keeps an idle connection; then all messages arrive, once."""
     monkeypatch.setattr(receiver, "_HELD_BYTES", 2 * LARGE)
     monkeypatch.setattr(mqtt_client, "_KEEPALIVE", 2)
     broker: Broker = request.getfixturevalue(program)
@@ -217,6 +217,6 @@ def test_large_messages_wait_at_a_broker(
             time.sleep(0.01)
         time.sleep(4)  # more than one and a half times as long as an MQTT client may be silent
         assert spool.end == 4
-        found = emptied(spool, spot, len(payloads))
+        messages = emptied(spool, spot, len(payloads))
         receiving.stop()
-    assert [message.value for message in found] == payloads
+    assert [message.value for message in messages] == payloads

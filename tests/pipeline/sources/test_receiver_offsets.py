@@ -38,7 +38,7 @@ def test_a_folder_that_was_emptied_is_reported(stream: _Stream, count: int) -> N
         assert stream.latestOffset({"number": start}, ReadAllAvailable()) == {"number": count}
 
 
-def test_large_messages_are_rows_of_batches_of_their_own(stream: _Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_messages_have_their_own_batches(stream: _Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a task would have a thousand of them in memory."""
     monkeypatch.setattr(receiver, "_ROWS", 3)
     monkeypatch.setattr(receiver, "_ROWS_BYTES", 100)
@@ -46,12 +46,12 @@ def test_large_messages_are_rows_of_batches_of_their_own(stream: _Stream, monkey
     messages = [SpooledMessage(address="a", value=bytes(size), key=bytes(key), received_at=0) for size, key in sizes]
     stream._opened().append(messages)
     (part,) = stream.partitions({"number": 0}, {"number": len(sizes)})
-    found = [[len(value) for value in batch.column(0).to_pylist()] for batch in stream.read(part)]
-    assert found == [[60, 60], [1, 1, 1], [1, 0], [1]]
+    batch_sizes = [[len(value) for value in batch.column(0).to_pylist()] for batch in stream.read(part)]
+    assert batch_sizes == [[60, 60], [1, 1, 1], [1, 0], [1]]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])
-def test_a_limit_that_is_none(text: str) -> None:
+def test_invalid_spool_limit_is_rejected(text: str) -> None:
     with pytest.raises(PipelineError, match="the option maxSpoolBytes is a whole number of bytes, not"):
         spool_limit({"maxSpoolBytes": text})
     assert spool_limit({}) == 4 * 1024**3

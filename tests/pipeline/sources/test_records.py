@@ -43,10 +43,12 @@ def events_of(records: pa.RecordBatch) -> Any:
         (b"{}", [("content-type", b"application/json")], False),
     ],
 )
-def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[str, bytes]], event: bool) -> None:
+def test_events_are_recognised_by_their_headers(
+    value: bytes | None, headers: list[tuple[str, bytes]], event: bool
+) -> None:
     batch = rows((b"a", []), (value, headers), (b"{}", [EVENT]))
-    for found in (batch, batch.slice(1), batch.slice(1, 1)):
-        assert events_of(found).tolist()[-2 if len(found) > 1 else 0] is event
+    for part in (batch, batch.slice(1), batch.slice(1, 1)):
+        assert events_of(part).tolist()[-2 if len(part) > 1 else 0] is event
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "NATS"])
@@ -69,16 +71,16 @@ def test_names_of_headers_may_have_no_case(protocol: str, name: str, events: lis
         ("MQTT/5.0", "content-encoding", []),
     ],
 )
-def test_events_in_an_encoding_are_apart(protocol: str, name: str, encoded: list[int]) -> None:
+def test_encoded_events_have_their_own_frames(protocol: str, name: str, encoded: list[int]) -> None:
     twice = [EVENT, (name, b"gzip"), (name, b"gzip")]
     batch = rows((b"x", [EVENT, (name, b"gzip")]), (b"{}", [EVENT]), (b"x", twice), (b"x", [(name, b"gzip")]))
     batch = batch.set_column(0, "protocol", pa.array([protocol] * 4))
-    found = [frame for frame in base.record_batches(batch) if frame.encoded]
-    assert [position for frame in found for position in frame.positions.tolist()] == encoded
-    assert not any(frame.binary for frame in found)
+    frames = [frame for frame in base.record_batches(batch) if frame.encoded]
+    assert [position for frame in frames for position in frame.positions.tolist()] == encoded
+    assert not any(frame.binary for frame in frames)
 
 
-def test_frames_are_of_one_source_and_bounded() -> None:
+def test_frames_have_one_source_and_bounded_size() -> None:
     large = b"x" * 400_000
     batches = [rows(*[(large, [EVENT])] * 7), rows((b"", []), (b"{}", [EVENT]), (None, []), partition=1)]
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
@@ -88,15 +90,15 @@ def test_frames_are_of_one_source_and_bounded() -> None:
     expected = {("kafka:orders/0", False), ("kafka:orders/1", True), ("kafka:orders/1", False)}
     assert {(frame.path, frame.binary) for frame in frames} == expected
     last = next(frame for frame in frames if frame.path.endswith("1") and frame.binary)
-    found = [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)]
-    assert found == [(b"", b"", 7), (b"", None, 9)]
+    messages = [(last.raw(n), SOURCE.message(last, n).body, int(last.positions[n])) for n in range(2)]
+    assert messages == [(b"", b"", 7), (b"", None, 9)]
 
 
 @pytest.mark.parametrize(
     ("moment", "year"),
     [(2**62, None), (-(2**62), None), (253402300800000000, None), (253402300799999999, 9999), (-62135596800000000, 1)],
 )
-def test_a_time_that_is_no_date_is_none(moment: int, year: int | None) -> None:
+def test_invalid_time_is_null(moment: int, year: int | None) -> None:
     """A producer that takes microseconds for milliseconds is in the year 50000."""
     times = pa.array([moment, None, 0], pa.int64()).cast(columns.TIMESTAMP)
     batch = rows((b"a", []), (b"b", []), (b"{}", [EVENT])).set_column(8, "received_at", times)
@@ -126,9 +128,9 @@ HEADERS = st.lists(
     st.lists(st.tuples(st.sampled_from(["{}", "", None, "x\n{}", "{}\n{}"]) | st.just("sound"), HEADERS), max_size=9)
 )
 @settings(max_examples=examples(60))
-def test_both_ways_come_to_the_same(contract: Contract, parcels: Any, found: list[tuple[Any, Any]]) -> None:
+def test_both_ways_give_equal_messages(contract: Contract, parcels: Any, pairs: list[tuple[Any, Any]]) -> None:
     sent = []
-    for number, (text, headers) in enumerate(found):
+    for number, (text, headers) in enumerate(pairs):
         value = json.dumps(parcels.event(number), indent=number % 2 or None) if text == "sound" else text
         sent.append((None if value is None else value.encode(), headers))
     check_batches(contract, batches(*sent))

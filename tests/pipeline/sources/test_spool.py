@@ -35,21 +35,21 @@ def message(number: int, size: int = 0) -> SpooledMessage:
 
 
 def names(spot: Place) -> list[str]:
-    return sorted(found.path for found in spot.files() if found.path.endswith(".messages"))
+    return sorted(entry.path for entry in spot.files() if entry.path.endswith(".messages"))
 
 
 def numbers(spot: Place, start: int, end: int) -> list[int]:
-    """What a task reads; where messages are is what a writer that comes to it later would say."""
+    """Return the numbers that a task reads; a later writer finds the messages at the same places."""
     with MessageSpool(spot) as spool:
         segments = spool.segments(start, end)
-    found = list(read_messages(spot, segments, start, end))
-    assert all(each == message(number, len(each.value)) for number, each in found)
-    return [number for number, _ in found]
+    messages = list(read_messages(spot, segments, start, end))
+    assert all(message_ == message(number, len(message_.value)) for number, message_ in messages)
+    return [number for number, _ in messages]
 
 
 @given(st.lists(st.lists(st.integers(0, 90), max_size=4), max_size=6), st.integers(0, 12), st.integers(0, 12))
 @settings(max_examples=examples(60))
-def test_what_is_written_can_be_read(groups: list[list[int]], start: int, length: int) -> None:
+def test_written_messages_can_be_read(groups: list[list[int]], start: int, length: int) -> None:
     with TemporaryDirectory() as folder:
         check_read(LocalPlace(Path(folder)), groups, start, length)
 
@@ -58,7 +58,7 @@ def test_what_is_written_can_be_read(groups: list[list[int]], start: int, length
     ("groups", "start", "length"),
     [([], 0, 3), ([[]], 0, 1), ([[0, 90, 9], [], [200], [3, 3, 3, 3]], 1, 6), ([[90, 90], [90], [90] * 4], 2, 9)],
 )
-def test_what_is_written_can_be_read_everywhere(spot: Place, groups: list[list[int]], start: int, length: int) -> None:
+def test_written_messages_can_be_read_everywhere(spot: Place, groups: list[list[int]], start: int, length: int) -> None:
     check_read(spot, groups, start, length)
 
 
@@ -78,7 +78,7 @@ def check_read(spot: Place, groups: list[list[int]], start: int, length: int) ->
 
 
 @pytest.mark.parametrize("lost", [1, 5, 9, 30])
-def test_what_was_cut_off_was_never_there(tmp_path: Path, lost: int) -> None:
+def test_truncated_messages_never_existed(tmp_path: Path, lost: int) -> None:
     """A writer that dies had not confirmed what it was writing; the next one goes on behind what is whole."""
     spot = LocalPlace(tmp_path)
     with MessageSpool(spot) as spool:
@@ -92,7 +92,7 @@ def test_what_was_cut_off_was_never_there(tmp_path: Path, lost: int) -> None:
     assert numbers(spot, 0, end + 2) == list(range(end + 2))
 
 
-def test_what_was_landed_goes(spot: Place) -> None:
+def test_landed_messages_are_removed(spot: Place) -> None:
     with MessageSpool(spot, segment=1) as spool:
         for number in range(5):
             spool.append([message(number)])
@@ -113,17 +113,17 @@ def test_what_was_landed_goes(spot: Place) -> None:
 def test_a_spool_takes_no_more_than_its_limit(spot: Place) -> None:
     messages = [message(number, 30) for number in range(9)]
     with MessageSpool(spot, limit=200) as spool:
-        taken = spool.append(messages)
-        assert 0 < taken < 9
-        assert (spool.append(messages[taken:]), spool.end, is_full(spot)) == (0, taken, True)
+        accepted = spool.append(messages)
+        assert 0 < accepted < 9
+        assert (spool.append(messages[accepted:]), spool.end, is_full(spot)) == (0, accepted, True)
     with MessageSpool(spot, limit=200) as spool:
         assert not is_full(spot)
-        assert spool.append(messages[taken:]) == 0
+        assert spool.append(messages[accepted:]) == 0
         assert is_full(spot)
-        spool.trim(taken)
-        assert spool.append(messages[taken : 2 * taken]) == taken
+        spool.trim(accepted)
+        assert spool.append(messages[accepted : 2 * accepted]) == accepted
         assert not is_full(spot)
-    assert numbers(spot, taken, 2 * taken) == list(range(taken, 2 * taken))
+    assert numbers(spot, accepted, 2 * accepted) == list(range(accepted, 2 * accepted))
 
 
 def test_a_message_beyond_the_limit_goes_alone(spot: Place) -> None:
@@ -135,11 +135,11 @@ def test_a_message_beyond_the_limit_goes_alone(spot: Place) -> None:
         assert spool.append([]) == 0
 
 
-def test_what_comes_together_is_in_segments_of_bounded_size(spot: Place) -> None:
+def test_size_of_segments_is_bounded(spot: Place) -> None:
     with MessageSpool(spot, segment=500) as spool:
         assert spool.append([message(number, 100) for number in range(20)]) == 20
         segments = spool.segments(0, 20)
-        assert max(each.size for each in segments) <= (500 if spool.costly else 1000)
+        assert max(segment.size for segment in segments) <= (500 if spool.costly else 1000)
         assert spool.append([message(20, 5000), message(21)]) == 2
     assert numbers(spot, 18, 22) == [18, 19, 20, 21]
 
@@ -151,9 +151,9 @@ def test_messages_that_are_not_there_are_reported(spot: Place, start: int, end: 
         spool.append([message(1), message(2)])
         segments = spool.segments(start, end)
         spool.trim(1)
-        for known in (segments, spool.segments(start, end)):
+        for known_segments in (segments, spool.segments(start, end)):
             with pytest.raises(PipelineError, match="are not there or damaged"):
-                list(read_messages(spot, known, start, end))
+                list(read_messages(spot, known_segments, start, end))
 
 
 def test_a_damaged_message_is_reported(spot: Place) -> None:
@@ -184,7 +184,7 @@ def test_a_session_is_remembered(spot: Place) -> None:
 
 
 def test_the_last_segment_of_a_store_that_is_damaged(stored: Place) -> None:
-    """It is there as a whole or not at all, so that nobody knows what number is next."""
+    """A segment is written completely or not at all; if it is damaged, the next number is unknown."""
     with MessageSpool(stored) as spool:
         spool.append([message(0), message(1)])
     (name,) = names(stored)
@@ -194,7 +194,7 @@ def test_the_last_segment_of_a_store_that_is_damaged(stored: Place) -> None:
 
 
 def test_a_write_that_comes_late_is_gone_on_behind(stored: Place) -> None:
-    """That of a writer that was killed: what it wrote waits like everything else, and no number is given twice."""
+    """The write of a killed process counts like any other, and no number is used twice."""
     other = stored.parent / "other"
     with MessageSpool(other) as spool:
         spool.append([message(0)])
@@ -208,8 +208,8 @@ def test_a_write_that_comes_late_is_gone_on_behind(stored: Place) -> None:
     assert numbers(stored, 0, 4) == [0, 1, 2, 3]
 
 
-def test_who_lost_the_lock_confirms_nothing(stored: Place) -> None:
-    """It was held up, and another took over: what it writes nevertheless is found by that one."""
+def test_writer_without_the_lock_confirms_nothing(stored: Place) -> None:
+    """The delayed writer has lost its lock, and what it writes nevertheless is found by the new owner."""
     with MessageSpool(stored) as held_up:
         held_up.append([message(0)])
         (stored / ".lock").replace(json.dumps({"token": "other", "count": 1}).encode())

@@ -23,8 +23,8 @@ from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, Spoo
 
 @pytest.fixture(params=S3)
 def way(request: pytest.FixtureRequest) -> Iterator[StoreWay]:
-    with store_way(request.getfixturevalue(request.param).ports["plain"]) as found:
-        yield found
+    with store_way(request.getfixturevalue(request.param).ports["plain"]) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -41,20 +41,20 @@ def messages(spot: Place, begin: int | None = None) -> list[tuple[int, int]]:
     with MessageSpool(spot) as spool:
         begin, end = spool.begin if begin is None else begin, spool.end
         segments = spool.segments(begin, end)
-    return [(number, int(found.address or "")) for number, found in read_messages(spot, segments, begin, end)]
+    return [(number, int(message_.address or "")) for number, message_ in read_messages(spot, segments, begin, end)]
 
 
-@pytest.mark.parametrize("fate", [now_and_then(each) for each in (in_turn(*FATES), storeway.cut)], ids=["all", "cut"])
+@pytest.mark.parametrize("fate", [now_and_then(fate) for fate in (in_turn(*FATES), storeway.cut)], ids=["all", "cut"])
 def test_requests_that_go_wrong_now_and_then(way: StoreWay, spot: Place, fate: storeway.Fate) -> None:
     way.fate = fate
     for first in (0, 9):
         with MessageSpool(spot) as spool:
             for number in range(first, first + 9, 3):
                 spool.remember(SpoolSession(name=str(number)))
-                assert spool.append([message(each) for each in range(number, number + 3)]) == 3
+                assert spool.append([message(number_) for number_ in range(number, number + 3)]) == 3
             segments = spool.segments(first, spool.end)
-            found = read_messages(spot, segments, first, spool.end)
-            assert [number for number, _ in found] == list(range(first, first + 9))
+            messages_ = read_messages(spot, segments, first, spool.end)
+            assert [number for number, _ in messages_] == list(range(first, first + 9))
             spool.trim(first + 6)
             assert spool.session() == SpoolSession(name=str(first + 6))
     way.fate = storeway.delivered
@@ -62,7 +62,7 @@ def test_requests_that_go_wrong_now_and_then(way: StoreWay, spot: Place, fate: s
 
 
 def test_a_store_that_refuses(way: StoreWay, spot: Place) -> None:
-    """It is said what it answers, and nothing was confirmed; the next one goes on."""
+    """The error contains the response, and nothing was confirmed; the next writer continues."""
     with MessageSpool(spot) as spool:
         spool.append([message(0)])
         way.fate = lambda _, __: Answer(403, (("content-length", "0"),))
@@ -76,13 +76,13 @@ def test_a_store_that_refuses(way: StoreWay, spot: Place) -> None:
 
 
 def test_listings_that_are_old(way: StoreWay, spot: Place) -> None:
-    """What they do not show is looked for behind what they do."""
+    """Segments that a listing lacks are searched after the last listed one."""
     way.fate = old = OldListings()
     with MessageSpool(spot) as spool:
         for number in range(3):
             spool.append([message(number)])
     with MessageSpool(spot) as spool:
-        assert (spool.found, [each.first for each in spool.segments(0, 3)]) == (3, [0, 1, 2])
+        assert (spool.found, [segment.first for segment in spool.segments(0, 3)]) == (3, [0, 1, 2])
         spool.append([message(3)])
         spool.trim(4)
     old.let_go()
@@ -91,7 +91,9 @@ def test_listings_that_are_old(way: StoreWay, spot: Place) -> None:
 
 @dataclass(slots=True)
 class Landed:
-    """What a broker gives until it is confirmed, and where it came to; each process that writes gets what is left."""
+    """The messages of a broker until they are confirmed, and the places they are written to; each writing process gets
+    the unconfirmed ones.
+    """
 
     way: StoreWay
     spot: Place
@@ -99,14 +101,16 @@ class Landed:
     places: dict[int, int] = field(default_factory=dict)
 
     def land(self) -> None:
-        """As a batch does with all that waits; the next process trims it."""
-        found = messages(self.spot, len(self.places))
-        assert [number for number, _ in found] == list(range(len(self.places), len(self.places) + len(found)))
-        self.places.update(found)
+        """Land all waiting messages as a batch does; the next process trims them."""
+        new_messages = messages(self.spot, len(self.places))
+        assert [number for number, _ in new_messages] == list(
+            range(len(self.places), len(self.places) + len(new_messages))
+        )
+        self.places.update(new_messages)
         assert set(self.places.values()) >= set(range(self.confirmed))
 
     def killed(self, at: int, *, after: bool) -> bool:
-        """Whether a process was killed with its ``at``-th request; it was done before that otherwise."""
+        """Return True if a process was killed with its ``at``-th request; False if it finished before."""
         command = [sys.executable, "-c", _WRITES, pickle.dumps(self.spot).hex(), str(self.confirmed)]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
@@ -140,11 +144,11 @@ def write(spot: Place, first: int) -> Iterator[int]:
         before = spool.end
         spool.remember(SpoolSession(name=str(first)))
         for number in range(first, first + 9, 3):
-            wanted = [message(each) for each in range(number, number + 3)]
-            while wanted:
-                taken = spool.append(wanted)
-                del wanted[:taken]
-                if not taken:
+            messages_ = [message(number_) for number_ in range(number, number + 3)]
+            while messages_:
+                accepted = spool.append(messages_)
+                del messages_[:accepted]
+                if not accepted:
                     spool.trim(before)
             yield number + 3
         spool.trim(before)
@@ -153,7 +157,7 @@ def write(spot: Place, first: int) -> Iterator[int]:
 @pytest.mark.merge
 @pytest.mark.parametrize("way", S3[:1], indirect=True)
 def test_a_writer_that_is_killed(way: StoreWay, spot: Place, request: pytest.FixtureRequest) -> None:
-    """With some of its requests; with ``--every-request N`` before and after the store has each N-th."""
+    """The writer is killed with some of its requests; with ``--every-request N``, before and after each N-th."""
     every = request.config.getoption("--every-request")
     step = every or 5
     landed, at, after = Landed(way, spot), step, False

@@ -19,7 +19,7 @@ Fate = Callable[[Deliver], Answer | None]
 
 @dataclass(slots=True)
 class Passage:
-    """What becomes of the next commits of tables, one after the other; all else is passed on."""
+    """A proxy of a catalog: it applies fates to the next commits of tables, and forwards all other requests."""
 
     catalog: str
     url: str = ""
@@ -27,7 +27,7 @@ class Passage:
     commits: int = 0
 
     def take(self, method: str, path: str, deliver: Deliver) -> Answer | None:
-        """What is answered to a request."""
+        """Return the response to a request."""
         if method != "POST" or "/tables/" not in path:
             return deliver()
         self.commits += 1
@@ -50,7 +50,7 @@ def timed_out(deliver: Deliver) -> Answer:
 
 
 def sent_twice(deliver: Deliver) -> Answer:
-    """What stands before the catalog sends the request again, and tells of the second one."""
+    """Send the request twice, as a proxy in front of the catalog does, and return the second response."""
     deliver()
     return deliver()
 
@@ -58,7 +58,7 @@ def sent_twice(deliver: Deliver) -> Answer:
 @contextmanager
 def passage(catalog: str) -> Iterator[Passage]:
     """A way to the catalog at the URL ``catalog``."""
-    found = Passage(catalog)
+    new_passage = Passage(catalog)
 
     class Handler(BaseHTTPRequestHandler):
         def _pass(self) -> None:
@@ -68,11 +68,11 @@ def passage(catalog: str) -> Iterator[Passage]:
 
             def deliver() -> Answer:
                 answer = httpx.request(
-                    self.command, found.catalog + self.path, content=body, headers=headers, timeout=600
+                    self.command, new_passage.catalog + self.path, content=body, headers=headers, timeout=600
                 )
                 return answer.status_code, answer.content
 
-            answer = found.take(self.command, self.path, deliver)
+            answer = new_passage.take(self.command, self.path, deliver)
             self.close_connection = True
             if answer is not None:
                 self.send_response(answer[0])
@@ -84,15 +84,14 @@ def passage(catalog: str) -> Iterator[Passage]:
 
         do_GET = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_port}"
+        new_passage.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield found
+            yield new_passage
         finally:
             server.shutdown()
             thread.join()

@@ -31,7 +31,7 @@ _COLUMNS: Final = "SELECT ce_id, weight, size.l, stops, unix_micros(at), _rescue
 
 @pytest.fixture(scope="module")
 def session(s3proxy: Broker) -> Iterator[SparkSession]:
-    """One that reads from the server, as docs/storage.md says."""
+    """Return a session that reads from the server as described in docs/storage.md."""
     settings = {
         "spark.jars": ",".join(map(str, Path(os.environ["HADOOP_JARS"]).glob("*.jar"))),
         "spark.sql.session.timeZone": "UTC",
@@ -59,9 +59,9 @@ def session(s3proxy: Broker) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    found = builder.getOrCreate()
-    yield found
-    found.stop()
+    spark = builder.getOrCreate()
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(scope="module", params=["s3", "s3a"])
@@ -79,10 +79,10 @@ def lakes(
 
 def source(lake: Place, table: TableName, table_format: TableFormat) -> str:
     """A table in Spark's SQL."""
-    scheme, _, rest = str(folder(lake, table, table_format)).partition("://")
+    scheme, _, location = str(folder(lake, table, table_format)).partition("://")
     if table_format == "iceberg":
         return f"{scheme}.{table.group}.`{table.message}`"
-    return f"{table_format}.`s3a://{rest}`"
+    return f"{table_format}.`s3a://{location}`"
 
 
 @pytest.mark.parametrize("table", [ACCEPTED, WEIGHED], ids=str)
@@ -90,8 +90,8 @@ def source(lake: Place, table: TableName, table_format: TableFormat) -> str:
 def test_sql(
     session: SparkSession, lakes: dict[TableFormat, Place], table_format: TableFormat, table: TableName
 ) -> None:
-    found = session.sql(_COLUMNS.format(source(lakes[table_format], table, table_format)))
-    assert [tuple(row) for row in found.collect()] == EXPECTED
+    frame = session.sql(_COLUMNS.format(source(lakes[table_format], table, table_format)))
+    assert [tuple(row) for row in frame.collect()] == EXPECTED
 
 
 @pytest.mark.parametrize("table_format", FORMATS)

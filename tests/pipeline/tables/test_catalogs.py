@@ -16,11 +16,13 @@ REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
 
 
 def test_a_section() -> None:
-    found = parse_catalog({**REST, "name": "prod", "namespace": "a.b", "token": "${TOKEN}", "rest.sigv4-enabled": True})
-    assert found == CatalogChoice(
+    choice = parse_catalog(
+        {**REST, "name": "prod", "namespace": "a.b", "token": "${TOKEN}", "rest.sigv4-enabled": True}
+    )
+    assert choice == CatalogChoice(
         name="prod", namespace=("a", "b"), properties={**REST, "token": "${TOKEN}", "rest.sigv4-enabled": "true"}
     )
-    assert str(found) == "prod at http://127.0.0.1:1, below a.b"
+    assert str(choice) == "prod at http://127.0.0.1:1, below a.b"
     assert parse_catalog({}) is None
 
 
@@ -66,13 +68,13 @@ def test_addresses_without_secrets(value: str) -> None:
     assert parse_catalog({"uri": value}) == CatalogChoice(properties={"uri": value})
 
 
-def test_a_namespace_that_is_none() -> None:
+def test_invalid_namespace_is_rejected() -> None:
     with pytest.raises(PipelineError, match=r"names with dots between them, not 'a\.\.b'"):
         parse_catalog({"namespace": "a..b"})
 
 
 def test_the_choice_is_kept(tmp_path: Path) -> None:
-    """Until something lands it may change; the output stays the same one."""
+    """The choice may change until something lands; the output stays the same."""
     journal = Journal.open(tmp_path)
     agree(journal, None)
     assert recorded(tmp_path) is None

@@ -30,20 +30,22 @@ def definition(**more: Any) -> CompiledDefinition:
 
 def test_spark_reads_the_columns_that_land(spark_session: SparkSession) -> None:
     columns = table_columns(definition())
-    read: Any = StructType.fromDDL(", ".join(each.definition for each in columns))
-    assert read.names == [each.name for each in columns]
-    assert [each.dataType.simpleString() for each in read] == [each.spark_type.simpleString() for each in columns]
+    read: Any = StructType.fromDDL(", ".join(column.definition for column in columns))
+    assert read.names == [column.name for column in columns]
+    assert [column.dataType.simpleString() for column in read] == [
+        column.spark_type.simpleString() for column in columns
+    ]
     assert read["n"].metadata == {"comment": "it's a `doc` -- with \\ and\nlines"}
     assert read["inner"].dataType["on"].metadata == {"comment": "in 'it'"}
 
 
-def test_times_of_day_only_where_they_are_wanted() -> None:
-    assert "at" not in [each.name for each in table_columns(definition())]
-    assert {each.name: each.type for each in table_columns(definition(), times=True)}["at"] == "TIME"
+def test_times_of_day_require_a_flag() -> None:
+    assert "at" not in [column.name for column in table_columns(definition())]
+    assert {column.name: column.type for column in table_columns(definition(), times=True)}["at"] == "TIME"
 
 
-def test_what_every_row_has() -> None:
-    columns = {each.name: each for each in table_columns(definition(), times=True)}
+def test_required_columns() -> None:
+    columns = {column.name: column for column in table_columns(definition(), times=True)}
     assert [columns[name].required for name in ("n", "fare", "ce_id_", "ce_id", "_batch", "_source")] == [
         False, True, True, False, True, False,
     ]  # fmt: skip

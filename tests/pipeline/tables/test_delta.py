@@ -54,15 +54,15 @@ def settled(lake: Lake) -> list[int]:
     return [row["a"] for row in lake.rows()]
 
 
-def test_what_its_own_library_sees(lake: Lake) -> None:
+def test_table_of_the_delta_library(lake: Lake) -> None:
     member = pa.field("m", INT, metadata={"doc": "a member"})
     lake.put([{"a": 2, "s": {"m": 3}}], pa.schema([("a", INT), pa.field("s", pa.struct([member]))]))
-    found = table(lake)
-    assert (found.metadata().partition_columns, found.metadata().description) == (["landed_on"], XID)
-    assert found.to_pyarrow_table().column("landed_on").to_pylist() == [date(2026, 11, 21)] * 2
-    assert [found.transaction_version(f"signalbook/{batch}") for batch in ("b001", "b002", "b003")] == [0, 0, None]
-    assert pa.schema(found.schema().to_arrow()).field("s").type.field("m").metadata == {b"comment": b"a member"}
-    assert found.history(1)[0]["signalbook.batch"] == "b002"
+    delta = table(lake)
+    assert (delta.metadata().partition_columns, delta.metadata().description) == (["landed_on"], XID)
+    assert delta.to_pyarrow_table().column("landed_on").to_pylist() == [date(2026, 11, 21)] * 2
+    assert [delta.transaction_version(f"signalbook/{batch}") for batch in ("b001", "b002", "b003")] == [0, 0, None]
+    assert pa.schema(delta.schema().to_arrow()).field("s").type.field("m").metadata == {b"comment": b"a member"}
+    assert delta.history(1)[0]["signalbook.batch"] == "b002"
 
 
 def test_new_members_at_any_depth(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_new_members_at_any_depth(tmp_path: Path) -> None:
         assert lake.put([{"s": value, "l": [value], "d": [("k", value)]}], columns) == ORDER
     old = {"m": 1, "n": None}
     new = {"m": 2, "n": {"o": "x"}}
-    assert lake.rows() == [{"s": each, "l": [each], "d": [("k", each)]} for each in (old, new)]
+    assert lake.rows() == [{"s": values, "l": [values], "d": [("k", values)]} for values in (old, new)]
     assert lake.tables.columns(ORDER).field("l").type.value_type == after
 
 
@@ -98,8 +98,8 @@ def test_a_folder_with_a_space_and_other_letters(tmp_path: Path) -> None:
     for value in (1, 2):
         lake.put([{"a": value}], COLUMNS)
     assert {Path(path).exists() for path in lake.tables.live(ORDER)} == {True}
-    (done,) = compact(lake.output, (), TARGET, lambda _: None)
-    assert (done.files_before, done.files_after, len(lake.rows())) == (2, 1, 2)
+    (result,) = compact(lake.output, (), TARGET, lambda _: None)
+    assert (result.files_before, result.files_after, len(lake.rows())) == (2, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["100%", "a%20b", "a\\b"])
@@ -134,10 +134,10 @@ complete_unfinished(Journal.existing(Path(sys.argv[1])), die)
 """
 
 
-@pytest.mark.parametrize(("stage", "done"), [("committing", 0), ("committing", 1), ("committed", 2)])
-def test_a_commit_that_is_killed(lake: Lake, stage: str, done: int) -> None:
+@pytest.mark.parametrize(("stage", "progress_done"), [("committing", 0), ("committing", 1), ("committed", 2)])
+def test_a_commit_that_is_killed(lake: Lake, stage: str, progress_done: int) -> None:
     two_tables(lake)
-    command = [sys.executable, "-c", _DIE, str(lake.output), stage, str(done)]
+    command = [sys.executable, "-c", _DIE, str(lake.output), stage, str(progress_done)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert settled(lake) == [1, 2]
     assert lake.rows(DEAD_LETTERS) == []
@@ -160,7 +160,7 @@ def test_a_death_before_the_first_entry_of_a_log(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_was_made(lake: Lake) -> None:
-    """And the journal has no record of it."""
+    """The journal has no record of the commit."""
     batch = two_tables(lake)
     for name in (DEAD_LETTERS, ORDER):
         lake.tables.commit(batch, name)
@@ -205,10 +205,10 @@ _MEANWHILE: Any = {
 }
 
 
-@pytest.mark.parametrize("what", _MEANWHILE)
-def test_a_compaction_beside_someone_else(lake: Lake, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+@pytest.mark.parametrize("action", _MEANWHILE)
+def test_a_compaction_beside_someone_else(lake: Lake, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
     """Deltalake alone would leave rows of both compactions."""
-    meanwhile, compacted, rows = _MEANWHILE[what]
+    meanwhile, compacted, rows = _MEANWHILE[action]
     lake.put([{"a": 2}], COLUMNS)
     write, looks = delta._write, list[Any]()
 
@@ -220,8 +220,8 @@ def test_a_compaction_beside_someone_else(lake: Lake, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(delta, "_write", late)
     if compacted:
-        (done,) = compact(lake.output, (), TARGET, lambda _: None)
-        assert (done.files_before, len(looks)) == (compacted, 2)
+        (result,) = compact(lake.output, (), TARGET, lambda _: None)
+        assert (result.files_before, len(looks)) == (compacted, 2)
     else:
         with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: . of the files"):
             compact(lake.output, (), TARGET, lambda _: None)
@@ -233,7 +233,9 @@ def test_a_compaction_is_no_change_of_data(lake: Lake) -> None:
     compact(lake.output, (), TARGET, lambda _: None)
     newest = max((lake.output / "tables/shop/order" / LOG).glob("*.json"))
     actions = [json.loads(line) for line in newest.read_text().splitlines()]
-    changes = [each["dataChange"] for action in actions for kind, each in action.items() if kind in ("add", "remove")]
+    changes = [
+        change["dataChange"] for action in actions for kind, change in action.items() if kind in ("add", "remove")
+    ]
     assert changes == [False] * 3
 
 
@@ -248,13 +250,13 @@ def test_features_that_keep_rows_in_another_way(lake: Lake) -> None:
 def test_a_log_that_is_damaged(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2}], COLUMNS)
     log = lake.output / "tables/shop/order" / LOG
-    kept = shutil.copytree(log, lake.output / "kept")
+    copied = shutil.copytree(log, lake.output / "kept")
     for path in log.glob("*.json"):
         path.write_text("{")
     with pytest.raises(PipelineError, match=r"table shop\.order does not take the batch, which is kept"):
         lake.commit(batch)
     shutil.rmtree(log)
-    kept.rename(log)
+    copied.rename(log)
     assert settled(lake) == [1, 2]
 
 
@@ -272,11 +274,11 @@ REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_what_a_store_was_sent_is_not_said(tmp_path: Path, s3proxy: Broker, method: str) -> None:
-    """Neither of a table that is read nor of one that is written."""
+def test_error_does_not_show_requests_of_a_store(tmp_path: Path, s3proxy: Broker, method: str) -> None:
+    """The same holds for tables that are read and for those that are written."""
 
-    def refuse(asked: Asked, deliver: Deliver) -> Answer:
-        refused = asked.method == method and f"{LOG}/" in asked.path
+    def refuse(request: Asked, deliver: Deliver) -> Answer:
+        refused = request.method == method and f"{LOG}/" in request.path
         return Answer(403, (("content-length", str(len(REFUSED))),), REFUSED) if refused else deliver()
 
     with store_way(s3proxy.ports["plain"]) as way:
@@ -297,22 +299,22 @@ def test_what_a_store_was_sent_is_not_said(tmp_path: Path, s3proxy: Broker, meth
 
 
 def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One for a group and one for each log: in a store each is a request."""
+    """A request lists a group and one more each log, because each is a request to a store."""
     names = [TableName("shop", f"t{number}") for number in range(20)]
     for name in names:
         (lake.output / "tables/shop" / name.message / LOG).mkdir(parents=True)
-    asked: list[str] = []
+    requested: list[str] = []
     look = LocalPlace.folders
 
     def folders(place: LocalPlace) -> list[str]:
-        asked.append(place.name)
+        requested.append(place.name)
         return look(place)
 
     monkeypatch.setattr(LocalPlace, "folders", folders)
     tables = lake.tables
     assert [tables.versions(name) for name in names] == [[name] for name in names]
-    assert asked == ["shop", *(name.message for name in names)]
+    assert requested == ["shop", *(name.message for name in names)]
     assert tables.versions(ORDER) == [ORDER]
     assert tables.columns(ORDER).names == ["a", "_landed_at"]
-    assert asked[21:] == [ORDER.message]
-    assert (tables.versions(DEAD_LETTERS), asked[22:]) == ([], [lake.output.name])
+    assert requested[21:] == [ORDER.message]
+    assert (tables.versions(DEAD_LETTERS), requested[22:]) == ([], [lake.output.name])

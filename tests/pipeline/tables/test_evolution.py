@@ -43,8 +43,8 @@ def struct(**members: pa.DataType) -> pa.DataType:
 def test_new_columns_come_behind_and_old_ones_stay(judge: Judgement) -> None:
     there = pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT))])
     coming = pa.schema([("b", TEXT), ("s", struct(o=TEXT, m=INT))])
-    found = merge(there, coming, judge)
-    assert found == pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT, o=TEXT)), ("b", TEXT)])
+    merged = merge(there, coming, judge)
+    assert merged == pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT, o=TEXT)), ("b", TEXT)])
 
 
 PROMOTED = [
@@ -59,11 +59,11 @@ PROMOTED = [
 
 @pytest.mark.parametrize(("narrow", "wide", "outcome"), PROMOTED)
 def test_types_are_promoted_in_either_order(narrow: pa.DataType, wide: pa.DataType, outcome: pa.DataType) -> None:
-    one, other = pa.schema([("x", narrow)]), pa.schema([("x", wide)])
-    assert merge(one, other, promote) == pa.schema([("x", outcome)])
-    assert {str(field.name) for field in merge(other, one, promote)} == {"x"}
+    first, other = pa.schema([("x", narrow)]), pa.schema([("x", wide)])
+    assert merge(first, other, promote) == pa.schema([("x", outcome)])
+    assert {str(field.name) for field in merge(other, first, promote)} == {"x"}
     with pytest.raises(Incompatible, match="column x"):
-        merge(one, other, refuse)
+        merge(first, other, refuse)
 
 
 CLASHES = [
@@ -75,9 +75,9 @@ CLASHES = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), CLASHES)
-def test_what_no_type_holds_is_refused_or_text(one: pa.DataType, other: pa.DataType) -> None:
-    there, coming = pa.schema([("x", one)]), pa.schema([("x", other)])
+@pytest.mark.parametrize(("first", "other"), CLASHES)
+def test_incompatible_types_are_rejected_or_become_text(first: pa.DataType, other: pa.DataType) -> None:
+    there, coming = pa.schema([("x", first)]), pa.schema([("x", other)])
     with pytest.raises(Incompatible, match=r"column x is .*, in the table "):
         merge(there, coming, promote)
     assert merge(there, coming, as_text) == pa.schema([("x", TEXT)])
@@ -120,12 +120,10 @@ def test_no_type_is_wider_than_two_that_have_nothing_in_common() -> None:
         (["a", "A_"], ["A", "A_"], ["a", "A_", "A__"]),
     ],
 )
-def test_a_member_is_one_column_whatever_tables_call_it(
-    there: list[str], coming: list[str], expected: list[str]
-) -> None:
-    one, other = (pa.schema([(name, pa.string()) for name in names]) for names in (there, coming))
-    assert unite(one, other).names == expected
-    nested = [pa.schema([("o", pa.list_(pa.struct(list(columns))))]) for columns in (one, other)]
+def test_member_is_one_column_under_any_name(there: list[str], coming: list[str], expected: list[str]) -> None:
+    first, other = (pa.schema([(name, pa.string()) for name in names]) for names in (there, coming))
+    assert unite(first, other).names == expected
+    nested = [pa.schema([("o", pa.list_(pa.struct(list(columns))))]) for columns in (first, other)]
     assert [field.name for field in unite(*nested).field("o").type.value_type] == expected
 
 
@@ -191,12 +189,12 @@ def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
             place = len(tables)
             tables.append(coming)
         # Of all versions that land in a table, a column has the same member.
-        held = {name: member for there, known in places if there == place for member, name in known.items()}
+        held = {name: member for there, names_ in places if there == place for member, name in names_.items()}
         assert all(held.get(name, member) == member for member, name in zip(members, names, strict=True))
         places.append((place, dict(zip(members, names, strict=True))))
-    wanted = together(tables)
-    found = [{field.name: name for name, field in match_columns(wanted, table).items()} for table in tables]
-    return [{member: found[place][name] for member, name in names.items()} for place, names in places]
+    union = together(tables)
+    matches = [{field.name: name for name, field in match_columns(union, table).items()} for table in tables]
+    return [{member: matches[place][name] for member, name in names.items()} for place, names in places]
 
 
 @given(
@@ -204,7 +202,7 @@ def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
 )
 def test_a_member_keeps_its_column_for_life(added: list[set[str]]) -> None:
     """Members that differ only in case may be added in any order: each keeps its own column and its name."""
-    versions: list[set[str]] = list(accumulate(added, lambda known, more: known | more))
+    versions: list[set[str]] = list(accumulate(added, lambda members, more: members | more))
     before, after = read_columns(versions[:-1]), read_columns(versions)
     assert after[:-1] == before
     columns = {(member, column) for version in after for member, column in version.items()}

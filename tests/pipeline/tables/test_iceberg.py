@@ -33,13 +33,13 @@ def table(lake: Lake) -> Table:
     return IcebergTables(lake.output).catalog.load_table(("shop", "order"))
 
 
-def rename(found: Table) -> None:
-    with found.update_schema() as update:
+def rename(table_: Table) -> None:
+    with table_.update_schema() as update:
         update.rename_column("b", "c")
 
 
-def drop(found: Table) -> None:
-    with found.update_schema(allow_incompatible_changes=True) as update:
+def drop(table_: Table) -> None:
+    with table_.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("b")
 
 
@@ -59,7 +59,7 @@ def test_a_column_that_is_gone(lake: Lake, change: Callable[[Table], None]) -> N
 
 @pytest.mark.parametrize("change", [rename, drop])
 def test_a_column_that_goes_while_a_batch_is_committed(lake: Lake, change: Callable[[Table], None]) -> None:
-    """What is prepared lands once the table was moved away."""
+    """The prepared batch lands once the table is moved away."""
     batch = lake.prepared([ROW], COLUMNS)
     change(table(lake))
     with pytest.raises(PipelineError, match=r"table shop\.order was changed by someone else and does not take"):
@@ -98,10 +98,10 @@ def expire(lake: Lake) -> None:
     """Leave a table its last snapshot alone, one of someone else."""
     copied = shutil.copy(str(lake.files()[0]), lake.output / "copy.parquet")
     table(lake).add_files([str(copied)])
-    found = table(lake)
-    last = found.metadata.current_snapshot_id
-    found.maintenance.expire_snapshots().by_ids(
-        [s.snapshot_id for s in found.snapshots() if s.snapshot_id != last]
+    table_ = table(lake)
+    last = table_.metadata.current_snapshot_id
+    table_.maintenance.expire_snapshots().by_ids(
+        [s.snapshot_id for s in table_.snapshots() if s.snapshot_id != last]
     ).commit()
 
 

@@ -38,18 +38,18 @@ def test_the_configuration_of_pyiceberg(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", rest_choice(request).properties["uri"])
-    found = connect(chosen(tmp_path))
-    assert isinstance(found.catalog, iceberg_catalogs.PatientRestCatalog)
-    found.catalog.close()
+    connected = connect(chosen(tmp_path))
+    assert isinstance(connected.catalog, iceberg_catalogs.PatientRestCatalog)
+    connected.catalog.close()
 
 
 def test_another_kind_of_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By variables in its properties."""
+    """The properties contain variables."""
     monkeypatch.setenv("PLACE_OF_TESTS", str(tmp_path))
-    found = connect(chosen(tmp_path, type="sql", uri="sqlite:///${PLACE_OF_TESTS}/other.db", warehouse="file:///x"))
-    assert found.catalog.list_namespaces() == []
+    connected = connect(chosen(tmp_path, type="sql", uri="sqlite:///${PLACE_OF_TESTS}/other.db", warehouse="file:///x"))
+    assert connected.catalog.list_namespaces() == []
     assert (tmp_path / "other.db").exists()
-    found.catalog.close()
+    connected.catalog.close()
 
 
 @pytest.mark.parametrize(

@@ -73,15 +73,15 @@ def test_states_that_were_replaced_push_no_table_out(lake: Lake, monkeypatch: py
 
 
 def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither whether it or its namespace is there, nor whether it takes the columns that it is made of."""
+    """The commit does not check if the table or its namespace exists, nor if the table accepts its own columns."""
     lake = Lake(tmp_path / "lake", "iceberg")
-    asked: list[str] = []
+    requested: list[str] = []
 
     def counted(name: str) -> Callable[..., Any]:
         ask = getattr(RememberingSqlCatalog, name)
 
         def counting(*arguments: Any) -> Any:
-            asked.append(name)
+            requested.append(name)
             return ask(*arguments)
 
         return counting
@@ -91,56 +91,56 @@ def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
     assert lake.put([ROW], COLUMNS) == ORDER
     # the commit, which here knows nothing of the decision, asks whether the table is there
-    assert (asked.count("load_table"), asked.count("list_tables")) == (1, 1)
+    assert (requested.count("load_table"), requested.count("list_tables")) == (1, 1)
     monkeypatch.undo()
     assert len(lake.rows()) == 1
 
 
-def test_a_new_table_is_as_pyiceberg_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_table_equals_that_of_pyiceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though its metadata are not validated, nor made from its columns once more where another table has the same."""
     columns = {**COLUMNS, "d": pa.list_(pa.struct([("e", pa.timestamp("us", "UTC")), ("f", pa.map_(TEXT, TEXT))]))}
-    lake, found = Lake(tmp_path / "lake", "iceberg"), []
+    lake, metadata = Lake(tmp_path / "lake", "iceberg"), []
     for name in ("order", "parcel"):
         lake.put([ROW], columns, TableName("shop", name))
-        found.append(IcebergTables(lake.output).catalog.load_table(("shop", name)).metadata)
+        metadata.append(IcebergTables(lake.output).catalog.load_table(("shop", name)).metadata)
         with monkeypatch.context() as context:
             context.delattr(RememberingCatalog, "create_table_transaction")
             context.delattr(RememberingCatalog, "_update_and_stage_table")
             other = Lake(tmp_path / f"other-{name}", "iceberg", count=lake.count - 1)
             other.put([ROW], columns, TableName("shop", name))
         theirs = IcebergTables(other.output).catalog.load_table(("shop", name)).metadata
-        assert _lasting(found[-1]) == _lasting(theirs)
+        assert _lasting(metadata[-1]) == _lasting(theirs)
         assert [field.name for field in theirs.spec().fields] == [DAY]
-    assert found[0].schema() is found[1].schema()
-    assert found[0].table_uuid != found[1].table_uuid
-    assert isinstance(found[0].schema(), SharedSchema)
+    assert metadata[0].schema() is metadata[1].schema()
+    assert metadata[0].table_uuid != metadata[1].table_uuid
+    assert isinstance(metadata[0].schema(), SharedSchema)
 
 
 def _lasting(metadata: TableMetadata) -> dict[str, Any]:
-    """What does not depend on when and where a table was made."""
+    """Return the metadata that do not depend on when and where a table was made."""
     text = metadata.model_dump_json(exclude_none=True)
     for snapshot in metadata.snapshots:
         text = text.replace(str(snapshot.snapshot_id), "1")
-    found: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = json.loads(text)
     for name in ("location", "table-uuid", "last-updated-ms", "snapshot-log"):
-        del found[name]
-    for snapshot in found["snapshots"]:
+        del document[name]
+    for snapshot in document["snapshots"]:
         del snapshot["manifest-list"], snapshot["timestamp-ms"], snapshot["summary"]["total-files-size"]
         del snapshot["summary"]["added-files-size"]
-    return found
+    return document
 
 
-def test_what_is_remembered_is_what_the_file_says(lake: Lake) -> None:
+def test_cached_metadata_equals_the_file(lake: Lake) -> None:
     lake.put([ROW], {**COLUMNS, "d": pa.string()})
-    found = table(lake)
-    path = Path(found.metadata_location.removeprefix("file://"))
-    assert found.metadata == TableMetadataUtil.parse_raw(path.read_text())
-    assert found.metadata == StaticTable.from_metadata(str(path)).metadata
-    assert found.metadata.model_dump_json() == TableMetadataUtil.parse_raw(path.read_text()).model_dump_json()
+    table_ = table(lake)
+    path = Path(table_.metadata_location.removeprefix("file://"))
+    assert table_.metadata == TableMetadataUtil.parse_raw(path.read_text())
+    assert table_.metadata == StaticTable.from_metadata(str(path)).metadata
+    assert table_.metadata.model_dump_json() == TableMetadataUtil.parse_raw(path.read_text()).model_dump_json()
 
 
 def test_another_writer_between_batches(lake: Lake) -> None:
-    """Its snapshots and columns are seen and kept."""
+    """The snapshots and columns of the other writer are seen and preserved."""
     batch = lake.prepared([{"a": 2, "b": {"c": "y"}}], COLUMNS)
     copied = shutil.copy(str(lake.files()[0]), lake.output / "copy.parquet")
     theirs = StaticTable.from_metadata(table(lake).metadata_location)  # as a program that shares nothing with us
@@ -167,22 +167,22 @@ def test_copies_share_columns_and_nothing_else(lake: Lake) -> None:
 
 def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their columns are compared with those of the table once, where equal files follow."""
-    found = table(lake)
+    table_ = table(lake)
     path = str(lake.files()[0])
-    described = parquet_file_to_data_file(found.io, found.metadata, path)
+    described = parquet_file_to_data_file(table_.io, table_.metadata, path)
     footer = ParquetFooter(place_of(path))
-    assert repr(data_file(found.metadata, footer)) == repr(described)
+    assert repr(data_file(table_.metadata, footer)) == repr(described)
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
-    assert repr(data_file(found.metadata, footer)) == repr(described)
+    assert repr(data_file(table_.metadata, footer)) == repr(described)
 
 
 def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
-    found = table(lake)
+    table_ = table(lake)
     path = str(tmp_path / "other.parquet")
     pq.write_table(pa.table({"unknown": [1]}), path)
-    for made_of in (None, found.schema().as_arrow()):
+    for made_of in (None, table_.schema().as_arrow()):
         with pytest.raises(ValueError, match="more columns: unknown"):
-            data_file(found.metadata, ParquetFooter(place_of(path)), made_of)
+            data_file(table_.metadata, ParquetFooter(place_of(path)), made_of)
 
 
 def test_compressed_metadata(lake: Lake) -> None:
@@ -190,7 +190,7 @@ def test_compressed_metadata(lake: Lake) -> None:
         transaction.set_properties({"write.metadata.compression-codec": "gzip"})
     for number in (2, 3):
         lake.put([{"a": number, "b": None}], COLUMNS)
-    found = table(lake)
-    path = Path(found.metadata_location.removeprefix("file://"))
-    assert parsed(path.read_bytes(), str(path)) == found.metadata
+    table_ = table(lake)
+    path = Path(table_.metadata_location.removeprefix("file://"))
+    assert parsed(path.read_bytes(), str(path)) == table_.metadata
     assert [row["a"] for row in lake.rows()] == [1, 2, 3]

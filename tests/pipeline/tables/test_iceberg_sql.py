@@ -55,7 +55,7 @@ def theirs(lake: Lake, name: str) -> Table:
 
 
 def there(lake: Lake) -> list[str]:
-    """Where the metadata of tables are, as the database says."""
+    """Return the metadata locations of the tables in the database."""
     with closing(sqlite3.connect(lake.output / CATALOG_DATABASE)) as database:
         return [row[0] for row in database.execute("SELECT metadata_location FROM iceberg_tables ORDER BY table_name")]
 
@@ -73,7 +73,7 @@ def test_all_tables_in_one_transaction(lake: Lake, monkeypatch: pytest.MonkeyPat
     before = there(lake)
     lake.commit(batch)
     # each sees what was there before it
-    assert all(found == before for found in transactions)
+    assert all(locations == before for locations in transactions)
     assert len(transactions) == (1 if existing else 2)
     monkeypatch.undo()
     assert rows(lake) == {name.message: [1, 2] if existing else [2] for name in NAMES}
@@ -85,7 +85,7 @@ class _Killed(BaseException):
 
 @pytest.mark.parametrize("existing", [False, True])
 def test_killed_with_some_tables_waiting(lake: Lake, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
-    """What was written of them is not used, and all is made again."""
+    """Their written metadata are not used, and all commits are repeated."""
     if existing:
         lake.commit(batch_of(lake, 1))
     batch, before = batch_of(lake, 2), there(lake)
@@ -103,21 +103,21 @@ def test_killed_with_some_tables_waiting(lake: Lake, monkeypatch: pytest.MonkeyP
     assert rows(lake) == {name.message: [1, 2] if existing else [2] for name in NAMES}
 
 
-def test_a_batch_is_completed_in_tables_of_which_some_are_there(lake: Lake) -> None:
+def test_batch_is_completed_if_only_some_tables_exist(lake: Lake) -> None:
     """Nobody listed the others; the first that is made does not stand for all."""
     names = [TableName("shop", name) for name in "abcdefghijkl"]  # more than are worked on at once
     lake.commit(batch_of(lake, 1, names[1:]))
     batch_of(lake, 2, names)
-    made = []
+    catalogs = []
     make = RememberingSqlCatalog.make
 
     def watched(catalog: RememberingSqlCatalog) -> bool:
-        made.append(make(catalog))
-        return made[-1]
+        catalogs.append(make(catalog))
+        return catalogs[-1]
 
     with patch.object(RememberingSqlCatalog, "make", watched):
         complete_unfinished(lake.journal, lambda _: None)
-    assert made == [True]
+    assert catalogs == [True]
     assert [len(lake.rows(name)) for name in names] == [1, *[2] * 11]
 
 
@@ -157,7 +157,7 @@ def test_a_table_that_someone_else_changes_meanwhile(
 
 
 def test_a_table_that_someone_else_makes_meanwhile(lake: Lake) -> None:
-    """Of the same columns: it is given the batch as one that was there."""
+    """The table has the same columns, and gets the batch like an existing one."""
     batch = batch_of(lake, 1)
 
     def make(progress: Progress) -> None:

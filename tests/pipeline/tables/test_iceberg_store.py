@@ -20,7 +20,7 @@ from signalbook.pipeline.tables.naming import TableName
 
 
 def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each batch of a stream: one after the other they would take seconds."""
+    """A stream does this in each batch: one after the other, it would take seconds."""
     names = [f"t{number:02}" for number in range(TOGETHER)]
     all_at_once = threading.Barrier(TOGETHER, timeout=300)
 
@@ -31,8 +31,8 @@ def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["data"] if place.name == "t03" else ["data", "metadata"]
 
     monkeypatch.setattr(StorePlace, "folders", folders)
-    found = StoreCatalog("lake", place_of("s3://lake/tables")).list_tables("shop")
-    assert found == [("shop", name) for name in names if name != "t03"]
+    tables = StoreCatalog("lake", place_of("s3://lake/tables")).list_tables("shop")
+    assert tables == [("shop", name) for name in names if name != "t03"]
 
 
 def test_tables_of_a_group_are_listed_at_once(
@@ -44,20 +44,20 @@ def test_tables_of_a_group_are_listed_at_once(
         for number in range(3):
             lake.put([{"a": 1}], {"a": pa.int32()}, TableName("shop", f"t{number}"))
         (lake.place / "tables/shop/t9/f.parquet").write(b"")
-        asked, folders = list[str](), StorePlace.folders
+        requested, folders = list[str](), StorePlace.folders
 
         def counted(place: StorePlace) -> list[str]:
-            asked.append(str(place))
+            requested.append(str(place))
             return folders(place)
 
         monkeypatch.setattr(StorePlace, "folders", counted)
         lake.prepared([{"a": 2}], {"a": pa.int32()}, TableName("shop", "t0"))
-        assert asked == [str(lake.place / "tables/shop")]
+        assert requested == [str(lake.place / "tables/shop")]
         assert lake.tables.versions(TableName("shop", "t9")) == []
 
 
 def test_tables_are_committed_together(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """In a store each waits for requests most of the time."""
+    """A commit in a store mostly waits for requests."""
     meeting = threading.Barrier(2)
 
     class Meeting(IcebergTables):
@@ -66,11 +66,11 @@ def test_tables_are_committed_together(tmp_path: Path, request: pytest.FixtureRe
             super().commit(batch, table)
 
     lake = Lake.of("iceberg-s3proxy", tmp_path, request)
-    one, other = TableName("shop", "one"), TableName("shop", "other")
+    first, other = TableName("shop", "one"), TableName("shop", "other")
     with lake.journal.alone():
         batches = [
-            lake.prepared([{"a": number}], {"a": pa.int32()}, table) for number, table in enumerate((one, other))
+            lake.prepared([{"a": number}], {"a": pa.int32()}, table) for number, table in enumerate((first, other))
         ]
         both = replace(batches[0], files=tuple(file for batch in batches for file in batch.files))
         commit(lake.journal, Meeting(lake.place), both, lambda _: None)
-    assert (lake.rows(one), lake.rows(other)) == ([{"a": 0}], [{"a": 1}])
+    assert (lake.rows(first), lake.rows(other)) == ([{"a": 0}], [{"a": 1}])

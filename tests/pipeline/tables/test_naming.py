@@ -51,10 +51,10 @@ def test_no_id_leaves_its_folder_and_every_name_reads_back(group: str, message: 
     assert second != table_name(f"{xid}@2")
 
 
-def test_long_ids_are_cut_and_stay_apart() -> None:
-    one, other = escape("ü" * 100 + "a"), escape("ü" * 100 + "b")
-    assert one != other
-    assert len(one) < 255
+def test_long_ids_are_truncated_and_unique() -> None:
+    first, other = escape("ü" * 100 + "a"), escape("ü" * 100 + "b")
+    assert first != other
+    assert len(first) < 255
 
 
 def test_names_read_like_sql() -> None:

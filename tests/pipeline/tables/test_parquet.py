@@ -30,7 +30,7 @@ def test_arrow_sees_the_days(lake: Lake) -> None:
 
 
 def test_a_folder_without_common_metadata_is_read_from_its_files(lake: Lake) -> None:
-    """As those of earlier releases are."""
+    """Earlier releases wrote such folders."""
     (lake.output / "tables/shop/order" / COLUMNS).unlink()
     assert lake.tables.columns(ORDER).names == ["a", "_landed_at"]
     assert lake.put([{"a": "x"}], {"a": TEXT}) == ORDER.numbered(2)
@@ -62,16 +62,16 @@ def test_a_folder_that_was_removed_while_a_batch_was_committed(lake: Lake) -> No
 def test_looks_for_folders_are_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: TableName, looks: int
 ) -> None:
-    """In a store each is a request for a thousand files."""
+    """A look in a store needs one request for each thousand files."""
     lake = Lake(tmp_path / "lake", "parquet", partition="none")
     lake.put([{"a": 1}], {"a": INT}, table)
     batch = lake.prepared([{"a": 2}], {"a": INT}, table)
-    asked: list[str] = []
+    requested: list[str] = []
 
     def nothing(place: LocalPlace, **_: bool) -> list[str]:
-        asked.append(str(place))
+        requested.append(str(place))
         return []
 
     for name in ("files", "folders"):
         monkeypatch.setattr(LocalPlace, name, nothing)
-    assert (lake.tables.folder(table, batch), len(asked)) == ("", looks)
+    assert (lake.tables.folder(table, batch), len(requested)) == ("", looks)

@@ -62,15 +62,15 @@ def test_all_tables_of_a_definition_are_one_frame(lake: Lake, spark_session: Spa
 
 
 def test_a_view_says_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
-    """Of Parquet: of Iceberg Spark needs a catalog of its own."""
+    """The table is a Parquet table, because Spark needs its own catalog for Iceberg."""
     lake = Lake(tmp_path / "lake", "parquet")
     lake.put([{"id": 1, "total": 5}], {"id": INT, "total": INT})
     lake.put([{"id": 2, "total": 6, "note": "hi"}], {"id": INT, "total": INT, "note": TEXT})
     lake.put([{"id": 3, "total": "x"}], {"id": INT, "total": TEXT})
-    (found,) = views(lake.output, (), "lake")
-    assert (found["definition"], found["view"]) == (XID, "shop__order")
-    assert found["tables"] == ["shop.order", "shop.order@2"]
-    query = found["sql"].partition(" AS\n")[2]
+    (view,) = views(lake.output, (), "lake")
+    assert (view["definition"], view["view"]) == (XID, "shop__order")
+    assert view["tables"] == ["shop.order", "shop.order@2"]
+    query = view["sql"].partition(" AS\n")[2]
     rows = spark_session.sql(f"SELECT id, total, note FROM ({query}) ORDER BY id").collect()
     assert [tuple(row) for row in rows] == [(1, "5", None), (2, "6", "hi"), (3, "x", None)]
 
@@ -91,15 +91,15 @@ def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None
     row = {name: list(value.items()) if name == "m" else value for name, (_, value) in values.items()}
     lake.put([row], {name: kind for name, (kind, _) in values.items()})
     frame = read(spark_session, lake.output, XID)
-    (found,) = frame.selectExpr("* EXCEPT (_landed_at, landed_on, ts)", "unix_micros(ts) AS ts").collect()
+    (result_row,) = frame.selectExpr("* EXCEPT (_landed_at, landed_on, ts)", "unix_micros(ts) AS ts").collect()
     expected = {name: value for name, (_, value) in values.items() if name != "t"}
-    assert found.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
+    assert result_row.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
 
 
 HOSTILE_NAMES = ("${env:HOME}", "it's", "`", '"', "a\\", "a;b", "a\nb", "-- x", "*/", "{{ x }}")
 
 
-def test_hostile_names_are_read_as_they_are(tmp_path: Path, spark_session: SparkSession) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path, spark_session: SparkSession) -> None:
     """Names of columns and members reach no statement as anything else, where Spark would substitute variables."""
     lake = Lake(tmp_path / "lake", "parquet")
     for key, kind in ((1, INT), ("2", LONG)):  # the second has a table of its own, whose types differ
@@ -119,7 +119,7 @@ def test_hostile_names_are_read_as_they_are(tmp_path: Path, spark_session: Spark
 
 @pytest.mark.parametrize("zone", ["America/New_York", pytest.param("UTC", marks=pytest.mark.merge)])
 def test_times_as_text_keep_microseconds_and_zone(spark_session: SparkSession, zone: str) -> None:
-    """In columns on which tables disagree, whatever the session's zone is."""
+    """The columns have different types in several tables, and the time zone of the session does not matter."""
     at = pa.timestamp("us", "UTC")
     kinds = {"t": at, "o": pa.struct([("c", at)]), "l": pa.list_(at)}
     before = spark_session.conf.get("spark.sql.session.timeZone")
@@ -129,10 +129,10 @@ def test_times_as_text_keep_microseconds_and_zone(spark_session: SparkSession, z
             "SELECT timestamp_micros(v) t, named_struct('c', timestamp_micros(v)) o, array(timestamp_micros(v)) l "
             "FROM VALUES (1767225600123456L), (1762063200000000L), (-62135596800000000L), (253402300799999999L) AS x(v)"
         )
-        found = rows.selectExpr(*(converted(name, kind, pa.string()) for name, kind in kinds.items())).collect()
+        rows_ = rows.selectExpr(*(converted(name, kind, pa.string()) for name, kind in kinds.items())).collect()
     finally:
         spark_session.conf.set("spark.sql.session.timeZone", str(before))
-    assert [tuple(row) for row in found] == [
+    assert [tuple(row) for row in rows_] == [
         (f"{time}{fraction}Z", f'{{"c":"{time}{fraction or ".000000"}Z"}}', f'["{time}{fraction or ".000000"}Z"]')
         for time, fraction in (
             ("2026-01-01T00:00:00", ".123456"),
@@ -147,9 +147,9 @@ def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake", "iceberg")
     lake.put([{"a": 1}], {"a": INT})
     lake.put([{"a": "x"}], {"a": TEXT})
-    (found,) = views(lake.output, [XID], "lake")
+    (view,) = views(lake.output, [XID], "lake")
     day = "`lake`.system.days(`_landed_at`) AS `landed_on`"
-    assert found["sql"] == (
+    assert view["sql"] == (
         "CREATE OR REPLACE VIEW `shop__order` AS\n"
         f"SELECT CAST(`a` AS STRING) AS `a`, `_landed_at` AS `_landed_at`, {day}\nFROM `lake`.`shop`.`order`\n"
         "UNION ALL\n"
@@ -177,13 +177,15 @@ def spoil(lake: Lake, name: str) -> None:
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", pytest.param("UTC", marks=pytest.mark.merge)])
 def test_the_day_of_landing_is_a_column(days: Lake, spark_session: SparkSession, zone: str) -> None:
-    """In UTC, whatever the session's zone is; what a filter on it leaves out is not read where days are folders."""
+    """The day is in UTC, whatever the time zone of the session; days that a filter excludes are not read where days
+    are folders.
+    """
     before = spark_session.conf.get("spark.sql.session.timeZone")
     spark_session.conf.set("spark.sql.session.timeZone", zone)
     try:
         frame = read(spark_session, days.output, XID)
-        found = {row["id"]: row["landed_on"] for row in frame.collect()}
-        assert found == {1: date(2026, 1, 2), 2: date(2026, 1, 3)}
+        days_by_id = {row["id"]: row["landed_on"] for row in frame.collect()}
+        assert days_by_id == {1: date(2026, 1, 2), 2: date(2026, 1, 3)}
         if days.partition == "day":
             spoil(days, "b001.parquet")
         frame = read(spark_session, days.output, XID).where("landed_on = DATE'2026-01-03'")
@@ -199,10 +201,10 @@ class Reads:
         self.files: set[str] = set()
         self.bytes = 0
 
-    def __call__(self, asked: Asked, deliver: Deliver) -> Answer:
+    def __call__(self, request: Asked, deliver: Deliver) -> Answer:
         answer = deliver()
-        name = asked.path.rpartition("/")[2]
-        if asked.method == "GET" and name.startswith("b0") and name.endswith(".parquet"):
+        name = request.path.rpartition("/")[2]
+        if request.method == "GET" and name.startswith("b0") and name.endswith(".parquet"):
             self.files.add(name.removesuffix(".parquet"))
             self.bytes += len(answer.body)
         return answer
@@ -228,16 +230,16 @@ def four_days(table_format: TableFormat, tmp_path: Path, request: pytest.Fixture
 
 
 @pytest.mark.parametrize(
-    "table_format", ["parquet", *(pytest.param(each, marks=pytest.mark.merge) for each in ("iceberg", "delta"))]
+    "table_format", ["parquet", *(pytest.param(name, marks=pytest.mark.merge) for name in ("iceberg", "delta"))]
 )
-def test_files_of_other_days_are_not_asked_of_a_store(
+def test_files_of_other_days_are_not_requested(
     tmp_path: Path,
     spark_session: SparkSession,
     request: pytest.FixtureRequest,
     table_format: TableFormat,
     reads: tuple[Reads, Storage],
 ) -> None:
-    """By what filters say of the day, in any way; nor are columns that nobody wants."""
+    """Filters on the day work in any notation, and unused columns are not read either."""
     lake, (counted, storage) = four_days(table_format, tmp_path, request), reads
     place = place_of(str(lake.place), storage)
     frame = read(spark_session, place, XID)
@@ -267,7 +269,7 @@ def test_many_days_share_frames(
     reads: tuple[Reads, Storage],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that Spark has few to plan: files of the days around may be read, and their rows are left out."""
+    """Spark plans faster with few frames: files of adjacent days may be read, and their rows are filtered out."""
     monkeypatch.setattr(reading, "_FRAMES", 2)
     lake, (counted, storage) = four_days("parquet", tmp_path, request), reads
     frame = read(spark_session, place_of(str(lake.place), storage), XID)
@@ -281,8 +283,8 @@ def test_many_days_share_frames(
         counted.files.clear()
         assert {row["id"] for row in frame.where(condition).collect()} == ids, condition
         assert counted.files == files, condition
-    found = {row["id"]: row["landed_on"] for row in frame.collect()}
-    assert found == {day: date(2026, 1, 2 + day) for day in range(4)}
+    days_by_id = {row["id"]: row["landed_on"] for row in frame.collect()}
+    assert days_by_id == {day: date(2026, 1, 2 + day) for day in range(4)}
 
 
 @pytest.mark.parametrize("partition", ["day", pytest.param("none", marks=pytest.mark.merge)])
@@ -290,8 +292,8 @@ def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, par
     lake = Lake(tmp_path / "lake", "parquet", partition=partition)
     lake.at(datetime(2026, 1, 2, 23, 59, tzinfo=UTC)).put([{"id": 1}], {"id": INT})
     lake.at(datetime(2026, 1, 3, tzinfo=UTC)).put([{"id": 2}], {"id": INT})
-    (found,) = views(lake.output)
-    query = found["sql"].partition(" AS\n")[2]
+    (view,) = views(lake.output)
+    query = view["sql"].partition(" AS\n")[2]
     if partition == "day":
         spoil(lake, "b001.parquet")
     rows = spark_session.sql(f"SELECT id, landed_on FROM ({query}) WHERE landed_on > DATE'2026-01-02'").collect()
@@ -299,13 +301,13 @@ def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, par
 
 
 def test_views_name_the_catalog_as_pyiceberg_does(tmp_path: Path) -> None:
-    """Whether Python or the command line asks: that of the folder is the default one."""
+    """The name of the catalog in a folder is the default one, in Python and on the command line."""
     lake = Lake(tmp_path / "lake", "iceberg")
     lake.put([{"id": 1}], {"id": INT})
     table = f".`{ORDER.group}`.`{ORDER.message}`"
     for catalog, name in (("", "default"), ("prod", "prod")):
-        (found,) = views(lake.output, catalog=catalog)
-        assert f"`{name}`.system.days(`_landed_at`) AS `landed_on`\nFROM `{name}`{table}" in found["sql"]
+        (view,) = views(lake.output, catalog=catalog)
+        assert f"`{name}`.system.days(`_landed_at`) AS `landed_on`\nFROM `{name}`{table}" in view["sql"]
     printed = CliRunner().invoke(app, ["pipeline", "views", "--output", str(lake.output)]).output
     assert printed == f"{views(lake.output)[0]['sql']};\n\n"
 
@@ -314,7 +316,7 @@ def test_views_name_the_catalog_as_pyiceberg_does(tmp_path: Path) -> None:
 def test_definitions_are_found_without_the_journal(
     tmp_path: Path, kind: TableFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which grows with each batch."""
+    """The journal grows with each batch."""
     lake = Lake(tmp_path / "lake", kind)
     lake.put([{"a": 1}], {"a": INT})
     lake.put([{"a": "x"}], {"a": TEXT})
@@ -332,7 +334,7 @@ def test_definitions_are_found_without_the_journal(
 
 @pytest.mark.parametrize("table_format", ["parquet", pytest.param("iceberg", marks=pytest.mark.merge)])
 def test_columns_may_be_chosen(tmp_path: Path, spark_session: SparkSession, table_format: TableFormat) -> None:
-    """In the order they are named in and in any case, as SQL has it."""
+    """The columns are in the requested order, and names are compared without case, as in SQL."""
     lake = Lake(tmp_path / "lake", table_format)
     lake.put([{"id": 1, "a`b.c": 2, "other": 3}], {"id": INT, "a`b.c": INT, "other": INT})
     lake.put([{"id": 2, "a`b.c": "x"}], {"id": INT, "a`b.c": TEXT})
@@ -352,7 +354,7 @@ def test_names_of_views() -> None:
     assert view_name(TableName("com.example", "Order.placed@3")) == "com_example__order_placed"
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_unknown_definition_is_an_error(tmp_path: Path) -> None:
     Journal.open(tmp_path)
     with pytest.raises(PipelineError, match="nothing has landed in"):
         views(tmp_path, (), "lake")

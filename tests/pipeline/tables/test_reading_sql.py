@@ -29,7 +29,7 @@ def test_types(kind: pa.DataType, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted", "text"),
+    ("kind", "wanted_type", "text"),
     [
         (INT, INT, "c"),
         (INT, LONG, "CAST(c AS BIGINT)"),
@@ -44,8 +44,8 @@ def test_types(kind: pa.DataType, text: str) -> None:
         ),
     ],
 )
-def test_a_column_in_another_type(kind: pa.DataType, wanted: pa.DataType, text: str) -> None:
-    assert converted("c", kind, wanted) == text
+def test_a_column_in_another_type(kind: pa.DataType, wanted_type: pa.DataType, text: str) -> None:
+    assert converted("c", kind, wanted_type) == text
 
 
 def test_times_of_day_are_left_out() -> None:
@@ -64,8 +64,8 @@ def test_times_of_day_are_left_out() -> None:
 
 
 def test_columns_are_found_in_any_case_of_letters() -> None:
-    there, wanted = pa.schema([("Total", INT)]), pa.schema([("total", INT), ("more", TEXT)])
-    assert selection(there, wanted) == ["`Total`", "CAST(NULL AS STRING)"]
+    there, requested = pa.schema([("Total", INT)]), pa.schema([("total", INT), ("more", TEXT)])
+    assert selection(there, requested) == ["`Total`", "CAST(NULL AS STRING)"]
 
 
 def test_a_name_with_quotes() -> None:

@@ -35,8 +35,8 @@ COLUMNS = {"a": INT}
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Iterator[Passage]:
     """A way to the catalog."""
-    with passage(rest_choice(request).properties["uri"]) as found:
-        yield found
+    with passage(rest_choice(request).properties["uri"]) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ LOST: list[tuple[list[Fate], list[Make]]] = [
 
 @pytest.mark.parametrize(("make", "fates"), [(make, fates) for fates, makes in LOST for make in makes])
 def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: list[Fate]) -> None:
-    """Whether the commit was made is looked up, and it is made if it was not."""
+    """The table shows if the commit was made, and it is repeated if it was not."""
     batch = make(lake)
     way.fates = list(fates)
     if len(fates) > 1:
@@ -102,7 +102,7 @@ def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: lis
 
 @pytest.mark.merge
 @pytest.mark.parametrize(
-    ("make", "made"),
+    ("make", "is_created"),
     [
         pytest.param(created, True, marks=pytest.mark.soak),
         pytest.param(widened, False, marks=pytest.mark.soak),
@@ -111,10 +111,10 @@ def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: lis
     ],
 )
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
-    way: Passage, lake: Lake, own_catalog: Broker, make: Make, made: bool
+    way: Passage, lake: Lake, own_catalog: Broker, make: Make, is_created: bool
 ) -> None:
     def killed(deliver: Deliver) -> Answer | None:
-        if made:
+        if is_created:
             deliver()
         own_catalog.kill()
         raise ConnectionError
@@ -131,14 +131,14 @@ def test_a_catalog_that_is_killed_while_a_table_is_committed(
 
 @MADE
 def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, make: Make) -> None:
-    """And the next run has looked at the table before, and found nothing."""
-    kept: list[Deliver] = []
+    """The next run has looked at the table before, and has not found the commit."""
+    delayed: list[Deliver] = []
 
     def hold(deliver: Deliver) -> None:
-        kept.append(deliver)
+        delayed.append(deliver)
 
     def overtaken(deliver: Deliver) -> Answer:
-        assert kept[0]()[0] == 200
+        assert delayed[0]()[0] == 200
         return deliver()
 
     batch = make(lake)
@@ -152,7 +152,7 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, 
 
 @pytest.mark.parametrize("make", [appended, replaced])
 def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, lake: Lake, make: Make) -> None:
-    """It is made anew; what was to be compacted or replayed is gone with it."""
+    """The table is created again; a compaction or replay of the old one is discarded."""
 
     def dropped(deliver: Deliver) -> Answer:
         there = IcebergTables(lake.output)
@@ -189,16 +189,16 @@ def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, own_catalog
 
 
 def test_tables_of_another_output(lake: Lake, tmp_path: Path) -> None:
-    """Its batches may have the same ids."""
+    """The batches of both outputs may have the same ids."""
     lake.put([{"a": 1}], COLUMNS)
     other = Lake(tmp_path / "other", "iceberg", catalog=lake.catalog)
     with pytest.raises(
         PipelineError, match=r"\.shop\.order in the catalog is not of .*/other: give this output a name"
     ):
         other.put([{"a": 2}], COLUMNS)
-    found = IcebergTables(other.output)
-    table = found.catalog.load_table(found.identifier(ORDER))
+    tables = IcebergTables(other.output)
+    table = tables.catalog.load_table(tables.identifier(ORDER))
     with table.transaction() as transaction:
-        transaction.set_properties({OUTPUT_KEY: found._connection.owner})
+        transaction.set_properties({OUTPUT_KEY: tables._connection.owner})
     other.put([{"a": 2}], COLUMNS)
     assert numbers(other) == [1, 2]

@@ -18,7 +18,7 @@ from signalbook.values import dump_json
 TABLE = "hostile"
 
 
-def test_names_and_texts_are_readable_where_they_are_safe() -> None:
+def test_safe_names_and_texts_are_readable() -> None:
     assert identifier("it's `x`") == "`it's ``x```"
     assert identifier("${env:HOME}") == "IDENTIFIER('`$\\{env:HOME}`')"
     assert string_literal("it's $5") == "'it\\'s $5'"
@@ -26,7 +26,7 @@ def test_names_and_texts_are_readable_where_they_are_safe() -> None:
 
 
 def test_spark_substitutes_nothing_in_expressions(spark_session: SparkSession) -> None:
-    """Nothing in a text, in the name of a column and in that of a member."""
+    """Spark substitutes no variables in texts, in names of columns and in those of members."""
     row = spark_session.sql(f"SELECT {', '.join(map(string_literal, HOSTILE))}").collect()[0]
     assert list(row) == list(HOSTILE)
     columns = spark_session.range(1).select(*(f.lit(text).alias(text) for text in HOSTILE))

@@ -61,22 +61,22 @@ def landed(root: Place, folder: Path, parcels: Any) -> dict[TableFormat, Place]:
     ]
     (root / "in/a.jsonl").write(parcels.lines(*events, parcels.event(99, data={"id": 99})))
     job = Job(registry=str(definitions), inputs=(f"{root}/in/",), output="", storage=root.storage)
-    found: dict[TableFormat, Place] = {}
+    lakes: dict[TableFormat, Place] = {}
     for table_format in FORMATS:
-        found[table_format] = root / table_format
+        lakes[table_format] = root / table_format
         report = run(replace(job, output=str(root / table_format), table_format=table_format))
         assert (report.landed, report.tally.dead_lettered) == (2 * ROWS, 1)
-    return found
+    return lakes
 
 
 def folder(lake: Place, table: TableName, table_format: TableFormat) -> Place:
-    """That of a table, as its readers name it."""
+    """Return the folder of a table as its readers name it."""
     files = lake / home(table, table_format)
     return files.parent if table_format == "iceberg" else files
 
 
 def payload(number: int) -> dict[str, Any]:
-    """What a parcel says."""
+    """Return the payload of a parcel."""
     more = {"colour": "red"} if number == 3 else {}
     at = f"2026-01-02T03:04:05.{number:06}Z"
     return {
@@ -90,14 +90,16 @@ def payload(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_spark_sql(lakes: dict[TableFormat, Place], table_format: TableFormat, spark_session: SparkSession) -> None:
-    """Over the frame of ``pipeline.read``; Spark's own readers, which need jars, by ``make hadoop``."""
+    """The test uses the frame of ``pipeline.read``; Spark's own readers, which need jars, are tested by ``make
+    hadoop``.
+    """
     for name in XIDS.values():
         frame = read(spark_session, lakes[table_format], f"/messagegroups/parcels/messages/{name}")
         frame.createOrReplaceTempView("parcels")
-        found = spark_session.sql(
+        result = spark_session.sql(
             "SELECT ce_id, weight, size.l, stops, unix_micros(at), _rescue FROM parcels ORDER BY 1"
         )
-        assert [tuple(row) for row in found.collect()] == EXPECTED
+        assert [tuple(row) for row in result.collect()] == EXPECTED
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +119,9 @@ def duckdb(lakes: dict[TableFormat, Place]) -> Iterator[Callable[[str], list[Any
             assert process.stdout is not None
             process.stdin.write(json.dumps(query).encode() + b"\n")
             process.stdin.flush()
-            found = json.loads(process.stdout.readline())
-            assert isinstance(found, list), found
-            return found
+            result = json.loads(process.stdout.readline())
+            assert isinstance(result, list), result
+            return result
 
         ask(secret)
         yield ask
@@ -150,14 +152,14 @@ def test_duckdb(lakes: dict[TableFormat, Place], table_format: TableFormat, duck
     }
     for table in XIDS:
         source = sources[table_format].format(folder(lakes[table_format], table, table_format))
-        found = duckdb(f'SELECT ce_id, weight, size.l, stops, epoch_us("at"), _rescue FROM {source} ORDER BY 1')
-        assert [tuple(row) for row in found] == EXPECTED
+        result = duckdb(f'SELECT ce_id, weight, size.l, stops, epoch_us("at"), _rescue FROM {source} ORDER BY 1')
+        assert [tuple(row) for row in result] == EXPECTED
     source = sources[table_format].format(folder(lakes[table_format], DEAD_LETTERS, table_format))
     assert duckdb(f"SELECT reason FROM {source}") == [["schema_violation"]]
 
 
 def rows(frame: pd.DataFrame) -> list[Row]:
-    """Those of a frame of pandas."""
+    """Return the rows of a pandas frame."""
     frame = frame.sort_values("ce_id")
     instants = frame["at"].astype("datetime64[us, UTC]").astype("int64")
     rescue = [value if isinstance(value, str) else None for value in frame["_rescue"]]
