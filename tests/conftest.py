@@ -68,7 +68,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the command line may say beside pytest's own."""
+    """Add the command line options of this test suite."""
     parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
     parser.addoption("--every-request", type=int, metavar="N", help="kill drivers with each N-th request to a store")
     parser.addoption("--pairs", type=int, default=100, help="how many random pairs of schemas test_reasons.py compares")
@@ -151,13 +151,13 @@ def sample_file(request: pytest.FixtureRequest) -> Callable[[str], Path]:
     """A registry document by its file name: one of our own, or a sample of xRegistry's, where that is there."""
 
     def find(name: str) -> Path:
-        own = OURS / "samples" / name
-        if own.exists():
-            return own
-        found, same = OTHERS / "xregistry-samples" / name, own_parameters(request.node)
+        own_sample = OURS / "samples" / name
+        if own_sample.exists():
+            return own_sample
+        original, same = OTHERS / "xregistry-samples" / name, own_parameters(request.node)
         assert same or request.node.get_closest_marker("others"), "no document of our own is tested"
-        skip_without(found, f"{purpose(request.node)} with xRegistry's sample", f"the same test, {same}")
-        return found
+        skip_without(original, f"{purpose(request.node)} with xRegistry's sample", f"the same test, {same}")
+        return original
 
     return find
 

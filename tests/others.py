@@ -15,10 +15,10 @@ SHARED = Path(__file__).parents[2] / "shared"
 OTHERS = SHARED / "data"
 
 
-def skip_without(path: Path, what: str, ours: str) -> None:
+def skip_without(path: Path, reason: str, ours: str) -> None:
     """Skip the test where there is nothing at ``path``; ``what`` the test is for, and what of ``ours`` tests it too."""
     if not path.exists():
-        pytest.skip(f"nothing at {path}: {what}; by documents of our own: {ours}")
+        pytest.skip(f"nothing at {path}: {reason}; by documents of our own: {ours}")
 
 
 def require_own_test(item: pytest.Item, marker: pytest.Mark) -> str:
@@ -30,7 +30,7 @@ def require_own_test(item: pytest.Item, marker: pytest.Mark) -> str:
 
 
 def purpose(item: pytest.Item) -> str:
-    """What a test is for, by its name and the first line of its docstring."""
+    """Return the purpose of a test from its name and the first line of its docstring."""
     function = getattr(item, "function", None)
     name = getattr(function, "__name__", item.name).removeprefix("test_").replace("_", " ")
     words = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
@@ -40,5 +40,5 @@ def purpose(item: pytest.Item) -> str:
 def own_parameters(item: pytest.Item) -> list[str]:
     """The documents in ``tests/data/samples`` that the test of ``item`` is run with, apart from this time."""
     names = sorted({path.name.partition(".")[0] for path in (OURS / "samples").iterdir()})
-    given = " ".join(str(marker.args) for marker in item.iter_markers("parametrize"))
-    return [name for name in names if f"'{name}" in given]
+    marker_arguments = " ".join(str(marker.args) for marker in item.iter_markers("parametrize"))
+    return [name for name in names if f"'{name}" in marker_arguments]

@@ -47,16 +47,16 @@ class Postgres:
             "-E",
             "UTF8",
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             [*init, "--no-locale", "--no-sync"], user=self._user, cwd=folder, capture_output=True, text=True
         )
-        if done.returncode:
-            raise SystemExit(f"{init[0]}: {done.stderr}")
+        if result.returncode:
+            raise SystemExit(f"{init[0]}: {result.stderr}")
         self.process = self.start()
 
     @property
     def url(self) -> str:
-        """Of the database ``postgres``."""
+        """Return the URL of the database ``postgres``."""
         return f"postgresql://postgres@{self._place}"
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -76,7 +76,7 @@ class Postgres:
         return self.process
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Wait until the server answers."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -84,8 +84,8 @@ class Postgres:
                 return
             except psycopg.OperationalError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    said = (self._folder / "log").read_text()
-                    raise SystemExit(f"PostgreSQL does not start: {said}") from None
+                    log_text = (self._folder / "log").read_text()
+                    raise SystemExit(f"PostgreSQL does not start: {log_text}") from None
                 time.sleep(0.02)
 
     def stop(self) -> None:
@@ -104,11 +104,11 @@ def new_database(url: str) -> str:
 
 
 def _programs() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[4]))
+    candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[4]))
     on_path = shutil.which("postgres")
-    if not found and on_path is None:
+    if not candidates and on_path is None:
         raise NotInstalled("PostgreSQL's server programs are missing: apt-get install postgresql")
-    return (found[-1] if found else Path(str(on_path)).resolve()).parent
+    return (candidates[-1] if candidates else Path(str(on_path)).resolve()).parent
 
 
 def _unprivileged(folder: Path) -> str | None:

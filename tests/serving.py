@@ -86,7 +86,7 @@ def serving_in_thread(settings: Settings) -> Iterator[str]:
 
 
 def answers(url: str) -> bool:
-    """Whether the server at ``url`` is ready; after a moment, if it is not."""
+    """Return True if the server at ``url`` is ready; if it is not, wait a moment first."""
     try:
         if httpx.get(f"{url}/health/ready", timeout=60).is_success:
             return True

@@ -61,10 +61,10 @@ class Repository:
         )
 
     def git(self, *arguments: str) -> str:
-        """What git prints."""
-        done = self.run("git", *arguments)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout.strip()
+        """Run git and return its output."""
+        result = self.run("git", *arguments)
+        assert result.returncode == 0, result.stderr + result.stdout
+        return result.stdout.strip()
 
     def commit(self) -> subprocess.CompletedProcess[str]:
         """Commit what there is, if the hooks let it pass."""
@@ -77,11 +77,11 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "work")
 
 
-def refused(done: subprocess.CompletedProcess[str]) -> bool:
-    """Whether a command failed; if so, for the reason that there is."""
-    told = done.stdout + done.stderr
-    assert not done.returncode or "default_missing  order.avsc#Order.customer" in told, told
-    return bool(done.returncode)
+def refused(result: subprocess.CompletedProcess[str]) -> bool:
+    """Return True if a command failed, and check that it failed for the expected reason."""
+    output = result.stdout + result.stderr
+    assert not result.returncode or "default_missing  order.avsc#Order.customer" in output, output
+    return bool(result.returncode)
 
 
 def test_the_hook(repository: Repository) -> None:
@@ -98,14 +98,14 @@ def test_the_hook(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (("mv order.avsc purchase.avsc",), ""),
         (("mv order.avsc sub/purchase.avsc", "break"), "default_missing  sub/purchase.avsc#Order.customer"),
         (("rm order.avsc",), "warning  order.avsc"),
     ],
 )
-def test_renamed_and_deleted_schemas_count(repository: Repository, changes: tuple[str, ...], told: str) -> None:
+def test_renamed_and_deleted_schemas_count(repository: Repository, changes: tuple[str, ...], message: str) -> None:
     (script,) = blocks("A git hook", "sh")
     repository.run("sh", "-ec", script)
     (repository.folder / "shop.xreg.json").unlink()
@@ -118,12 +118,14 @@ def test_renamed_and_deleted_schemas_count(repository: Repository, changes: tupl
             file.write_text(file.read_text().replace('"fields": [', f'"fields": [{field},'))
         else:
             repository.git(*change.split())
-    done = repository.commit()
-    assert (done.returncode, told in done.stdout + done.stderr) == (int(bool(told)), True), done.stdout + done.stderr
+    result = repository.commit()
+    assert (result.returncode, message in result.stdout + result.stderr) == (int(bool(message)), True), (
+        result.stdout + result.stderr
+    )
 
 
 def test_the_workflow(repository: Repository, tmp_path: Path) -> None:
-    """Its steps, on a branch that is to be merged; what would install Signalbook is replaced."""
+    """The steps run on a branch that is to be merged; the installation of Signalbook is replaced."""
     (workflow,) = (yaml.safe_load(block) for block in blocks("GitHub Actions", "yaml"))
     (job,) = workflow["jobs"].values()
     assert workflow[True] == "pull_request", "to YAML 1.1 the word on is true"
@@ -147,7 +149,7 @@ def test_the_workflow(repository: Repository, tmp_path: Path) -> None:
         assert refused(repository.run("bash", "-ec", compare, **environment)) is expected
 
 
-def test_the_hook_that_is_offered(repository: Repository) -> None:
+def test_documented_hook(repository: Repository) -> None:
     """The page names it; its entry does what it says."""
     (config,) = (yaml.safe_load(block) for block in blocks("pre-commit", "yaml"))
     (hook,) = HOOKS
@@ -157,16 +159,16 @@ def test_the_hook_that_is_offered(repository: Repository) -> None:
     command = (*hook["entry"].split(), *hook["args"])
     assert repository.run(*command).returncode == 0
     repository.write("order-with-customer.avsc")
-    done = repository.run(*command)
-    assert done.returncode == 1
-    assert [line for line in done.stdout.splitlines() if line.startswith("refused")] == [
+    result = repository.run(*command)
+    assert result.returncode == 1
+    assert [line for line in result.stdout.splitlines() if line.startswith("refused")] == [
         "refused  order.avsc",
         "refused  . (1 document)",
     ]
     repository.git("checkout", "-q", "order.avsc")
     (repository.folder / "shop.xreg.json").unlink()
-    done = repository.run(*command)
-    assert (done.returncode, "shop.xreg.json" in done.stdout) == (1, True), done.stderr
+    result = repository.run(*command)
+    assert (result.returncode, "shop.xreg.json" in result.stdout) == (1, True), result.stderr
 
 
 @pytest.mark.skipif(PRE_COMMIT is None, reason="needs pre-commit")

@@ -48,17 +48,17 @@ def read(path: Path) -> Any:
 
 
 def instructions(stage: str) -> list[tuple[str, str]]:
-    """Those of one stage of the Dockerfile, each with its arguments."""
+    """Return the instructions of one stage of the Dockerfile with their arguments."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
-    found: dict[str, list[tuple[str, str]]] = {}
+    stages: dict[str, list[tuple[str, str]]] = {}
     here: list[tuple[str, str]] = []
     for line in filter(None, lines):
-        word, _, rest = line.partition(" ")
+        word, _, arguments = line.partition(" ")
         if word == "FROM":
-            here = found[rest.split()[-1]] = []
-        here.append((word, rest.strip()))
-    return found[stage]
+            here = stages[arguments.split()[-1]] = []
+        here.append((word, arguments.strip()))
+    return stages[stage]
 
 
 def command_exists(words: list[str]) -> None:
@@ -81,9 +81,9 @@ def setting_names(variables: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("stage", ["server", "pipeline"])
-def test_images_run_as_nobody_in_particular_and_write_to_their_volumes_only(stage: str) -> None:
-    found = instructions(stage)
-    last = dict(found)
+def test_images_run_as_an_unprivileged_user(stage: str) -> None:
+    stage_instructions = instructions(stage)
+    last = dict(stage_instructions)
     assert last["USER"].split(":")[0].isdigit()
     assert int(last["USER"].split(":")[0]) >= 10_000
     assert last["VOLUME"] == last["WORKDIR"] == "/data"
@@ -102,18 +102,20 @@ def test_the_server_s_image_is_checked_and_reached() -> None:
     compile(command[-1], "HEALTHCHECK", "exec")
 
 
-def test_what_images_are_built_of_is_there_and_sent_to_the_builder() -> None:
+def test_copied_files_exist_and_are_sent_to_the_builder() -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for stage in ("build", "build-pipeline"):
-        copied = [name for word, rest in instructions(stage) if word == "COPY" for name in shlex.split(rest)[:-1]]
+        copied = [
+            name for word, arguments in instructions(stage) if word == "COPY" for name in shlex.split(arguments)[:-1]
+        ]
         for name in copied:
             assert (ROOT / name).exists()
             assert name in sent
 
 
 def services() -> dict[str, Any]:
-    found: dict[str, Any] = read(DEPLOY / "compose" / "compose.yaml")["services"]
-    return found
+    composed: dict[str, Any] = read(DEPLOY / "compose" / "compose.yaml")["services"]
+    return composed
 
 
 @pytest.mark.parametrize("name", ["server", "migrate", "pipeline"])
@@ -129,14 +131,14 @@ def test_composed_services_are_hardened_and_say_what_there_is(name: str) -> None
     command_exists([*entry[1:], *service["command"]])
 
 
-def test_what_composed_services_refer_to_is_declared() -> None:
+def test_references_of_composed_services_are_declared() -> None:
     document = read(DEPLOY / "compose" / "compose.yaml")
     for service in document["services"].values():
         assert set(service.get("depends_on", {})) <= document["services"].keys()
         assert set(service.get("secrets", [])) <= document["secrets"].keys()
         assert {config["source"] for config in service.get("configs", [])} <= document["configs"].keys()
-        named = {volume.partition(":")[0] for volume in service.get("volumes", []) if not volume.startswith(".")}
-        assert named <= document["volumes"].keys()
+        volumes = {volume.partition(":")[0] for volume in service.get("volumes", []) if not volume.startswith(".")}
+        assert volumes <= document["volumes"].keys()
     example = (DEPLOY / "compose" / "example.env").read_text()
     for name in re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose" / "compose.yaml").read_text()):
         assert f"{name}=" in example
@@ -162,7 +164,7 @@ def test_no_example_has_a_secret_that_works(tmp_path: Path) -> None:
         assert not re.search(r"sbk_\w|PRIVATE KEY|\b[A-Za-z0-9+/]{43}=", text), path
 
 
-def test_everything_locked_has_hashes_and_no_index() -> None:
+def test_lock_file_has_hashes_and_no_index() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     entries = re.findall(r"^\w.*\n(?: .*\n)*", lock, re.MULTILINE)
     assert len(entries) > 100
@@ -178,7 +180,7 @@ def test_everything_locked_has_hashes_and_no_index() -> None:
         (["pipeline"], {"pyspark", "py4j", "pyarrow", "pyiceberg", "sqlalchemy"}, {"pytest", "dagster"}),
     ],
 )
-def test_what_is_locked_for_some_extras(extras: list[str], some: set[str], none: set[str]) -> None:
+def test_lock_file_of_selected_extras(extras: list[str], some: set[str], none: set[str]) -> None:
     command = [sys.executable, "tools/locked", *extras]
     part = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     names = set(re.findall(r"^([\w-]+)==", part, re.MULTILINE))
@@ -217,9 +219,9 @@ def containers() -> Iterator[tuple[str, Any, Any]]:
 
 
 @pytest.mark.parametrize("which", ["deployment.yaml", "migrate.yaml"])
-def test_pods_are_restricted_and_say_what_there_is(which: str) -> None:
+def test_pods_are_restricted_and_have_probes(which: str) -> None:
     """The pod security standard "restricted", which the namespace enforces."""
-    ((_, pod, container),) = [found for found in containers() if found[0] == which]
+    ((_, pod, container),) = [entry for entry in containers() if entry[0] == which]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     rights = container["securityContext"]
@@ -232,9 +234,9 @@ def test_pods_are_restricted_and_say_what_there_is(which: str) -> None:
     assert pod["securityContext"]["runAsUser"] == int(user)
 
 
-def test_what_pods_refer_to_is_there() -> None:
+def test_references_of_pods_exist() -> None:
     kustomization = read(KUBERNETES / "kustomization.yaml")
-    literals = dict(each.split("=", 1) for each in kustomization["configMapGenerator"][0]["literals"])
+    literals = dict(literal.split("=", 1) for literal in kustomization["configMapGenerator"][0]["literals"])
     setting_names(literals)
     secret = read(KUBERNETES / "secret.example.yaml")["stringData"]
     for name, pod, container in containers():
@@ -242,7 +244,7 @@ def test_what_pods_refer_to_is_there() -> None:
         for volume in pod["volumes"]:
             if "secret" in volume:
                 assert {item["key"] for item in volume["secret"]["items"]} <= secret.keys()
-    mounts = {mount["mountPath"] for _, _, each in containers() for mount in each["volumeMounts"]}
+    mounts = {mount["mountPath"] for _, _, literal in containers() for mount in literal["volumeMounts"]}
     for name in ("SIGNALBOOK_KEY_FILE", "SIGNALBOOK_ACCESS_FILE"):
         assert str(Path(literals[name]).parent) in mounts
 
@@ -256,7 +258,7 @@ def test_services_and_budgets_select_the_servers() -> None:
 
 
 def test_the_unit_of_systemd(tmp_path: Path) -> None:
-    """By systemd itself, where it is there, and as far as it is offline."""
+    """The unit is verified by systemd, if it is installed, as far as this is possible offline."""
     text = (DEPLOY / "systemd" / "signalbook.service").read_text()
     starts = re.search(r"^ExecStart=(\S+) (.*)$", text, re.MULTILINE)
     assert starts is not None
@@ -277,15 +279,17 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not there; its unit is checked by structure alone")
     unit = tmp_path / "signalbook.service"
     unit.write_text(text.replace(starts[1], "/bin/true"))
-    done = subprocess.run([program, "verify", unit], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
-    assert (done.returncode, done.stderr) == (0, "")
+    result = subprocess.run(
+        [program, "verify", unit], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 PROXY = DEPLOY / "proxy"
 
 
-def test_proxies_do_not_pass_on_who_clients_say_they_are() -> None:
-    """Of both what may name a user is replaced or removed, whatever its value."""
+def test_proxies_remove_identity_headers() -> None:
+    """The two proxies replace or remove headers that can contain a user, whatever their value."""
     places = (PROXY / "nginx.conf").read_text().split("location ")
     ways = [place for place in places if f"proxy_pass http://127.0.0.1:{Settings.port};" in place]
     assert len(ways) == 2
@@ -294,7 +298,7 @@ def test_proxies_do_not_pass_on_who_clients_say_they_are() -> None:
         assert re.search(rf"http-request (del|set)-header {name}\b", (PROXY / "haproxy.cfg").read_text())
 
 
-def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
+def test_haproxy_accepts_its_configuration(tmp_path: Path) -> None:
     program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("haproxy is not there")
@@ -303,13 +307,13 @@ def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
     certificate.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
     text = (PROXY / "haproxy.cfg").read_text().replace("/etc/haproxy/registry.pem", str(certificate))
     (tmp_path / "haproxy.cfg").write_text(text)
-    done = subprocess.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "[WARNING]" not in done.stderr, done.stderr
+    result = subprocess.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "[WARNING]" not in result.stderr, result.stderr
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Those of alerts and dashboard, each with its title."""
+    """Yield the queries of alerts and dashboard with their titles."""
     for group in read(DEPLOY / "prometheus" / "alerts.yaml")["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
@@ -328,13 +332,13 @@ def exposed() -> dict[str, set[str]]:
         with store.write() as writing:
             writing.subscriptions.put_delivery("one", DeliveryState(position=0, state=RETRYING))
         families = [*metrics.REGISTRY.collect(), *registry_state(store)]
-    declared = {each.describe()[0].name: set(each._labelnames) for each in declared_metrics()}
-    found: dict[str, set[str]] = {}
+    declared = {metric.describe()[0].name: set(metric._labelnames) for metric in declared_metrics()}
+    labels_by_name: dict[str, set[str]] = {}
     for family in families:
         labels = declared.get(family.name) or {label for sample in family.samples for label in sample.labels}
         ends = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))
-        found |= {f"{family.name}{end}": labels for end in ends}
-    return found
+        labels_by_name |= {f"{family.name}{end}": labels for end in ends}
+    return labels_by_name
 
 
 def declared_metrics() -> list[Any]:
@@ -343,20 +347,20 @@ def declared_metrics() -> list[Any]:
 
 
 @pytest.mark.parametrize(("title", "query"), list(queries()), ids=lambda text: str(text)[:40])
-def test_queries_can_be_read_and_name_metrics_and_labels_that_there_are(title: str, query: str) -> None:
+def test_queries_are_valid_and_use_existing_metrics(title: str, query: str) -> None:
     plain = query.replace("$__rate_interval", "5m").replace("$instance", ".*")
     assert promql_parser.parse(plain)
     names = set(re.findall(r"\b(?:signalbook_\w+|up)\b", plain))
     assert names, title
-    known = {**exposed(), "up": set[str]()}
-    assert names <= known.keys()
+    known_metrics = {**exposed(), "up": set[str]()}
+    assert names <= known_metrics.keys()
     selected = set(re.findall(r"(\w+)=~?\"", plain))
     selected |= {label for words in re.findall(r"by \(([\w, ]+)\)", plain) for label in words.split(", ")}
     of_prometheus = {"instance", "job", "le"}
-    assert selected - of_prometheus <= set.union(*(known[name] for name in names))
+    assert selected - of_prometheus <= set.union(*(known_metrics[name] for name in names))
 
 
-def test_every_alert_says_what_to_do_and_the_page_names_it() -> None:
+def test_every_alert_is_documented() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     for group in read(DEPLOY / "prometheus" / "alerts.yaml")["groups"]:
         for rule in group["rules"]:

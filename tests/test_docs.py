@@ -56,13 +56,13 @@ def test_every_setting_has_its_row(field: object) -> None:
     name = str(getattr(field, "name", ""))
     default = getattr(settings.Settings(), name)
     default = ",".join(default) if isinstance(default, tuple) else default
-    shown = f"`{default}`" if default != "" else ""
+    default_cell = f"`{default}`" if default != "" else ""
     names = f"| `{name}` | `{settings.option_for(name)}` | `SIGNALBOOK_{name.upper()}`"
-    row = f"{names} | {shown} | {settings.help_for(name)} |"
+    row = f"{names} | {default_cell} | {settings.help_for(name)} |"
     assert row in text("docs/settings.md").splitlines()
 
 
-def test_no_setting_is_there_that_is_none() -> None:
+def test_documented_settings_exist() -> None:
     assert re.findall(r"^\| `(\w+)`", text("docs/settings.md"), re.MULTILINE) == list(settings.names())
 
 
@@ -96,16 +96,16 @@ def servers() -> set[str]:
 
 
 @pytest.mark.parametrize("options", sorted(servers()))
-def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
+def test_documented_server_options_are_valid(options: str) -> None:
     names = {settings.option_for(name): name for name in settings.names()}
     words = shlex.split(options, comments=True)
-    given: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for option, value in zip(words[::2], words[1::2], strict=True):
-        given.setdefault(names[option], []).append(value)
-    several = [name for name in given if isinstance(getattr(settings.Settings, name), tuple)]
-    found = settings.load({name: value if name in several else value[0] for name, value in given.items()})
-    assert sink_policy(found)
-    assert [Peer.parse(source) for source in found.follow] or "follow" not in given
+        values_by_name.setdefault(names[option], []).append(value)
+    several = [name for name in values_by_name if isinstance(getattr(settings.Settings, name), tuple)]
+    loaded = settings.load({name: value if name in several else value[0] for name, value in values_by_name.items()})
+    assert sink_policy(loaded)
+    assert [Peer.parse(source) for source in loaded.follow] or "follow" not in values_by_name
 
 
 def test_every_choice_is_explained() -> None:
@@ -142,8 +142,8 @@ def test_every_decision_is_in_the_index() -> None:
 def test_every_dependency_has_its_reason() -> None:
     reasons = "\n".join(page.read_text(encoding="utf-8").lower() for page in (DOCS / "decisions").glob("*.md"))
     project = text("pyproject.toml").partition("[project.optional-dependencies]")
-    wanted = project[0].partition("dependencies = [")[2] + project[2].partition("dev = [")[0]
-    names = re.findall(r'^\s*"([a-z0-9_-]+)', wanted, re.MULTILINE)
+    dependencies = project[0].partition("dependencies = [")[2] + project[2].partition("dev = [")[0]
+    names = re.findall(r'^\s*"([a-z0-9_-]+)', dependencies, re.MULTILINE)
     assert len(names) > 10
     assert [name for name in names if name not in reasons] == []
 
@@ -167,8 +167,8 @@ def url(place: Path) -> Iterator[str]:
 
 
 def blocks(page: str, language: str, url: str) -> list[str]:
-    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```", text(page), re.MULTILINE | re.DOTALL)
-    return [block.replace("http://127.0.0.1:8080", url) for block in found]
+    code_blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```", text(page), re.MULTILINE | re.DOTALL)
+    return [block.replace("http://127.0.0.1:8080", url) for block in code_blocks]
 
 
 def run(command: list[str], place: Path) -> str:
@@ -182,15 +182,15 @@ def test_the_quickstart_works(place: Path, url: str) -> None:
     shell = [run(["bash", "-ec", block], place) for block in blocks("docs/quickstart.md", "sh", url)]
     assert "A customer placed an order." in shell[1]
     assert "5 read = 3 landed + 2 dead letters + 0 dropped" in shell[2]
-    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/quickstart.md", "python", url)]
-    placed, dead = shown.splitlines()
+    (output,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/quickstart.md", "python", url)]
+    placed, dead = output.splitlines()
     assert "'order': 'A-1001', 'total': 59.8, 'items': [{" in placed
     assert "total" in dead
 
 
 def test_the_clients_page_works(place: Path, url: str) -> None:
-    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/client.md", "python", url)]
-    assert shown.splitlines() == [
+    (output,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/client.md", "python", url)]
+    assert output.splitlines() == [
         "1",
         'b\'{"type": "object"}\'',
         "order 1",
@@ -212,8 +212,8 @@ def test_the_documents_page_works(place: Path) -> None:
 
 
 def test_the_producing_page_works(place: Path) -> None:
-    (shown,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/producing.md", "python", "")]
-    assert shown.splitlines() == [
+    (output,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/producing.md", "python", "")]
+    assert output.splitlines() == [
         'orders b\'7\' b\'{"order":"A-1","total":5,"items":[{"sku":"pen","count":1}]}\'',
         "data/total minimum",
         "()",
@@ -233,6 +233,6 @@ def metric_names() -> set[str]:
     return {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
 
 
-def test_every_metric_is_in_the_operations_page_and_no_other() -> None:
-    named = re.findall(r"`(signalbook_[a-z_]+)`", text("docs/operations.md").partition("## Monitoring")[2])
-    assert metric_names() == {name for name in named if not name.startswith("signalbook_pipeline_")}
+def test_operations_page_lists_exactly_the_metrics() -> None:
+    documented = re.findall(r"`(signalbook_[a-z_]+)`", text("docs/operations.md").partition("## Monitoring")[2])
+    assert metric_names() == {name for name in documented if not name.startswith("signalbook_pipeline_")}

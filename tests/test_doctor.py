@@ -40,14 +40,14 @@ from signalbook.xid import ROOT
 
 
 def checks(settings: Settings, subject: str) -> list[Check]:
-    """What was found about ``subject``."""
+    """Return the checks of ``subject``."""
     return [check for check in examine(settings) if check.subject.startswith(subject)]
 
 
 def only(settings: Settings, subject: str) -> Check:
     """The same, where that is one thing."""
-    (found,) = checks(settings, subject)
-    return found
+    (check,) = checks(settings, subject)
+    return check
 
 
 @pytest.fixture(autouse=True)
@@ -57,24 +57,24 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(store_url: str) -> Settings:
-    """Of a registry on each kind of database."""
-    made = Settings(db=store_url, allow_sinks=("127.0.0.0/8",), sink_timeout=60.0)
+    """Return the settings of a registry on each kind of database."""
+    registry_settings = Settings(db=store_url, allow_sinks=("127.0.0.0/8",), sink_timeout=60.0)
     with closing(open_store(store_url)) as store:
-        Engine(store, settings=made)
-    return made
+        Engine(store, settings=registry_settings)
+    return registry_settings
 
 
 def test_all_is_well(settings: Settings, tmp_path: Path) -> None:
     if settings.db.startswith("sqlite"):
         for path in tmp_path.glob("signalbook.db*"):
             path.chmod(0o600)
-    found = [check for check in examine(settings) if check.subject != "keys"]
-    assert {check.state for check in found} == {"ok"}, found
-    assert {"settings", "database", "clock", "access"} <= {check.subject for check in found}
+    all_checks = [check for check in examine(settings) if check.subject != "keys"]
+    assert {check.state for check in all_checks} == {"ok"}, all_checks
+    assert {"settings", "database", "clock", "access"} <= {check.subject for check in all_checks}
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         ({"port": 0}, "port"),
         ({"oidc_issuers": ("https://i.example",)}, "oidc_issuers needs oidc_audience"),
@@ -85,16 +85,16 @@ def test_all_is_well(settings: Settings, tmp_path: Path) -> None:
         ({"audit_log": "/nowhere/a.log"}, "audit_log /nowhere/a.log: there is no folder /nowhere"),
     ],
 )
-def test_a_setting_that_no_server_starts_with(given: dict[str, Any], words: str) -> None:
-    """What serve checks before it starts, and nothing else."""
-    (check,) = examine(Settings(**given))
+def test_invalid_setting_is_an_error(options: dict[str, Any], words: str) -> None:
+    """The checks are those that serve makes before it starts."""
+    (check,) = examine(Settings(**options))
     assert (check.subject, check.state) == ("settings", "error")
     assert words in check.found
     with pytest.raises(SettingError, match=re.escape(words)):
-        check_settings(Settings(**given))
+        check_settings(Settings(**options))
 
 
-def test_nothing_is_made(tmp_path: Path) -> None:
+def test_doctor_creates_no_files(tmp_path: Path) -> None:
     assert only(Settings(), "database").state == "ok"
     assert list(tmp_path.iterdir()) == []
 
@@ -146,13 +146,13 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize(("statement", "found"), DAMAGE.items())
-def test_a_damaged_database(settings: Settings, statement: str, found: str) -> None:
+@pytest.mark.parametrize(("statement", "expected"), DAMAGE.items())
+def test_a_damaged_database(settings: Settings, statement: str, expected: str) -> None:
     fill(settings)
     assert only(settings, "contents").state == "ok"
     change(settings.db, statement)
     check = checks(settings, "contents")[0]
-    assert (check.state, found in check.found) == ("error", True), check
+    assert (check.state, expected in check.found) == ("error", True), check
     assert "restore a backup" in check.advice
 
 
@@ -207,7 +207,7 @@ def test_a_database_that_takes_no_writes(postgres_database: str) -> None:
 
 
 @pytest.mark.parametrize(("skew", "state"), [(0.2, "ok"), (-3.0, "warning"), (90.0, "error")])
-def test_a_clock_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, skew: float, state: str) -> None:
+def test_differing_clock_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, skew: float, state: str) -> None:
     settings = Settings(db=f"sqlite:///{tmp_path / 'signalbook.db'}")
     open_store(settings.db).close()
     real = inspect(settings.db, timeout=5)
@@ -235,7 +235,7 @@ def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
     assert "warning" not in {check.state for check in checks(settings, "files") if "signalbook.toml" in check.found}
 
 
-def test_a_key_file_that_is_none(settings: Settings, tmp_path: Path) -> None:
+def test_invalid_key_file_is_an_error(settings: Settings, tmp_path: Path) -> None:
     for key_file, words in ((tmp_path / "gone", "cannot be read"), (tmp_path / "text", "no key")):
         if key_file.name == "text":
             key_file.write_text("text")
@@ -275,33 +275,35 @@ def test_issuers_are_asked(settings: Settings) -> None:
 
 def test_logins_are_tried(settings: Settings) -> None:
     with fake_issuer() as issuer:
-        given = replace(settings, oidc_issuers=(issuer.url,), oidc_audience=("me",), login_client_id="us")
-        check = only(replace(given, base_url="https://r.example/"), "login")
+        with_login = replace(settings, oidc_issuers=(issuer.url,), oidc_audience=("me",), login_client_id="us")
+        check = only(replace(with_login, base_url="https://r.example/"), "login")
         assert (check.state, "https://r.example/ui/-/login/callback" in check.found) == ("ok", True)
-        assert only(replace(given, base_url="http://r.example"), "login").advice.startswith("set base_url")
+        assert only(replace(with_login, base_url="http://r.example"), "login").advice.startswith("set base_url")
         issuer.metadata["code_challenge_methods_supported"] = ["plain"]
-        check = only(given, "login")
+        check = only(with_login, "login")
         assert (check.state, "S256" in check.found) == ("warning", True)
 
 
-def test_what_is_odd_about_the_policy(settings: Settings, tmp_path: Path) -> None:
+def test_policy_warnings_are_reported(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(
         "rules:\n- {who: ['subject:pat'], role: administrator}\n"
         "- {who: [authenticated], deny: [read], on: [/schemagroup/secret-*]}\n"
     )
     file.chmod(0o600)
-    found = checks(replace(settings, access_file=str(file)), "policy")
-    assert [check.state for check in found] == ["warning"] * 2
-    assert found[0].found.startswith("/rules/1/on/0: /schemagroup/secret-* names nothing: schemagroup is no type")
-    assert "subject:pat administers" in found[1].found
+    policy_checks = checks(replace(settings, access_file=str(file)), "policy")
+    assert [check.state for check in policy_checks] == ["warning"] * 2
+    assert policy_checks[0].found.startswith(
+        "/rules/1/on/0: /schemagroup/secret-* names nothing: schemagroup is no type"
+    )
+    assert "subject:pat administers" in policy_checks[1].found
     with closing(open_store(settings.db)) as store, store.read() as transaction:
         assert transaction.settings.get("access_file") is None
     file.write_text("rules: 1")
     assert only(replace(settings, access_file=str(file)), "access").state == "error"
 
 
-def test_an_index_that_lacks_something_stays_as_it_is(settings: Settings) -> None:
+def test_incomplete_index_is_reported_and_unchanged(settings: Settings) -> None:
     with closing(open_store(settings.db)) as store:
         Engine(store, settings=settings)
         with store.write() as transaction:
@@ -327,27 +329,27 @@ def test_sinks_are_tried_under_the_policy(settings: Settings, tmp_path: Path) ->
     key_file = tmp_path / "keys"
     key_file.write_bytes(base64.b64encode(bytes(32)))
     key_file.chmod(0o600)
-    made = Settings(db=settings.db, allow_sinks=("127.0.0.0/8",), sink_timeout=60.0, key_file=str(key_file))
+    with_key = Settings(db=settings.db, allow_sinks=("127.0.0.0/8",), sink_timeout=60.0, key_file=str(key_file))
     with socket.socket() as listening, socket.socket() as dead:
-        for each in (listening, dead):
-            each.bind(("127.0.0.1", 0))
+        for sock in (listening, dead):
+            sock.bind(("127.0.0.1", 0))
         listening.listen()
         live_port, dead_port = listening.getsockname()[1], dead.getsockname()[1]
-        with closing(open_store(made.db)) as store:
-            engine = Engine(store, settings=made)
-            subscriptions = SubscriptionStore.of(engine, made)
+        with closing(open_store(with_key.db)) as store:
+            engine = Engine(store, settings=with_key)
+            subscriptions = SubscriptionStore.of(engine, with_key)
             for port, secret in ((live_port, None), (dead_port, None), (live_port, "hidden")):
                 subscribe(engine, subscriptions, f"nats://127.0.0.1:{port}/", secret)
-        found = checks(made, "subscription")
-        assert sorted(check.state for check in found) == ["ok", "ok", "warning"], found
-        assert {str(live_port) in check.found for check in found if check.state == "ok"} == {True}
+        sink_checks = checks(with_key, "subscription")
+        assert sorted(check.state for check in sink_checks) == ["ok", "ok", "warning"], sink_checks
+        assert {str(live_port) in check.found for check in sink_checks if check.state == "ok"} == {True}
         # Another key, another policy.
         key_file.write_bytes(base64.b64encode(bytes(31) + b"1"))
-        found = checks(made, "subscription")
-        assert sorted(check.state for check in found) == ["error", "ok", "warning"]
-        closed = Settings(db=made.db, key_file=str(key_file))
+        sink_checks = checks(with_key, "subscription")
+        assert sorted(check.state for check in sink_checks) == ["error", "ok", "warning"]
+        closed = Settings(db=with_key.db, key_file=str(key_file))
         assert {check.state for check in checks(closed, "subscription")} == {"error"}
-    assert "hidden" not in str(found)
+    assert "hidden" not in str(sink_checks)
 
 
 def subscribe(engine: Engine, store: SubscriptionStore, sink: str, secret: str | None) -> None:
@@ -358,8 +360,8 @@ def subscribe(engine: Engine, store: SubscriptionStore, sink: str, secret: str |
         credential = Credential(credentialtype="PLAIN", members=members, secrets=secrets)
     settings = {"subject": "s"}
     with engine.writing() as session:
-        wanted = Subscription(id="", protocol="NATS", sink=sink, protocolsettings=settings, credential=credential)
-        store.create(session, wanted)
+        subscription = Subscription(id="", protocol="NATS", sink=sink, protocolsettings=settings, credential=credential)
+        store.create(session, subscription)
 
 
 def test_followed_registries_have_to_let_us_in(settings: Settings, tmp_path: Path) -> None:

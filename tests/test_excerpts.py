@@ -29,7 +29,7 @@ def dumped(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"),
+    ("path", "expected"),
     [
         ("/items/1/n", '"n": "two"'),
         ("/items/1/missing", '{"n": "two"'),
@@ -42,11 +42,11 @@ def dumped(value: Any) -> bytes:
         ("", '{"specversion": "1.0"'),
     ],
 )
-def test_the_place_is_shown(path: str, shown: str) -> None:
+def test_the_place_is_shown(path: str, expected: str) -> None:
     for indent in (None, 2):
-        found = excerpt(json.dumps(EVENT, indent=indent, ensure_ascii=False).encode(), path)
-        assert "".join(shown.split()) in "".join(found.split())
-        assert len(found.encode()) <= LONGEST + 2 * len("…".encode())
+        excerpt_text = excerpt(json.dumps(EVENT, indent=indent, ensure_ascii=False).encode(), path)
+        assert "".join(expected.split()) in "".join(excerpt_text.split())
+        assert len(excerpt_text.encode()) <= LONGEST + 2 * len("…".encode())
 
 
 def test_a_payload_alone_is_looked_through_too() -> None:
@@ -58,7 +58,7 @@ def test_a_payload_alone_is_looked_through_too() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"\xff\x00" * 300, b"<a>" * 90, b'{"a' * 99, b'{"a":' * 9000, b"[" * 9000, b'"' * 500]
 )
-def test_what_is_no_json_is_shown_from_the_beginning(text: bytes) -> None:
+def test_excerpt_of_invalid_json_is_its_beginning(text: bytes) -> None:
     assert excerpt(text, "/b/c").startswith(text[:9].decode(errors="replace"))
 
 
@@ -66,7 +66,7 @@ def pointers(value: Any, path: str = "") -> list[str]:
     """The paths of all that is in a value."""
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     steps = [(f"{path}/{str(name).replace('~', '~0').replace('/', '~1')}", inner) for name, inner in members]
-    return [each for step, inner in steps for each in (step, *pointers(inner, step))]
+    return [pointer for step, inner in steps for pointer in (step, *pointers(inner, step))]
 
 
 @given(VALUES, st.data())
@@ -77,7 +77,7 @@ def test_the_place_of_any_value_is_found(value: Any, data: st.DataObject) -> Non
     path = data.draw(st.sampled_from(paths))
     marked = json.loads(dumped([{}, value]))
     inner, last = marked, None
-    for step in ("1", *(each.replace("~1", "/").replace("~0", "~") for each in path[1:].split("/"))):
+    for step in ("1", *(step_text.replace("~1", "/").replace("~0", "~") for step_text in path[1:].split("/"))):
         last = (inner, int(step) if isinstance(inner, list) else step)
         inner = last[0][last[1]]
     assert last is not None

@@ -17,7 +17,7 @@ TOLD = [Told(position, "t", subject, correlation) for position, correlation, sub
 
 
 @pytest.mark.merge
-def test_nothing_is_lost_and_nothing_stale_is_read() -> None:
+def test_faults_lose_nothing_and_cause_no_stale_reads() -> None:
     with tempfile.TemporaryDirectory(prefix="sb-faults-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as a user of its own
         result = run(Plan(kinds=("server", "reset", "postgres"), writers=8, pause=0.1), Path(folder))
@@ -32,14 +32,14 @@ def ledger() -> Ledger:
     return Ledger(correlations={"a", "b", "c"})
 
 
-def test_the_checks_take_what_is_right(ledger: Ledger) -> None:
+def test_checks_accept_correct_histories(ledger: Ledger) -> None:
     check_history(HISTORY, ledger, 0)
     check_told("feed", TOLD, HISTORY, ledger)
     assert check_delivered("hook", [*TOLD[:3], *TOLD[1:]], HISTORY, ledger) == 2
     assert ledger.violations == []
 
 
-def test_the_checks_find_what_is_wrong(ledger: Ledger) -> None:
+def test_checks_find_errors(ledger: Ledger) -> None:
     wrong: dict[str, Callable[[], object]] = {
         "a lost write": lambda: check_history(HISTORY[:3], ledger, 0),
         "a write of nobody": lambda: check_history([*HISTORY, (6, "d", "/x")], ledger, 0),

@@ -73,15 +73,15 @@ def fetch(url: str, *allowed: str, limits: FetchLimits = LIMITS) -> bytes:
     return Errand(AllowList(allowed or [place(url)]), limits).fetch(url)
 
 
-def test_what_is_allowed_comes(serve: Serve) -> None:
+def test_allowed_url_is_fetched(serve: Serve) -> None:
     url = serve(body(b'{"a": 1}'))
     errand = Errand(AllowList([place(url)]), LIMITS)
     assert errand.fetch(url) == b'{"a": 1}'
     assert errand.load(f"{url}/x?y#/z") == {"a": 1}
 
 
-def test_the_request_has_nothing_that_is_ours(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No credentials, no proxy, no more than what is asked for."""
+def test_request_has_no_credentials_and_no_proxy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request contains no credentials, uses no proxy, and contains only what is needed."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     seen: list[bytes] = []
 
@@ -163,7 +163,7 @@ def test_servers_that_take_their_time(serve: Serve, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(("answer", "message"), BAD)
-def test_servers_that_mean_no_good(serve: Serve, answer: bytes | Answer, message: str) -> None:
+def test_hostile_servers_are_survived(serve: Serve, answer: bytes | Answer, message: str) -> None:
     with pytest.raises(FetchError, match=message):
         fetch(serve(answer))
 
@@ -217,20 +217,20 @@ def test_an_errand_has_one_set_of_limits(serve: Serve) -> None:
         ("http://2130706433/", "2130706433:80 is not among"),
     ],
 )
-def test_urls_that_are_not_fetched(url: str, message: str) -> None:
+def test_invalid_urls_are_not_fetched(url: str, message: str) -> None:
     with pytest.raises(FetchError, match=message) as caught:
         fetch(url, "example.com")
     assert "secret" not in str(caught.value)
 
 
-def test_nothing_is_allowed_by_default() -> None:
+def test_no_url_is_allowed_by_default() -> None:
     assert not AllowList([])
     with pytest.raises(FetchError, match="is not among the places"):
         Errand(AllowList([])).fetch("https://example.com/")
 
 
 @pytest.mark.parametrize(
-    ("entries", "address", "host", "taken"),
+    ("entries", "address", "host", "is_accepted"),
     [
         (["h"], "93.184.216.34", "h", True),
         (["h"], "10.0.0.1", "h", False),
@@ -249,9 +249,9 @@ def test_nothing_is_allowed_by_default() -> None:
         (["[::1]:80"], "::1", "::1", True),
     ],
 )
-def test_addresses_that_names_may_have(entries: list[str], address: str, host: str, taken: bool) -> None:
+def test_addresses_that_names_may_have(entries: list[str], address: str, host: str, is_accepted: bool) -> None:
     """A name on the list that leads inside is an attack, unless the list says that it may (DNS rebinding)."""
-    assert AllowList(entries).takes(ip_address(address), host) is taken
+    assert AllowList(entries).takes(ip_address(address), host) is is_accepted
 
 
 NOT_PUBLIC = {
@@ -342,11 +342,11 @@ def test_addresses_beside_them_are_public(address: str) -> None:
     ],
 )
 def test_places_to_connect_to(entries: list[str], address: str, host: str, port: int, admitted: bool) -> None:
-    """What is public needs no list; what is not has to be on it, with its port."""
+    """Public addresses need no entry; other addresses need an entry with their port."""
     assert AllowList(entries).admits(ip_address(address), host, port) is admitted
 
 
-def test_what_is_connected_to_is_what_was_checked() -> None:
+def test_connection_uses_the_checked_address() -> None:
     assert reachable("localhost", 9, AllowList(["localhost:9"]), 10) in ("127.0.0.1", "::1")
     with pytest.raises(FetchError, match=r"localhost:9 leads to .* neither public nor among the places allowed"):
         reachable("localhost", 9, AllowList([]), 10)
@@ -367,7 +367,7 @@ def _own_name() -> str:
 
 
 @pytest.mark.parametrize(
-    ("entry", "host", "port", "named"),
+    ("entry", "host", "port", "is_named"),
     [
         ("example.com", "example.com", 443, True),
         ("example.com", "example.com", 80, True),
@@ -379,8 +379,8 @@ def _own_name() -> str:
         ("::1", "::1", 80, True),
     ],
 )
-def test_places(entry: str, host: str, port: int, named: bool) -> None:
-    assert AllowList([entry]).names(host, port) is named
+def test_places(entry: str, host: str, port: int, is_named: bool) -> None:
+    assert AllowList([entry]).names(host, port) is is_named
 
 
 @pytest.mark.parametrize(

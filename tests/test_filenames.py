@@ -30,8 +30,8 @@ def test_any_text_is_the_name_of_one_file_in_its_folder(text: str, mark: str, no
 
 
 @given(TEXTS, TEXTS)
-def test_different_texts_have_different_names(one: str, other: str) -> None:
-    assert (file_name(one) == file_name(other)) == (one == other)
+def test_different_texts_have_different_names(first: str, other: str) -> None:
+    assert (file_name(first) == file_name(other)) == (first == other)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
@@ -40,7 +40,7 @@ def test_a_name_can_be_read_back(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["order.placed", "com.example.order@v1", "_x", "a~b-c"])
-def test_ordinary_ids_stay_as_they_are(text: str) -> None:
+def test_ordinary_ids_are_unchanged(text: str) -> None:
     assert file_name(text) == text
 
 

@@ -45,14 +45,14 @@ class ServedFolder:
             return view.entity(Xid.parse(xid), ViewOptions(inline=ALL))
 
     def has(self, xid: str) -> bool:
-        """Whether there is such an entity."""
+        """Return True if the entity exists."""
         with self.engine.reading() as view:
             return view.exists(Xid.parse(xid))
 
     def changes(self) -> list[tuple[str, str]]:
-        """What is in the change feed, subject and action."""
-        found: list[Any] = self.engine.outbox(0, 1000)
-        return [(record.change["xid"], record.change["action"]) for record in found]
+        """Return the subjects and actions of the change feed."""
+        records: list[Any] = self.engine.outbox(0, 1000)
+        return [(record.change["xid"], record.change["action"]) for record in records]
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_catalog_that_changes(folder: ServedFolder) -> None:
 
 
 def test_a_group_is_in_one_file(folder: ServedFolder) -> None:
-    """C-14."""
+    """A group in two files is an error (C-14)."""
     folder.write("a.json", GROUP)
     folder.write("b.json", GROUP)
     with pytest.raises(DocumentError, match="both have the group shop"):
@@ -99,7 +99,7 @@ SCHEMA = {"format": "JsonSchema/draft-07", "versions": {"1": {"format": "JsonSch
 BOOK = {"schemagroups": {"g": {"description": "d", "labels": {"a": "b"}, "schemas": {"s": SCHEMA}}}}
 
 
-def test_what_is_in_the_folder_is_in_the_registry(folder: ServedFolder) -> None:
+def test_registry_contains_the_documents_of_the_folder(folder: ServedFolder) -> None:
     folder.write("a.xreg.json", BOOK)
     folder.write("deep/b.xreg.yaml", "{name: book, messagegroups: {m: {}}}")
     folder.watch.load()
@@ -108,7 +108,7 @@ def test_what_is_in_the_folder_is_in_the_registry(folder: ServedFolder) -> None:
     assert folder.get()["name"] == "book"
 
 
-def test_what_is_no_more_in_the_folder_goes(folder: ServedFolder) -> None:
+def test_removed_entities_are_deleted(folder: ServedFolder) -> None:
     folder.write("a.xreg.json", {**BOOK, "name": "book"})
     folder.write("b.xreg.json", {"xid": "/schemagroups/g/schemas/t", **SCHEMA})
     folder.watch.load()
@@ -133,22 +133,22 @@ def test_versions_and_meta_that_go(folder: ServedFolder) -> None:
     folder.watch.load()
     folder.write("a.json", {"schemagroups": {"g": {"schemas": {"s": {"versions": {"2": version}}}}}})
     folder.watch.load()
-    found = folder.get("/schemagroups/g/schemas/s")
-    assert found["versions"].keys() == {"2"}
-    assert "labels" not in found["meta"]
-    assert found["meta"]["defaultversionsticky"] is False
+    schema = folder.get("/schemagroups/g/schemas/s")
+    assert schema["versions"].keys() == {"2"}
+    assert "labels" not in schema["meta"]
+    assert schema["meta"]["defaultversionsticky"] is False
 
 
-def test_only_what_is_different_is_touched(folder: ServedFolder) -> None:
+def test_only_changed_entities_are_written(folder: ServedFolder) -> None:
     folder.write("a.json", {"messagegroups": {"m": {"messages": {"one": {}, "two": {}}}, "n": {}}})
     folder.watch.load()
     before = len(folder.changes())
     two = {"messages": {"one": {}, "two": {"description": "new"}}}
     folder.write("a.json", {"messagegroups": {"m": two, "n": {}}})
     folder.watch.load()
-    told = {xid for xid, _ in folder.changes()[before:]}
-    assert "/messagegroups/m/messages/two" in told
-    assert not told & {"/messagegroups/n", "/messagegroups/m/messages/one", "/capabilities", "/model"}
+    changed_xids = {xid for xid, _ in folder.changes()[before:]}
+    assert "/messagegroups/m/messages/two" in changed_xids
+    assert not changed_xids & {"/messagegroups/n", "/messagegroups/m/messages/one", "/capabilities", "/model"}
 
 
 def test_the_same_in_another_form_is_the_same(folder: ServedFolder) -> None:
@@ -173,7 +173,7 @@ def test_a_model_of_its_own(folder: ServedFolder) -> None:
 
 
 def test_a_model_that_neither_old_nor_new_entities_bar(folder: ServedFolder) -> None:
-    """Where no single step leads there, all is made anew, in one transaction."""
+    """Everything is created again in one transaction if the model cannot be changed step by step."""
     model = {"groups": {"dirs": {"singular": "dir", "attributes": {"old": {"type": "string"}}}}}
     folder.write("a.json", {"modelsource": model, "dirs": {"d": {"old": "x"}}})
     folder.watch.load()
@@ -202,8 +202,8 @@ def test_a_fault_names_the_file_and_changes_nothing(folder: ServedFolder) -> Non
         ConfigCommand(name="capabilities", method=Method.PATCH, body={"available": None}),
     ],
 )
-def test_nobody_else_writes(folder: ServedFolder, command: Command | ConfigCommand) -> None:
-    """``not_available``: nothing is mutable by the capabilities (R116)."""
+def test_other_writes_are_rejected(folder: ServedFolder, command: Command | ConfigCommand) -> None:
+    """The error is ``not_available``: the capabilities declare nothing as mutable (R116)."""
     folder.write("a.json", {"messagegroups": {"m": {}}})
     folder.watch.load()
     with pytest.raises(RegistryError) as caught, folder.engine.writing() as session:
@@ -232,14 +232,14 @@ def followed(folder: ServedFolder) -> ServedFolder:
     return folder
 
 
-def test_a_look_tells_what_is_served(followed: ServedFolder) -> None:
+def test_status_shows_the_served_revision(followed: ServedFolder) -> None:
     status = followed.watch.status
     assert (status["folder"], status["documents"], status["error"]) == (str(followed.path), 1, None)
     assert len(status["revision"]) == 64
 
 
 @pytest.mark.parametrize("text", ['{"messagegroups": ', '{"messagegroups": {"x": {}', '{"a" = 1}'])
-def test_a_broken_file_keeps_what_was_there(
+def test_broken_file_keeps_the_last_revision(
     followed: ServedFolder,
     caplog: pytest.LogCaptureFixture,
     text: str,
@@ -276,12 +276,12 @@ def test_a_file_named_by_a_document_counts(followed: ServedFolder) -> None:
     assert version["schemabase64" if "schemabase64" in version else "schema"] in ('{"a": 22}', "eyJhIjogMjJ9")
 
 
-def test_nothing_is_read_while_nothing_is_different(followed: ServedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_folder_is_not_read_again(followed: ServedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FolderWatch, "load", lambda _: pytest.fail("read again"))
     followed.watch.look()
-    another = FolderWatch(followed.engine, followed.path, builtin("default"))
-    another.look()
-    assert another.status == followed.watch.status
+    second_watch = FolderWatch(followed.engine, followed.path, builtin("default"))
+    second_watch.look()
+    assert second_watch.status == followed.watch.status
 
 
 def test_touching_a_file_changes_nothing(followed: ServedFolder) -> None:

@@ -74,25 +74,25 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def write(port: int, name: str, written: threading.Semaphore) -> list[str]:
     """Add Versions until the server is gone; the ids of those acknowledged."""
-    done: list[str] = []
+    acknowledged: list[str] = []
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     headers = {"Content-Type": "text/plain", "xRegistry-format": "Text"}
     try:
         while True:
-            versionid = f"{name}.{len(done)}"
+            versionid = f"{name}.{len(acknowledged)}"
             connection.request("PUT", f"{RESOURCE}/versions/{versionid}", versionid, headers)
             answer = connection.getresponse()
             assert (answer.status, answer.read()) == (201, versionid.encode())
-            done.append(versionid)
+            acknowledged.append(versionid)
             written.release()
     except (OSError, http.client.HTTPException):
-        return done
+        return acknowledged
     finally:
         connection.close()
 
 
 def killed_once(db: str, turn: int) -> list[str]:
-    """What was acknowledged before the server was killed."""
+    """Return the writes that were acknowledged before the server was killed."""
     written = threading.Semaphore(0)
     with ThreadPoolExecutor(WRITERS) as threads:
         with to_be_killed(db) as port:
@@ -115,17 +115,17 @@ def check(reader: ReadTransaction, acknowledged: list[str]) -> None:
 
 
 def check_whole(reader: ReadTransaction, versions: dict[str, Row]) -> None:
-    """Each Version has its document and one event, in the order in which they were made; each has its ancestor."""
+    """Check that each Version has its document, its ancestor and one event, in the order of creation."""
     assert reader.entities.documents([row.document or "" for row in versions.values()]) == {
         digest(versionid.encode()): versionid.encode() for versionid in versions
     }
-    told = [
+    reported = [
         record.change["xid"]
         for record in reader.outbox.records(limit=1_000_000)
         if record.change["action"] == "created"
     ]
-    made = [str(row.xid) for row in sorted(versions.values(), key=lambda row: row.key)]
-    assert [xid for xid in told if "/versions/" in xid] == made
+    created = [str(row.xid) for row in sorted(versions.values(), key=lambda row: row.key)]
+    assert [xid for xid in reported if "/versions/" in xid] == created
     assert {row.ancestorid for row in versions.values()} <= set(versions)
 
 
@@ -134,14 +134,16 @@ def check_told(reader: ReadTransaction, resource: Row) -> None:
     records = reader.outbox.records(limit=1_000_000)
     actions = [record.change["action"] for record in records if record.change["xid"] == str(RESOURCE)]
     assert actions == ["created", *["updated"] * (resource.epoch - 1)]
-    writes = [[record.change["entity"] for record in told] for _, told in groupby(records, lambda r: r.correlationid)]
+    writes = [
+        [record.change["entity"] for record in records_] for _, records_ in groupby(records, lambda r: r.correlationid)
+    ]
     assert writes[0] == ["registry", "group", "resource", "version"]
     assert all(write == ["resource", "version"] for write in writes[1:])
     assert len(writes) == len({record.correlationid for record in records})
 
 
 @pytest.mark.merge
-def test_what_was_acknowledged_outlives_a_killed_server(store_url: str, kills: int) -> None:
+def test_acknowledged_writes_survive_a_killed_server(store_url: str, kills: int) -> None:
     acknowledged: list[str] = []
     for turn in range(kills if store_url.startswith("sqlite") else max(1, kills // 3)):
         acknowledged += killed_once(store_url, turn)

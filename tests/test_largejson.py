@@ -25,7 +25,7 @@ STRAY = st.sampled_from([bytes([byte]) for byte in b'[]{},:"\\ 1an\xff'])
 
 @pytest.fixture(autouse=True, scope="module")
 def small_windows() -> Any:
-    """So that strings and escapes are cut off where a large text would be."""
+    """Make the windows so small that strings and escapes are divided as in a large text."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(largejson, "_WINDOW", 17)
         yield
@@ -47,7 +47,7 @@ def test_the_same_values(value: Any, indent: int | None, escaped: bool, step: in
 
 @given(VALUES, st.integers(0, 200), st.integers(0, 2), STRAY, st.sampled_from([0, 3, 20]))
 def test_the_same_refusals(value: Any, at: int, cut: int, stray: bytes, step: int) -> None:
-    """Of texts with something missing, too much or other than it was: it may still be JSON."""
+    """The text has missing, additional or changed bytes, and may still be valid JSON."""
     text = json.dumps(value).encode()
     broken = text[:at] + stray + text[at + cut :]
     assert outcome(parse_large_json, broken, step=step) == outcome(parse_json, broken)
@@ -73,13 +73,13 @@ def test_the_same_refusals(value: Any, at: int, cut: int, stray: bytes, step: in
         (b"[\xff, 1, 2, 3, 4, 5]", "byte 1"),
     ],
 )
-def test_where_it_is_wrong(text: bytes, says: str) -> None:
+def test_error_has_its_position(text: bytes, says: str) -> None:
     with pytest.raises(JSONError, match=says):
         parse_large_json(text, unique=True, step=3)
 
 
 def test_bounds() -> None:
-    """What is in strings does not count; an array of n values has n - 1 commas, and a bracket."""
+    """Characters in strings do not count; an array of n values has n - 1 commas and a bracket."""
     text = b'{"a": ["[[[[[[[,,,,,,,", [[1, 2, 3]]]}'
     assert parse_large_json(text, max_depth=4, max_values=7) == parse_json(text)
     with pytest.raises(JSONError, match="nested deeper than 3 levels"):
@@ -99,7 +99,7 @@ def test_any_size(size: int) -> None:
         parse_untrusted_json(b'{"a": %b, "a": 1}' % text, unique=True)
 
 
-def test_nothing_takes_long_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_is_divided_into_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every piece that is decoded holds up all other threads."""
     monkeypatch.setattr(largejson, "_WINDOW", 1 << 20)
     pieces: list[int] = []

@@ -107,16 +107,16 @@ MODULES = {dotted(path): path for path in sorted(SOURCE.rglob("*.py"))}
 @cache
 def imports(path: Path) -> set[str]:
     """Absolute names imported anywhere in a module, inside functions too."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             base = node.module or ""
             names = {f"{base}.{alias.name}" for alias in node.names}
-            found |= {name if name in MODULES else base for name in names}
-    return found
+            modules |= {name if name in MODULES else base for name in names}
+    return modules
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -135,14 +135,14 @@ def test_dependencies_point_down(name: str) -> None:
 
 def test_no_import_cycles() -> None:
     graph = {name: imports(path) & MODULES.keys() for name, path in MODULES.items()}
-    done: set[str] = set()
+    visited: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
-        if name not in done:
+        if name not in visited:
             for target in graph[name]:
                 visit(target, (*trail, name))
-            done.add(name)
+            visited.add(name)
 
     for name in graph:
         visit(name, ())

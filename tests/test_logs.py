@@ -18,6 +18,6 @@ def test_a_traceback_keeps_its_lines() -> None:
         raise ValueError("\x1b[2J")
     except ValueError:
         record = logging.LogRecord("signalbook", logging.ERROR, "", 1, "failed", (), sys.exc_info())
-    shown = TextFormatter("%(message)s").format(record)
-    assert shown.startswith("failed\nTraceback")
-    assert shown.endswith("ValueError: [2J")
+    formatted = TextFormatter("%(message)s").format(record)
+    assert formatted.startswith("failed\nTraceback")
+    assert formatted.endswith("ValueError: [2J")

@@ -39,7 +39,7 @@ def faults(**change: Any) -> tuple[Finding, ...]:
         ({"by_message": {"a/~b": {"landed": 2, "rejected": 1, "oldest": "x"}}}, "/by_message/a~1~0b/oldest"),
     ],
 )
-def test_where_a_fault_is(change: dict[str, Any], path: str) -> None:
+def test_fault_has_its_path(change: dict[str, Any], path: str) -> None:
     """A JSON Pointer; ``*`` where it is not known which of a map it is."""
     (fault,) = faults(**change)
     assert fault.path == path
@@ -54,11 +54,11 @@ def test_a_key_that_may_not_be() -> None:
 
 
 def test_faults_of_sums_and_times_are_reported_together() -> None:
-    found = faults(read=7, landed=5, finished="x", lag={"oldest": "y"})
-    assert [fault.path for fault in found] == ["/read", "/landed", "/finished", "/lag/oldest"]
+    findings = faults(read=7, landed=5, finished="x", lag={"oldest": "y"})
+    assert [fault.path for fault in findings] == ["/read", "/landed", "/finished", "/lag/oldest"]
 
 
-def test_what_is_reported_is_bounded() -> None:
+def test_number_and_size_of_faults_are_bounded() -> None:
     """A report of 4 MiB has place for many faults, and for long words."""
     of_messages = {f"m{number}": {"landed": 0, "rejected": 0, "oldest": "x", "newest": "y"} for number in range(300)}
     assert len(faults(by_message=of_messages)) == 100
@@ -66,7 +66,7 @@ def test_what_is_reported_is_bounded() -> None:
     assert len(str(fault)) < 1000
 
 
-def test_what_no_schema_declares_is_part_of_a_report() -> None:
+def test_rescued_members_are_accepted() -> None:
     counts = {"landed": 2, "rejected": 1, "duplicate_names": 1}
     rescued = [{"definition": XID, "path": "/a/*/b", "messages": 2}, {"definition": XID, "path": "", "messages": 1}]
     assert read_report(report(rescued=rescued, by_message={XID: counts})).batch

@@ -18,7 +18,7 @@ def test_a_name_clash_raises() -> None:
     assert collect([here, here], "protocol", upper) == {"AVRO": here}
 
 
-def test_what_is_installed_is_loaded_once() -> None:
+def test_plugins_are_loaded_once() -> None:
     points = offered("signalbook.formats", "schema format", lower)
     assert load(points["avro"]) is load(points["avro"])
     assert offered("signalbook.nothing", "thing", lower) == {}

@@ -76,7 +76,7 @@ def wait_until(answers: Callable[[], bool], process: subprocess.Popen[str]) -> N
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.merge), 2])
 def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None:
-    """On every database; what was acknowledged is there after a restart."""
+    """Acknowledged writes exist after a restart, on every database."""
     with serving(store_url, workers=workers) as (url, process):
         for number in range(10):
             path = f"{url}/schemagroups/g{number}"
@@ -84,9 +84,9 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
             assert (answer.status_code, answer.json()["name"]) == (201, "é")
             assert httpx.get(path, headers={"Connection": "close"}, timeout=PATIENCE).status_code == 200
         process.terminate()
-        told, _ = process.communicate(timeout=PATIENCE)
+        output, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-        assert told.splitlines() == [
+        assert output.splitlines() == [
             f'Signalbook serves the registry "signalbook" at {url}/',
             "It listens on this machine only (127.0.0.1).",
         ]
@@ -97,11 +97,13 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
 @pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
 def test_a_server_process_begins_with_everything_imported(tmp_path: Path) -> None:
-    """To import it all takes most of the start: it is done once. At SIGHUP it is done anew, be it another version."""
+    """Importing everything takes most of the start and is done once. It is repeated at SIGHUP, because the version
+    may have changed.
+    """
 
     def programs() -> set[str]:
-        found = subprocess.run(["pgrep", "-a", "-P", str(process.pid)], capture_output=True, text=True).stdout
-        return {line.partition(" ")[2] for line in found.splitlines()}
+        listing = subprocess.run(["pgrep", "-a", "-P", str(process.pid)], capture_output=True, text=True).stdout
+        return {line.partition(" ")[2] for line in listing.splitlines()}
 
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (_, process):
         assert not any("multiprocessing" in program for program in programs())
@@ -112,8 +114,8 @@ def test_a_server_process_begins_with_everything_imported(tmp_path: Path) -> Non
 EVERYBODY = '{"rules": [{"who": ["subject:ann"], "role": "administrator"}]}'
 
 
-def test_nothing_is_open_to_others_by_accident(tmp_path: Path) -> None:
-    """Without a policy only this machine is served, unless the operator says otherwise."""
+def test_server_without_a_policy_is_local(tmp_path: Path) -> None:
+    """The server listens only to this machine without a policy, unless the operator decides otherwise."""
     db = f"sqlite:///{tmp_path / 'r.db'}"
     for host in ("0.0.0.0", "::"):
         with kept_port() as port, pytest.raises(ServerError) as error:
@@ -130,7 +132,7 @@ def test_nothing_is_open_to_others_by_accident(tmp_path: Path) -> None:
         (("--host", "localhost"), "It listens on this machine only"),
     ],
 )
-def test_it_says_who_may_come(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+def test_start_message_says_who_has_access(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
     (tmp_path / "policy.json").write_text(EVERYBODY)
     with kept_port() as port:
         command = [sys.executable, "-m", "signalbook", "serve", "--port", str(port), *options]
@@ -138,8 +140,8 @@ def test_it_says_who_may_come(tmp_path: Path, options: tuple[str, ...], says: st
             assert process.stdout is not None
             assert "serves the registry" in process.stdout.readline()
             process.terminate()
-            rest = process.stdout.read()
-    assert says in rest
+            further_output = process.stdout.read()
+    assert says in further_output
 
 
 SLOW = """
@@ -159,7 +161,7 @@ if __name__ == "__main__":
 
 
 def test_a_server_that_is_still_starting_stops(tmp_path: Path) -> None:
-    """None of its processes has to be killed."""
+    """The processes of the server end without being killed."""
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
     with kept_port() as port:
@@ -190,7 +192,7 @@ if __name__ == "__main__":  # not in the server process that comes at SIGHUP
 @pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
 def test_a_server_process_that_does_not_end_is_replaced_all_the_same(tmp_path: Path) -> None:
-    """At SIGHUP, and the server ends at SIGTERM afterwards."""
+    """The process is replaced at SIGHUP, and the server ends at SIGTERM afterwards."""
     program = tmp_path / "stuck.py"
     program.write_text(STUCK)
     with kept_port() as port:
@@ -225,11 +227,11 @@ def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.merge
-def test_no_server_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
-    """Who restarts a server that was killed needs its port."""
+def test_server_processes_end_with_their_parent(tmp_path: Path) -> None:
+    """A restart after a crash needs the port."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}", workers=2) as (url, process):
-        left = children(process)
-        assert left
+        remaining = children(process)
+        assert remaining
         process.kill()
         process.wait()
         deadline = time.monotonic() + PATIENCE
@@ -300,24 +302,24 @@ def test_a_broken_policy_file_is_logged_once(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_a_new_key_takes_over_at_the_start(tmp_path: Path) -> None:
-    """What the old one had sealed is sealed anew, so that it can go."""
+    """Secrets sealed with the old key are sealed again, so that the old key can be removed."""
     settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}")
     secret = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
     with closing(open_store(settings.db)) as store:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
-            wanted = Subscription(id="", protocol="HTTP", sink="https://sink.example/", credential=secret)
-            SubscriptionStore.of(engine, settings).create(session, wanted)
+            subscription = Subscription(id="", protocol="HTTP", sink="https://sink.example/", credential=secret)
+            SubscriptionStore.of(engine, settings).create(session, subscription)
     file, new = tmp_path / "r.db.key", base64.b64encode(b"n" * 32).decode("ascii")
     file.write_text(f"{new}\n{file.read_text()}")
     with serving(settings.db):
         file.write_text(new)
     with closing(open_store(settings.db)) as store:
-        (found,) = SubscriptionStore.of(Engine(store, settings=settings), settings).all().values()
-    assert (found.credential, found.fault) == (secret, "")
+        (stored,) = SubscriptionStore.of(Engine(store, settings=settings), settings).all().values()
+    assert (stored.credential, stored.fault) == (secret, "")
 
 
-def test_http_as_it_is_on_the_wire(tmp_path: Path) -> None:
+def test_http_on_the_wire(tmp_path: Path) -> None:
     """Documents, HEAD, percent-encoded paths, and a body too large to wait for."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, _), httpx.Client(base_url=url, timeout=PATIENCE) as client:
         path = "/schemagroups/g/schemas/a%3Ab"
@@ -349,13 +351,13 @@ def refused(error: type[SignalbookError], **settings: object) -> str:
     return str(caught.value)
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        told = refused(ServerError, port=port, db=f"sqlite:///{tmp_path / 'r.db'}")
-    assert told == f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another --host or --port"
+def test_occupied_port_is_an_error(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        message = refused(ServerError, port=port, db=f"sqlite:///{tmp_path / 'r.db'}")
+    assert message == f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another --host or --port"
 
 
 @pytest.mark.parametrize(
@@ -375,11 +377,11 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         (ServerError, {"host": "256.0.0.1"}),
     ],
 )
-def test_settings_that_cannot_work(error: type[SignalbookError], settings: dict[str, object]) -> None:
+def test_invalid_settings_are_rejected(error: type[SignalbookError], settings: dict[str, object]) -> None:
     with kept_port() as port:
-        told = refused(error, **{"port": port, **settings})
-    assert told
-    assert "\n" not in told
+        message = refused(error, **{"port": port, **settings})
+    assert message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -396,7 +398,7 @@ def test_passwords_of_examples_are_refused(db: str, environ: dict[str, str], ref
         check_secrets(Settings(db=db), environ)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_invalid_database_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     path.write_bytes(b"not a database" * 100)
     with kept_port() as port:
@@ -409,16 +411,16 @@ def test_any_server_process_shows_the_metrics_of_all(tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'signalbook.db'}", workers=2) as (url, _):
         for _ in range(30):
             httpx.get(f"{url}/schemagroups", headers={"Connection": "close"}, timeout=PATIENCE)
-        wanted = 'signalbook_http_request_duration_seconds_count{api="xregistry",method="GET",status="2xx"} 30.0'
+        expected = 'signalbook_http_request_duration_seconds_count{api="xregistry",method="GET",status="2xx"} 30.0'
         deadline = time.monotonic() + PATIENCE
-        while wanted not in (shown := httpx.get(f"{url}/metrics", timeout=PATIENCE).text):
-            assert time.monotonic() < deadline, shown
+        while expected not in (metrics := httpx.get(f"{url}/metrics", timeout=PATIENCE).text):
+            assert time.monotonic() < deadline, metrics
             time.sleep(0.1)
-        assert "signalbook_workers 2.0" in shown
+        assert "signalbook_workers 2.0" in metrics
 
 
 def test_no_thread_keeps_requests_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each system call of the event loop gives up the interpreter, and waits so long for a thread that works."""
+    """Every system call of the event loop releases the interpreter lock, and waits this long for a working thread."""
     for name in ("collect", "freeze", "set_threshold"):
         monkeypatch.setattr(gc, name, lambda *_: None)
     before = sys.getswitchinterval()

@@ -26,11 +26,11 @@ def test_defaults() -> None:
     assert load() == Settings()
 
 
-def test_the_command_line_beats_the_environment_beats_the_file(config: Path) -> None:
+def test_precedence_of_command_line_environment_and_file(config: Path) -> None:
     environ = {"SIGNALBOOK_PORT": "2", "SIGNALBOOK_HOST": "environment", "SIGNALBOOK_DEBUG": "1", "PATH": "/bin"}
-    found = load({"port": 3, "db": None}, environ=environ, config=config)
-    assert (found.port, found.host, found.db) == (3, "environment", "sqlite:///file.db")
-    assert (found.request_timeout, type(found.request_timeout)) == (5.0, float)
+    loaded = load({"port": 3, "db": None}, environ=environ, config=config)
+    assert (loaded.port, loaded.host, loaded.db) == (3, "environment", "sqlite:///file.db")
+    assert (loaded.request_timeout, type(loaded.request_timeout)) == (5.0, float)
 
 
 def test_a_file_in_the_working_directory_is_read() -> None:

@@ -36,7 +36,7 @@ def fails(connect: Callable[[], object]) -> bool:
     return False
 
 
-def test_servers_start_once_and_end_with_a_killed_run() -> None:
+def test_shared_servers_end_with_a_killed_run() -> None:
     command = [sys.executable, "-c", _SERVES]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=Path(__file__).parents[1], stdin=pipe, stdout=pipe, text=True) as run:
@@ -56,8 +56,8 @@ def test_servers_start_once_and_end_with_a_killed_run() -> None:
     while not all(map(fails, connections)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    for left in (folder, make_url(url).query["host"]):
-        shutil.rmtree(str(left))
+    for folder_left in (folder, make_url(url).query["host"]):
+        shutil.rmtree(str(folder_left))
 
 
 def test_a_server_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

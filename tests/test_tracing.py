@@ -44,15 +44,17 @@ class Collector:
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 self.spans += [span for scope in resource.scope_spans for span in scope.spans]
         elif path == "/v1/logs":
-            for found in ExportLogsServiceRequest.FromString(body).resource_logs:
-                self.logs += [record.body.string_value for scope in found.scope_logs for record in scope.log_records]
+            for resource_logs in ExportLogsServiceRequest.FromString(body).resource_logs:
+                self.logs += [
+                    record.body.string_value for scope in resource_logs.scope_logs for record in scope.log_records
+                ]
         else:
             self.hooked.append((headers, json.loads(body)))
 
 
 @pytest.fixture
 def collector() -> Iterator[tuple[Collector, str]]:
-    """It, and its URL."""
+    """Yield a collector and its URL."""
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,8 +67,7 @@ def collector() -> Iterator[tuple[Collector, str]]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Not on standard error."""
+        def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -89,8 +90,8 @@ def test_one_trace_from_a_request_to_its_delivery(collector: tuple[Collector, st
         try:
             while not answers(url):
                 assert process.poll() is None, "the server ended"
-            wanted = {"protocol": "HTTP", "sink": f"{endpoint}/hook"}
-            assert httpx.post(f"{url}/subscriptions", json=wanted, timeout=PATIENCE).status_code == 201
+            subscription = {"protocol": "HTTP", "sink": f"{endpoint}/hook"}
+            assert httpx.post(f"{url}/subscriptions", json=subscription, timeout=PATIENCE).status_code == 201
             headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
             httpx.get(f"{url}/schemagroups?filter=name=secret", headers=headers, timeout=PATIENCE)
             answer = httpx.put(f"{url}/schemagroups/a", json={}, headers=headers, timeout=PATIENCE)
@@ -107,7 +108,7 @@ def test_one_trace_from_a_request_to_its_delivery(collector: tuple[Collector, st
     trace, request = correlation.split("-")
     assert trace == TRACE
     assert requests[request].parent_span_id.hex() == PARENT
-    attributes = {each.key: each.value for each in requests[request].attributes}
+    attributes = {attribute.key: attribute.value for attribute in requests[request].attributes}
     assert attributes["http.response.status_code"].int_value == 201
     assert "secret" not in str(seen.spans)
     links = {link.span_id.hex() for span in seen.spans if span.name == "commit" for link in span.links}
@@ -123,7 +124,7 @@ def test_one_trace_from_a_request_to_its_delivery(collector: tuple[Collector, st
     assert log == "" or all(json.loads(line)["level"] for line in log.splitlines())
 
 
-def test_nothing_is_loaded_where_nobody_asks() -> None:
+def test_opentelemetry_is_loaded_on_demand() -> None:
     program = (
         "import sys, signalbook.server; from signalbook import tracing;"
         "assert tracing.begin({}, '1')() is None and tracing.current() is None and tracing.outgoing() == {};"
@@ -146,7 +147,7 @@ def test_nothing_is_loaded_where_nobody_asks() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, "", ""),
     ],
 )
-def test_what_the_environment_asks_for(environ: dict[str, str], traces: str, logs: str) -> None:
+def test_signals_of_the_environment(environ: dict[str, str], traces: str, logs: str) -> None:
     assert (wanted(environ, "TRACES"), wanted(environ, "LOGS")) == (traces, logs)
 
 
@@ -157,7 +158,7 @@ def test_what_the_environment_asks_for(environ: dict[str, str], traces: str, log
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "not grpc"),
     ],
 )
-def test_what_cannot_be_done_is_said(environ: dict[str, str], words: str) -> None:
+def test_unsupported_setting_is_an_error(environ: dict[str, str], words: str) -> None:
     with pytest.raises(TracingError, match=words):
         check(environ)
 
@@ -177,8 +178,8 @@ def test_a_log_line_is_an_object() -> None:
         record = logging.LogRecord("a.b", logging.WARNING, "f", 1, "of %s\n\u2028", ("é",), sys.exc_info())
     line = formatter.format(record)
     assert "\n" not in line
-    found = json.loads(line)
-    assert (found["level"], found["logger"], found["message"]) == ("warning", "a.b", "of é\n\u2028")
-    assert found["time"].endswith("Z")
-    assert "ValueError: x\ny" in found["exception"]
-    assert "trace_id" not in found
+    log_entry = json.loads(line)
+    assert (log_entry["level"], log_entry["logger"], log_entry["message"]) == ("warning", "a.b", "of é\n\u2028")
+    assert log_entry["time"].endswith("Z")
+    assert "ValueError: x\ny" in log_entry["exception"]
+    assert "trace_id" not in log_entry

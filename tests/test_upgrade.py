@@ -24,7 +24,7 @@ from signalbook.storage.store import find_dialect, schema_revision
 
 @pytest.fixture
 def before(store_url: str) -> dict[str, Any]:
-    """What was shown of the database that is now there, as it was."""
+    """Return the responses that were recorded when the loaded database was made."""
     name = "sqlite" if store_url.startswith("sqlite") else "postgres"
     text = (DATA / f"{name}.sql").read_text(encoding="utf-8")
     if name == "sqlite":
@@ -33,8 +33,8 @@ def before(store_url: str) -> dict[str, Any]:
     else:
         with psycopg.connect(store_url, autocommit=True) as opened:
             opened.execute(text.encode())
-    shown: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-    return shown
+    answers: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return answers
 
 
 def test_a_database_of_the_version_before_shows_the_same(

@@ -53,7 +53,7 @@ def test_json_reads_back(value: object) -> None:
         '{"": 1, "": {}}',
     ],
 )
-def test_names_that_come_twice(text: str) -> None:
+def test_duplicate_names_are_rejected(text: str) -> None:
     """RFC8259 4: refused where asked for, with the name."""
     parse_json(text)
     with pytest.raises(JSONError, match="twice"):
@@ -63,7 +63,7 @@ def test_names_that_come_twice(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": "b:", "b": "\\"a\\": 1"}', '[{"a": 1}, {"a": 2}]', '"a:"', '{"a": {"a": ":"}}', "1"]
 )
-def test_names_that_do_not(text: str) -> None:
+def test_different_names_are_accepted(text: str) -> None:
     assert parse_json(text, unique=True) == parse_json(text)
 
 
@@ -74,7 +74,7 @@ def test_equal_values_have_one_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a":}', "[1,]", "nul", "{} {}", b"\xff", '"\ud800"', "NaN", "'a'"])
-def test_what_is_no_json(text: str | bytes) -> None:
+def test_invalid_json_is_rejected(text: str | bytes) -> None:
     with pytest.raises(JSONError):
         parse_json(text)
 
@@ -88,7 +88,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_values_are_bounded() -> None:
-    """What is in strings is none; an array without anything is one."""
+    """Characters in strings do not count; an empty array is one value."""
     assert parse_json('["a,b,c,[[{\\",", 1]', max_values=3) == ['a,b,c,[[{",', 1]
     for text in ("[1,2,3,4]", b"[[],[]]", '[{"a":"\ud800"},[1],2]'):
         with pytest.raises(JSONError, match="more than 3 values"):
@@ -138,7 +138,7 @@ def test_timestamps(text: str, expected: datetime) -> None:
         "9999-12-31T23:59:59-01:00", "9999-12-31T23:59:60Z", "9999-12-31T23:59:60-01:00", "٢٠٣٠-12-19T06:00:00Z",
     ],
 )  # fmt: skip
-def test_what_is_no_timestamp(text: str) -> None:
+def test_invalid_timestamp_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"RFC3339|time zone|year|day|month|hour"):
         parse_timestamp(text)
 
@@ -180,11 +180,11 @@ def test_a_finding_as_json(finding: Finding, body: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "token", "named"),
+    ("value", "token", "expected"),
     [({"a/b": 1}, "a~1b", 1), ({"~1": 1}, "~01", 1), ({"0": 1}, "0", 1), (["a", "b"], "1", "b")],
 )
-def test_a_token_of_a_pointer_names_a_part(value: Any, token: str, named: Any) -> None:
-    assert step_into(value, token) == named
+def test_pointer_token_selects_a_member(value: Any, token: str, expected: Any) -> None:
+    assert step_into(value, token) == expected
 
 
 @pytest.mark.parametrize(

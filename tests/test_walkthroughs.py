@@ -29,13 +29,13 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
         yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 
 
-def matches(shown: str, actual: str) -> bool:
-    """Whether output looks as shown: ``…`` stands for anything, white space counts for nothing."""
+def matches(expected: str, actual: str) -> bool:
+    """Return True if the output matches: ``…`` matches anything, and white space is ignored."""
 
     def packed(text: str) -> str:
         return re.sub(r"\s+", "", text)
 
-    pattern = ".*".join(re.escape(packed(part)) for part in shown.split(ELISION))
+    pattern = ".*".join(re.escape(packed(part)) for part in expected.split(ELISION))
     return re.fullmatch(pattern, packed(actual), re.DOTALL) is not None
 
 
@@ -65,7 +65,7 @@ def page(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def sink(tmp_path: Path, page: str) -> Iterator[str]:
-    """Where the sink of the page listens, if it has one."""
+    """Yield the address of the sink of the page, if it has one."""
     with kept_port() as port:
         place = f"127.0.0.1:{port}"
         if SINK not in PAGES[page]:
@@ -108,22 +108,22 @@ def _listens(port: int) -> bool:
     return True
 
 
-def test_every_command_does_what_the_page_shows(server: str, second: str, sink: str, tmp_path: Path, page: str) -> None:
+def test_documented_commands_work(server: str, second: str, sink: str, tmp_path: Path, page: str) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "COLUMNS": "200"}
     walked = list(steps((ROOT / "docs" / page).read_text(encoding="utf-8")))
     assert len(walked) > 4
-    for command, shown in walked:
+    for command, expected in walked:
         line = command.replace(SHOWN, server).replace(SECOND, second).replace(SINK, sink)
         ran = subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=1800
         )
         actual = (ran.stdout + ran.stderr).replace(server, SHOWN).replace(second, SECOND).replace(sink, SINK)
         assert ran.returncode == 0, (command, actual)
-        assert matches(shown, actual), (command, shown, actual)
+        assert matches(expected, actual), (command, expected, actual)
 
 
-def test_the_sink_is_that_of_the_page() -> None:
+def test_sink_of_the_page_is_the_example() -> None:
     page = (ROOT / "docs" / "subscriptions.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert shown == (ROOT / "examples" / "subscriptions" / "sink.py").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code == (ROOT / "examples" / "subscriptions" / "sink.py").read_text(encoding="utf-8")

@@ -21,47 +21,47 @@ def test_without_a_request_nothing_is_counted_or_left_for_later() -> None:
     assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) == f"{2 * IN_TURN} steps"
 
 
-def test_little_work_is_done_in_the_turn_and_once() -> None:
-    own, done = Work(steps=0, seconds=0), []
+def test_small_work_is_done_in_the_turn() -> None:
+    budget, calls = Work(steps=0, seconds=0), []
     for _ in range(2):
-        with own.in_turn(), work.complete():
-            assert worked_out("key", lambda: done.append(steps(10)), size=10) is None
-    assert done == ["10 steps"]
+        with budget.in_turn(), work.complete():
+            assert worked_out("key", lambda: calls.append(steps(10)), size=10) is None
+    assert calls == ["10 steps"]
 
 
 @pytest.mark.parametrize(("number", "size"), [(10 * IN_TURN, 0), (1, IN_TURN + 1)], ids=["steps", "size"])
-def test_much_work_is_done_between_two_turns(number: int, size: int) -> None:
-    own, turns = Work(steps=0, seconds=0), []
-    with pytest.raises(Postponed), own.in_turn(), work.complete():
+def test_large_work_is_done_between_two_turns(number: int, size: int) -> None:
+    budget, turns = Work(steps=0, seconds=0), []
+    with pytest.raises(Postponed), budget.in_turn(), work.complete():
         turns.append(worked_out("key", lambda: steps(number), size=size))
-    own.work_out()
-    with own.in_turn(), work.complete():
+    budget.work_out()
+    with budget.in_turn(), work.complete():
         turns.append(worked_out("key", lambda: steps(number), size=size))
     assert turns == [None, f"{number} steps"]
 
 
-def test_all_turns_of_a_request_share_what_it_may_do_in_them() -> None:
-    own = Work(steps=0, seconds=0)
-    with pytest.raises(Postponed), own.in_turn(), work.complete():
-        done = [worked_out(key, lambda: steps(IN_TURN // 10)) for key in range(20)]
-    assert [each is not None for each in done] == [True] * 10 + [False] * 10
+def test_turns_of_a_request_share_their_limit() -> None:
+    budget = Work(steps=0, seconds=0)
+    with pytest.raises(Postponed), budget.in_turn(), work.complete():
+        results = [worked_out(key, lambda: steps(IN_TURN // 10)) for key in range(20)]
+    assert [result is not None for result in results] == [True] * 10 + [False] * 10
 
 
-def test_what_is_left_for_later_comes_before_an_error() -> None:
+def test_postponed_work_comes_before_an_error() -> None:
     """Errors are shown together: an answer must not depend on which of them was found in the turn."""
 
     def fail() -> None:
         worked_out("key", lambda: steps(1), size=IN_TURN + 1)
         raise RegistryError("not_found", subject="/")
 
-    own = Work(steps=0, seconds=0)
-    with pytest.raises(Postponed), own.in_turn(), work.complete():
+    budget = Work(steps=0, seconds=0)
+    with pytest.raises(Postponed), budget.in_turn(), work.complete():
         fail()
 
 
-def test_what_has_changed_is_worked_out_anew() -> None:
-    own, state = Work(steps=0, seconds=0), ["old"]
-    with own.in_turn():
+def test_forgotten_result_is_computed_again() -> None:
+    budget, state = Work(steps=0, seconds=0), ["old"]
+    with budget.in_turn():
         assert worked_out("key", lambda: state[0]) == "old"
         state[0] = "new"
         assert worked_out("key", lambda: state[0]) == "old"
@@ -69,19 +69,19 @@ def test_what_has_changed_is_worked_out_anew() -> None:
         assert worked_out("key", lambda: state[0]) == "new"
 
 
-def test_documents_that_wait_take_bounded_memory() -> None:
-    own = Work(steps=0, seconds=0)
-    with own.in_turn():
+def test_waiting_documents_have_a_memory_limit() -> None:
+    budget = Work(steps=0, seconds=0)
+    with budget.in_turn():
         worked_out(1, lambda: None, size=60_000_000)
         with pytest.raises(Postponed):
             worked_out(2, lambda: None, size=60_000_000)
 
 
-def test_too_many_steps_are_the_same_number_each_time() -> None:
-    """In the turn, outside of it, and together."""
+def test_step_limit_is_deterministic() -> None:
+    """The limit is the same in the turn, outside of it, and in both together."""
 
-    def left(own: Work, number: int) -> None:
-        with suppress(Postponed), own.in_turn(), work.complete():
+    def left(budget: Work, number: int) -> None:
+        with suppress(Postponed), budget.in_turn(), work.complete():
             worked_out("little", lambda: steps(1000))
             worked_out("much", lambda: steps(number - 1000), size=IN_TURN + 1)
 
@@ -93,23 +93,23 @@ def test_too_many_steps_are_the_same_number_each_time() -> None:
         exceeds.work_out()
 
 
-def test_time_ends_work_that_has_steps_left() -> None:
-    own = Work(steps=0, seconds=0.01)
-    with pytest.raises(Postponed), own.in_turn(), work.complete():
+def test_time_limit_ends_work() -> None:
+    budget = Work(steps=0, seconds=0.01)
+    with pytest.raises(Postponed), budget.in_turn(), work.complete():
         worked_out("key", lambda: steps(100_000_000), size=IN_TURN + 1)
     with pytest.raises(OutOfTime):
-        own.work_out()
+        budget.work_out()
 
 
-def test_work_without_limits_is_done_on_the_spot() -> None:
-    own = Work(steps=1, seconds=0)
-    with own.in_turn(), work.complete(), work.unlimited():
+def test_unlimited_work_is_done_immediately() -> None:
+    budget = Work(steps=1, seconds=0)
+    with budget.in_turn(), work.complete(), work.unlimited():
         assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) is not None
 
 
-def test_who_only_reads_has_limits_too() -> None:
-    own = Work(steps=10, seconds=0)
-    with own.on_the_spot():
+def test_readers_have_limits() -> None:
+    budget = Work(steps=10, seconds=0)
+    with budget.on_the_spot():
         spend(10)
         with pytest.raises(TooComplex):
             spend()

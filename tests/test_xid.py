@@ -52,7 +52,7 @@ def test_parts(group_type: str, group: str, resource_type: str, resource: str, v
         ("/dirs/d/files/f/versions", "/dirs/d/files/f", "/dirs/d/files/f", ""),
     ],
 )
-def test_what_is_above(text: str, owner: str, parent: str, id: str) -> None:
+def test_owner_and_parent_of_an_xid(text: str, owner: str, parent: str, id: str) -> None:
     xid = Xid.parse(text)
     assert (str(xid.owner), str(xid.parent), xid.id) == (owner, parent, id)
 
@@ -65,7 +65,7 @@ def test_what_is_above(text: str, owner: str, parent: str, id: str) -> None:
         "/" + "a" * 64, "/dirs/" + "a" * 129,
     ],
 )  # fmt: skip
-def test_what_is_no_xid(text: str) -> None:
+def test_invalid_xid_is_rejected(text: str) -> None:
     with pytest.raises(XidError):
         Xid.parse(text)
 
@@ -76,7 +76,7 @@ def test_ids(text: str) -> None:  # R25
 
 
 @pytest.mark.parametrize("text", ["", ".", "-a", "a b", "a/b", "é", "a" * 129, "a\n", "٣"])
-def test_what_is_no_id(text: str) -> None:
+def test_invalid_id_is_rejected(text: str) -> None:
     with pytest.raises(XidError):
         check_id(text)
 

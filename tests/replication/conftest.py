@@ -75,8 +75,8 @@ def cable() -> Iterator[Callable[[Server], Cable]]:
         return laid[-1]
 
     yield lay
-    for one in laid:
-        one.close()
+    for cable_ in laid:
+        cable_.close()
 
 
 @pytest.fixture

@@ -36,11 +36,11 @@ _STAMPS: Final = frozenset({"epoch", "modifiedat", "createdat"})
 _URIS: Final = frozenset({"authority", "globaluri"})
 
 
-def wait_until(done: Callable[[], bool]) -> None:
+def wait_until(is_done: Callable[[], bool]) -> None:
     """Look again and again, for no more than half of the time: looking keeps those busy who are waited for."""
     deadline = time.monotonic() + PATIENCE
     began = time.monotonic()
-    while not done():
+    while not is_done():
         assert time.monotonic() < deadline, "it does not come about"
         time.sleep(max(0.1, time.monotonic() - began))
         began = time.monotonic()
@@ -66,8 +66,8 @@ class Server:
     @property
     def all_settings(self) -> dict[str, Any]:
         """The settings of the server, with those that every server here has."""
-        own = {"port": self.port, "base_url": self.url, "db": f"sqlite:///{self.folder / 'registry.db'}"}
-        return own | self.settings
+        defaults = {"port": self.port, "base_url": self.url, "db": f"sqlite:///{self.folder / 'registry.db'}"}
+        return defaults | self.settings
 
     def start(self) -> None:
         """Start it, until it answers."""
@@ -96,9 +96,9 @@ class Server:
         return HTTP.get(self.url + path).status_code
 
     def content(self) -> dict[str, Any]:
-        """All Groups with all beneath them, but for what copies are different in."""
-        shown = self.send("GET", "/?inline=*&doc&binary").json()
-        return {name: plain(shown[name]) for name in ("endpoints", "messagegroups", "schemagroups")}
+        """Return all Groups with their descendants, without the attributes in which copies differ."""
+        document = self.send("GET", "/?inline=*&doc&binary").json()
+        return {name: plain(document[name]) for name in ("endpoints", "messagegroups", "schemagroups")}
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class ServerProcess(Server):
     def start(self) -> None:
         command = [sys.executable, "-m", "signalbook", "serve"]
         for name, value in self.all_settings.items():
-            for each in value if isinstance(value, tuple) else (value,):
-                command += [option_for(name), str(each)]
+            for element in value if isinstance(value, tuple) else (value,):
+                command += [option_for(name), str(element)]
         self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + PATIENCE
         while not answers(self.url):
@@ -139,9 +139,9 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if not isinstance(value, dict):
         return value
-    left = {name: plain(item) for name, item in value.items() if name not in _STAMPS | _URIS}
-    labels = {name: text for name, text in left.pop("labels", {}).items() if name != LABEL}
-    return {**left, "labels": labels} if labels else left
+    members = {name: plain(item) for name, item in value.items() if name not in _STAMPS | _URIS}
+    labels = {name: text for name, text in members.pop("labels", {}).items() if name != LABEL}
+    return {**members, "labels": labels} if labels else members
 
 
 @dataclass(slots=True)
@@ -176,9 +176,9 @@ class Cable:
         with self._counting:
             self.left = after
         if not after:
-            for one in list(self._open):
+            for sock in list(self._open):
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
         with self._counting:
@@ -204,22 +204,22 @@ class Cable:
             except OSError:
                 near.close()
                 continue
-            for one, other in ((near, far), (far, near)):
-                self._open.add(one)
-                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+            for origin, other in ((near, far), (far, near)):
+                self._open.add(origin)
+                threading.Thread(target=self._pump, args=(origin, other), daemon=True).start()
 
-    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+    def _pump(self, origin: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
-            while data := one.recv(65536):
+            while data := origin.recv(65536):
                 part = self._let_through(data)
                 other.sendall(part)
                 if len(part) < len(data):
                     break
-        for end in (one, other):
+        for end in (origin, other):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        self._open.discard(one)
-        one.close()
+        self._open.discard(origin)
+        origin.close()
 
 
 def link(source: Server, target: Server, scope: Scope | None = None, authorities: tuple[str, ...] = ()) -> Link:
@@ -228,11 +228,11 @@ def link(source: Server, target: Server, scope: Scope | None = None, authorities
     return Link(source=source.url, target=target.url, scope=scope or Scope(), bases=bases, authorities=authorities)
 
 
-def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> CopyReport:
+def copy(source: Server, target: Server, *, over: str = "", **options: Any) -> CopyReport:
     """Copy everything from one server to another, reached at the URL ``over``."""
     report = CopyReport()
     with Client(source.url, timeout=PATIENCE) as ours, Client(over or target.url, timeout=PATIENCE) as theirs:
-        Copy(RemoteRegistry(ours), RemoteRegistry(theirs), link(source, target, **given), report).everything()
+        Copy(RemoteRegistry(ours), RemoteRegistry(theirs), link(source, target, **options), report).everything()
     return report
 
 

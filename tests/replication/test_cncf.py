@@ -47,11 +47,11 @@ def register(server: Server, schema: str, text: str, **sent: str) -> httpx.Respo
 @pytest.fixture
 def schemas(trio: list[Server]) -> list[Server]:
     """Three servers, the first with a schema of three versions of which one is gone."""
-    one, *_ = trio
-    one.send("PUT", f"{SCHEMAS}/schemagroups/g", json={"description": "G"})
+    first, *_ = trio
+    first.send("PUT", f"{SCHEMAS}/schemagroups/g", json={"description": "G"})
     for text in ('{"type": "object"}', '{"type":"object"}', '{"type" : "object"}'):
-        register(one, "s", text)
-    one.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/2")
+        register(first, "s", text)
+    first.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/2")
     return trio
 
 
@@ -60,58 +60,58 @@ def lookup(server: Server, uri: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", ""), (SCHEMAS, ""), ("", SCHEMAS), (SCHEMAS, SCHEMAS)])
-def test_schemas_by_any_door(schemas: list[Server], ours: str, theirs: str) -> None:
+def test_schemas_are_copied_between_all_apis(schemas: list[Server], ours: str, theirs: str) -> None:
     """D-3 to D-7, D-17: found everywhere by the URI that the source's door gave it, byte for byte; copied once."""
-    one, two, _ = schemas
-    assert replicate(one.url + ours, two.url + theirs).refused == []
+    source, two, _ = schemas
+    assert replicate(source.url + ours, two.url + theirs).refused == []
     for number, text in ((1, '{"type": "object"}'), (3, '{"type" : "object"}')):
-        uri = f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/{number}"
-        found = lookup(two, uri)
-        assert (found.text, found.headers["Content-Type"]) == (text, "application/schema+json; x=1")
-        assert (found.headers["Schema-Id"], found.headers["Schema-Authority"]) == (uri, one.url + SCHEMAS)
-        assert lookup(one, uri).text == text
+        uri = f"{source.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/{number}"
+        response = lookup(two, uri)
+        assert (response.text, response.headers["Content-Type"]) == (text, "application/schema+json; x=1")
+        assert (response.headers["Schema-Id"], response.headers["Schema-Authority"]) == (uri, source.url + SCHEMAS)
+        assert lookup(source, uri).text == text
     # Numbers are the target's own where a draft is spoken; where xRegistry is, they are the source's.
     numbers = two.send("GET", f"{SCHEMAS}/schemagroups/g/schemas/s/versions").json()
     assert numbers == ([1, 2] if theirs else [1, 3])
-    assert replicate(one.url + ours, two.url + theirs).moved == 0
-    one.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
-    register(one, "s", '{"type":  "object"}')
-    assert replicate(one.url + ours, two.url + theirs).refused == []
-    assert lookup(two, f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1").status_code == 404
-    assert lookup(two, f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/4").text == '{"type":  "object"}'
+    assert replicate(source.url + ours, two.url + theirs).moved == 0
+    source.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
+    register(source, "s", '{"type":  "object"}')
+    assert replicate(source.url + ours, two.url + theirs).refused == []
+    assert lookup(two, f"{source.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1").status_code == 404
+    assert lookup(two, f"{source.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/4").text == '{"type":  "object"}'
 
 
 def test_a_hub_of_drafts_keeps_authority_and_uri(schemas: list[Server]) -> None:
     """D-11: draft to xRegistry to draft."""
-    one, two, three = schemas
-    replicate(one.url + SCHEMAS, two.url)
+    source, two, three = schemas
+    replicate(source.url + SCHEMAS, two.url)
     replicate(two.url, three.url + SCHEMAS)
-    found = lookup(three, f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
-    assert (found.text, found.headers["Schema-Authority"]) == ('{"type": "object"}', one.url + SCHEMAS)
-    assert replicate(three.url + SCHEMAS, one.url + SCHEMAS).moved == 0
-    assert one.send("GET", f"{SCHEMAS}/schemagroups/g/schemas/s/versions").json() == [1, 3]
+    response = lookup(three, f"{source.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
+    assert (response.text, response.headers["Schema-Authority"]) == ('{"type": "object"}', source.url + SCHEMAS)
+    assert replicate(three.url + SCHEMAS, source.url + SCHEMAS).moved == 0
+    assert source.send("GET", f"{SCHEMAS}/schemagroups/g/schemas/s/versions").json() == [1, 3]
 
 
-def test_what_a_target_has_from_elsewhere_is_not_deleted(schemas: list[Server]) -> None:
+def test_other_versions_of_the_target_are_not_deleted(schemas: list[Server]) -> None:
     """D-2, D-9: neither its own versions nor those of another authority go with the source's."""
-    one, two, _ = schemas
+    source, two, _ = schemas
     two.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
     register(two, "s", '{"title": "mine", "type": "object"}')
     register(two, "s", '{"title": "theirs"}', **{"Schema-Authority": "urn:them", "Schema-Id": "41"})
-    replicate(one.url + SCHEMAS, two.url + SCHEMAS)
-    one.send("DELETE", f"{SCHEMAS}/schemagroups/g")
-    replicate(one.url + SCHEMAS, two.url + SCHEMAS)
+    replicate(source.url + SCHEMAS, two.url + SCHEMAS)
+    source.send("DELETE", f"{SCHEMAS}/schemagroups/g")
+    replicate(source.url + SCHEMAS, two.url + SCHEMAS)
     assert two.send("GET", f"{SCHEMAS}/schemagroups/g/schemas/s/versions").json() == [1, 2]
     assert lookup(two, "urn:them:41").text == '{"title": "theirs"}'
 
 
-def test_what_a_draft_has_no_words_for_is_refused(trio: list[Server]) -> None:
+def test_unsupported_document_is_refused(trio: list[Server]) -> None:
     """A document kept elsewhere; all else goes on."""
-    one, two, _ = trio
+    source, two, _ = trio
     away = {"format": "JsonSchema/draft-07", "schemaurl": "https://schemas.example/1"}
     schemas = {"a": {"versions": {"1": away}}, "s": {"versions": {"1": version()}}}
-    one.patch({"schemagroups": {"g": {"schemas": schemas}}})
-    report = replicate(one.url, two.url + SCHEMAS)
+    source.patch({"schemagroups": {"g": {"schemas": schemas}}})
+    report = replicate(source.url, two.url + SCHEMAS)
     assert [str(passed.xid) for passed in report.refused] == ["/schemagroups/g/schemas/a/versions/1"]
     assert two.status("/schemagroups/g/schemas/s/versions/1") == 200
 
@@ -135,33 +135,33 @@ def catalog(server: Server) -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("", ""), (FIRST, FIRST), (CATALOG, CATALOG), (FIRST, ""), (CATALOG, ""), ("", CATALOG)]
 )
-def test_definitions_by_any_door(trio: list[Server], ours: str, theirs: str) -> None:
+def test_definitions_are_copied_between_all_apis(trio: list[Server], ours: str, theirs: str) -> None:
     """D-3 to D-7, D-17: by their URIs, which are those of the door they came from."""
-    one, two, _ = trio
-    catalog(one)
-    assert replicate(one.url + ours, two.url + theirs).refused == []
-    base = one.url + (ours or CATALOG)
+    source, two, _ = trio
+    catalog(source)
+    assert replicate(source.url + ours, two.url + theirs).refused == []
+    base = source.url + (ours or CATALOG)
     for group, number in (("first", 1), ("later", 1), ("later", 2)):
         path = f"/messagecatalog/{group}/messagedefinitions/shop.order/versions/{number}"
-        found = two.send("GET", f"{CATALOG}/messagedefinition?uri={quote(base + path, safe='')}").json()
-        assert found["definition"] == one.send("GET", f"{CATALOG}{path}").json()["definition"]
-        assert found["authority"] == base
+        definition = two.send("GET", f"{CATALOG}/messagedefinition?uri={quote(base + path, safe='')}").json()
+        assert definition["definition"] == source.send("GET", f"{CATALOG}{path}").json()["definition"]
+        assert definition["authority"] == base
     if (ours, theirs) in (("", ""), (FIRST, FIRST)):
         path = f"{FIRST}/messagecatalog/first/messagedefinitions/shop.order"
-        assert two.send("GET", path).content == one.send("GET", path).content
+        assert two.send("GET", path).content == source.send("GET", path).content
         assert two.send("GET", path).headers["Content-Type"] == "application/json; x=1"
-    assert replicate(one.url + ours, two.url + theirs).moved == 0
+    assert replicate(source.url + ours, two.url + theirs).moved == 0
 
 
-def test_a_source_that_speaks_a_draft_knocks(serve: Callable[..., Server], trio: list[Server]) -> None:
+def test_event_of_a_draft_source_triggers_a_comparison(serve: Callable[..., Server], trio: list[Server]) -> None:
     """D-36, D-20: its event makes the follower look long before it is time."""
-    one, *_ = trio
-    one.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
-    register(one, "s", '{"type": "object"}')
-    base = one.url + SCHEMAS
+    source, *_ = trio
+    source.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
+    register(source, "s", '{"type": "object"}')
+    base = source.url + SCHEMAS
     two = serve(follow=(base,), follow_seconds=100_000.0)
     wait_until(lambda: lookup(two, f"{base}/schemagroups/g/schemas/s/versions/1").status_code == 200)
-    register(one, "s", '{"type":  "object"}')
+    register(source, "s", '{"type":  "object"}')
     event = {"specversion": "1.0", "type": "io.cloudevents.schemaregistry.updated.v1", "source": base, "id": "1"}
     event["subject"] = "/schemagroups/g/schemas/s/version/2"
     two.send("POST", "/notifications", json=event, headers={"Content-Type": "application/cloudevents+json"})
@@ -169,20 +169,20 @@ def test_a_source_that_speaks_a_draft_knocks(serve: Callable[..., Server], trio:
 
 
 def test_the_dialect_is_found_out(trio: list[Server]) -> None:
-    """By what each has and no other; what is no registry is said to be none."""
-    one, *_ = trio
+    """An API is recognised by a path that only this API has; a server without any is reported."""
+    first, *_ = trio
     for path in (*DOORS, ""):
-        with open_source(one.url + path, timeout=PATIENCE) as source:
-            assert source.url == one.url + path
-    with pytest.raises(LinkError, match="is no known registry"), open_source(f"{one.url}/health", timeout=PATIENCE):
+        with open_source(first.url + path, timeout=PATIENCE) as source:
+            assert source.url == first.url + path
+    with pytest.raises(LinkError, match="is no known registry"), open_source(f"{first.url}/health", timeout=PATIENCE):
         pass
     with pytest.raises(ClientError, match="cannot reach"), open_source("http://127.0.0.1:9", timeout=PATIENCE):
         pass
 
 
 @pytest.mark.parametrize("answer", [b"{", b"{}", b'[1, "x"]', b"[[]]", b'"' + b"x" * 1000])
-def test_a_source_that_talks_nonsense(answers: Callable[[bytes], str], trio: list[Server], answer: bytes) -> None:
-    """Nothing comes of it but an error, or nothing at all."""
+def test_invalid_source_copies_nothing(answers: Callable[[bytes], str], trio: list[Server], answer: bytes) -> None:
+    """The copy ends with an error or copies nothing."""
     _, two, _ = trio
     url = answers(answer)
     with suppress(ClientError):
@@ -192,26 +192,26 @@ def test_a_source_that_talks_nonsense(answers: Callable[[bytes], str], trio: lis
 
 def test_copies_by_xregistry_are_found_by_the_uri_of_the_draft(schemas: list[Server]) -> None:
     """D-5: what was written through the draft's door has one URI at every registry, whatever way it came."""
-    one, two, three = schemas
-    copy(one, two)
+    first, two, three = schemas
+    copy(first, two)
     copy(two, three)
-    uri = f"{one.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1"
+    uri = f"{first.url}{SCHEMAS}/schemagroups/g/schemas/s/versions/1"
     assert [lookup(server, uri).text for server in schemas] == ['{"type": "object"}'] * 3
 
 
 def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
     """D-1, D-14: into a registry that speaks a draft, by the change feed of one that has it."""
-    one, two, _ = schemas
-    with open_source(one.url, timeout=PATIENCE) as ours, open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs:
-        way = link(ours, theirs, Scope(), reached=one.url)
+    source, two, _ = schemas
+    with open_source(source.url, timeout=PATIENCE) as ours, open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs:
+        way = link(ours, theirs, Scope(), reached=source.url)
         work = Replication(ours, copying(ours, theirs, way, CopyReport()), way, StateInMemory())
         while work.advance():
             pass
-        register(one, "s", '{"type":  "object"}')
-        register(one, "t", '{"type":  "string"}')
-        one.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
+        register(source, "s", '{"type":  "object"}')
+        register(source, "t", '{"type":  "string"}')
+        source.send("DELETE", f"{SCHEMAS}/schemagroups/g/schemas/s/versions/1")
         while work.advance():
             pass
     paths = {"s/versions/1": 404, "s/versions/4": 200, "t/versions/1": 200}
-    base = f"{one.url}{SCHEMAS}/schemagroups/g/schemas"
+    base = f"{source.url}{SCHEMAS}/schemagroups/g/schemas"
     assert {path: lookup(two, f"{base}/{path}").status_code for path in paths} == paths

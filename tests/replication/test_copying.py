@@ -37,40 +37,40 @@ def shop(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_copy_is_the_same_but_for_where_it_came_from(trio: list[Server]) -> None:
+def test_copy_differs_only_in_its_origin(trio: list[Server]) -> None:
     """D-3, D-4, D-7: bytes, content types, ids, ancestors, default Versions, meta, labels; and who has authority."""
-    one, two, _ = trio
-    one.patch(shop())
-    report = copy(one, two)
+    source, two, _ = trio
+    source.patch(shop())
+    report = copy(source, two)
     assert (report.refused, report.skipped) == ([], [])
-    assert two.content() == one.content()
+    assert two.content() == source.content()
     sent = two.send("GET", "/schemagroups/shop/schemas/order/versions/1")
     assert (sent.content, sent.headers["Content-Type"]) == (b'{"type": "object"}', "application/schema+json; x=1")
-    shown = two.send("GET", "/schemagroups/shop/schemas/order/versions/1$details").json()
-    assert shown["authority"].startswith(one.url)
-    assert shown["globaluri"] == f"{shown['authority']}/schemagroups/shop/schemas/order/versions/1"
-    assert shown["createdat"] == "2024-01-01T00:00:00Z"
+    copied_version = two.send("GET", "/schemagroups/shop/schemas/order/versions/1$details").json()
+    assert copied_version["authority"].startswith(source.url)
+    assert copied_version["globaluri"] == f"{copied_version['authority']}/schemagroups/shop/schemas/order/versions/1"
+    assert copied_version["createdat"] == "2024-01-01T00:00:00Z"
 
 
-def test_what_is_there_is_not_written_again(trio: list[Server]) -> None:
+def test_existing_entities_are_not_written_again(trio: list[Server]) -> None:
     """D-6, D-15: the second round changes nothing, not even an epoch."""
-    one, two, _ = trio
-    one.patch(shop())
-    copy(one, two)
+    source, two, _ = trio
+    source.patch(shop())
+    copy(source, two)
     before = two.send("GET", "/?inline=*").text
-    report = copy(one, two)
+    report = copy(source, two)
     assert report.moved == 0
     assert report.counts[CopyOutcome.UNCHANGED, Kind.VERSION] == 5
     assert two.send("GET", "/?inline=*").text == before
 
 
-def test_a_copy_has_no_rule_of_the_target(trio: list[Server], serve: Callable[..., Server]) -> None:
+def test_copy_does_not_get_the_default_rule_of_the_target(trio: list[Server], serve: Callable[..., Server]) -> None:
     """Issue 11, 5.3: the target's default is for its own new schemas."""
-    one, target = trio[0], serve(default_compatibility="full")
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {
+    source, target = trio[0], serve(default_compatibility="full")
+    source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {
         "1": version('{"type": "object"}'), "2": version('{"type": "string"}', ancestorid="1")}}}}}})  # fmt: skip
-    assert copy(one, target).refused == []
-    assert target.content() == one.content()
+    assert copy(source, target).refused == []
+    assert target.content() == source.content()
     target.patch({"schemagroups": {"own": {"schemas": {"s": {"versions": {"1": version()}}}}}})
     assert target.send("GET", "/schemagroups/own/schemas/s/meta").json()["compatibility"] == "full"
 
@@ -96,41 +96,41 @@ def test_a_copy_has_no_rule_of_the_target(trio: list[Server], serve: Callable[..
         ("PATCH", "/messagegroups/m/messages/placed", {"description": "other"}),
     ],
 )
-def test_every_difference_is_made_up_for(trio: list[Server], method: str, path: str, body: Any) -> None:
+def test_every_difference_is_copied(trio: list[Server], method: str, path: str, body: Any) -> None:
     """D-9, D-15: whatever happens at the source, the next round makes the target follow."""
-    one, two, _ = trio
-    one.patch(shop())
-    copy(one, two)
-    one.send(method, path, **({} if body is None else {"json": body}))
-    report = copy(one, two)
+    source, two, _ = trio
+    source.patch(shop())
+    copy(source, two)
+    source.send(method, path, **({} if body is None else {"json": body}))
+    report = copy(source, two)
     assert (report.refused, report.skipped) == ([], [])
-    assert two.content() == one.content()
+    assert two.content() == source.content()
 
 
 def test_a_resource_with_more_versions_than_fit_into_a_write(trio: list[Server]) -> None:
     """Ancestors that come later by id are given when they are there; what is gone goes."""
-    one, two, _ = trio
+    source, two, _ = trio
     chain = {
         str(n): version(ancestorid=str(max(1, n - 1)), createdat=f"2024-01-01T00:{n // 60:02}:{n % 60:02}Z")
         for n in range(1, 1200)
     }
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": chain}}}}})
-    assert copy(one, two).refused == []
-    assert two.content() == one.content()
-    one.send("DELETE", "/schemagroups/g/schemas/s/versions", json={str(n): {} for n in range(100, 700)})
-    assert copy(one, two).refused == []
-    assert two.content() == one.content()
+    source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": chain}}}}})
+    assert copy(source, two).refused == []
+    assert two.content() == source.content()
+    source.send("DELETE", "/schemagroups/g/schemas/s/versions", json={str(n): {} for n in range(100, 700)})
+    assert copy(source, two).refused == []
+    assert two.content() == source.content()
 
 
 def test_a_group_under_another_name(trio: list[Server]) -> None:
     """D-2: the same names from two registries, side by side; what refers to the group follows."""
-    one, two, three = trio
-    one.patch(shop())
+    first, two, three = trio
+    first.patch(shop())
     two.patch(shop(schemas=schemas("order", description="two's")))
-    copy(one, three)
+    copy(first, three)
     renamed = Scope.parse(renames=["schemagroups/shop=shop2", "messagegroups/m=m2", "endpoints/e=e2"])
     assert copy(two, three, scope=renamed).refused == []
-    assert three.content()["schemagroups"]["shop"] == one.content()["schemagroups"]["shop"]
+    assert three.content()["schemagroups"]["shop"] == first.content()["schemagroups"]["shop"]
     other = three.content()["schemagroups"]["shop2"]["schemas"]["order"]
     assert other["versions"]["1"]["description"] == "two's"
     assert three.content()["endpoints"]["e2"]["messagegroups"] == ["/messagegroups/m2"]
@@ -153,51 +153,53 @@ def test_a_group_under_another_name(trio: list[Server]) -> None:
 )
 def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -> None:
     """D-14, D-15: whole registry, one group, one resource; nothing else is touched, nor missed when it goes."""
-    one, two, _ = trio
-    one.patch(shop())
+    source, two, _ = trio
+    source.patch(shop())
     scope = Scope.parse(xid)
-    copy(one, two, scope=scope)
+    copy(source, two, scope=scope)
     places = ["/endpoints/e", "/messagegroups/m", "/schemagroups/shop/schemas/away", "/schemagroups/shop/schemas/order"]
     assert [place for place in places if two.status(place) != 404] == copied
     for place in places:
-        one.send("DELETE", place)
-    copy(one, two, scope=scope)
+        source.send("DELETE", place)
+    copy(source, two, scope=scope)
     assert [place for place in places if two.status(place) != 404] == []
 
 
-def test_what_the_target_has_of_its_own_stays(trio: list[Server]) -> None:
+def test_entities_of_the_target_remain(trio: list[Server]) -> None:
     """D-9: neither overwritten nor deleted, whatever the source has under that name; both are reported."""
-    one, two, _ = trio
-    one.patch({"schemagroups": {"shop": {"name": "Shop", "schemas": schemas("order", "away")}}})
+    source, two, _ = trio
+    source.patch({"schemagroups": {"shop": {"name": "Shop", "schemas": schemas("order", "away")}}})
     two.patch({"schemagroups": {"shop": {"name": "Mine", "schemas": schemas("order", "mine", description="mine")}}})
-    report = copy(one, two)
+    report = copy(source, two)
     assert [str(passed.xid) for passed in report.refused] == ["/schemagroups/shop/schemas/order"]
     assert "rename" in report.refused[0].reason
     assert [str(passed.xid) for passed in report.skipped] == ["/schemagroups/shop"]
-    one.send("DELETE", "/schemagroups/shop/schemas")
-    copy(one, two)
-    left = two.content()["schemagroups"]["shop"]
-    assert (left["name"], sorted(left["schemas"])) == ("Mine", ["mine", "order"])
+    source.send("DELETE", "/schemagroups/shop/schemas")
+    copy(source, two)
+    remaining = two.content()["schemagroups"]["shop"]
+    assert (remaining["name"], sorted(remaining["schemas"])) == ("Mine", ["mine", "order"])
 
 
 def test_a_version_of_its_own_beside_copies(trio: list[Server]) -> None:
     """D-9: a deletion at the source takes just its own Versions with it."""
-    one, two, _ = trio
-    one.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
-    copy(one, two)
+    source, two, _ = trio
+    source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
+    copy(source, two)
     two.send("PATCH", "/schemagroups/g/schemas/s/versions", json={"mine": version()})
-    one.send("DELETE", "/schemagroups/g")
-    copy(one, two)
+    source.send("DELETE", "/schemagroups/g")
+    copy(source, two)
     assert list(two.content()["schemagroups"]["g"]["schemas"]["s"]["versions"]) == ["mine"]
 
 
-def test_what_the_target_refuses_is_reported_and_nothing_else_is_lost(trio: list[Server]) -> None:
-    """One that its model or rules do not admit; all others of the same write are there."""
-    one, two, _ = trio
+def test_refused_entities_are_reported(trio: list[Server]) -> None:
+    """An entity that the model or the rules of the target reject is reported; all others of the same write are
+    copied.
+    """
+    source, two, _ = trio
     names = [f"s{n}" for n in range(40)]
-    one.patch({"schemagroups": {"g": {"schemas": schemas(*names)}, "bad": {"schemas": schemas("ok")}}})
+    source.patch({"schemagroups": {"g": {"schemas": schemas(*names)}, "bad": {"schemas": schemas("ok")}}})
     two.patch({"schemagroups": {"g": {"format": "Avro/1.11"}}})
-    report = copy(one, two)
+    report = copy(source, two)
     assert (
         len([passed for passed in report.refused if "constraint" in passed.reason or "format" in passed.reason]) == 40
     )
@@ -206,24 +208,24 @@ def test_what_the_target_refuses_is_reported_and_nothing_else_is_lost(trio: list
 
 def test_an_authority_that_may_not_come_this_way(trio: list[Server]) -> None:
     """D-13: a source that claims to speak for others gets nothing in that it was not trusted with."""
-    one, two, _ = trio
+    source, two, _ = trio
     honest, lies = version(), version(authority="https://bank.example", globaluri="https://bank.example/1")
-    one.patch(
+    source.patch(
         {"schemagroups": {"g": {"schemas": {"own": {"versions": {"1": honest}}, "lie": {"versions": {"1": lies}}}}}}
     )
-    report = copy(one, two, authorities=(one.url,))
+    report = copy(source, two, authorities=(source.url,))
     assert [(str(passed.xid), "bank.example" in passed.reason) for passed in report.refused] == [
         ("/schemagroups/g/schemas/lie", True)
     ]
     assert (two.status("/schemagroups/g/schemas/own"), two.status("/schemagroups/g/schemas/lie")) == (200, 404)
-    assert copy(one, two, authorities=(one.url, "https://bank.example")).refused == []
+    assert copy(source, two, authorities=(source.url, "https://bank.example")).refused == []
     assert two.status("/schemagroups/g/schemas/lie") == 200
 
 
-def test_what_claims_to_be_the_targets_own_is_not_for_it(trio: list[Server]) -> None:
+def test_authority_of_the_target_is_not_copied_back(trio: list[Server]) -> None:
     """D-8: it would have it if it were."""
-    one, two, _ = trio
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version(authority=f"{two.url}/x")}}}}}})
-    report = copy(one, two)
+    source, two, _ = trio
+    source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version(authority=f"{two.url}/x")}}}}}})
+    report = copy(source, two)
     assert [str(passed.xid) for passed in report.skipped] == ["/schemagroups/g/schemas/s"]
     assert two.status("/schemagroups/g/schemas/s") == 404

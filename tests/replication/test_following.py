@@ -31,14 +31,14 @@ def schemas(*names: str) -> dict[str, Any]:
 
 def test_a_server_follows_others(serve_process: ServeProcess, trio: list[Server]) -> None:
     """D-12, D-15, D-16: a hub of two sources, one of them in part and under another name; it shows how that goes."""
-    one, two, _ = trio
-    one.patch({"schemagroups": {"a": {"schemas": schemas("s")}}})
+    source, two, _ = trio
+    source.patch({"schemagroups": {"a": {"schemas": schemas("s")}}})
     two.patch({"schemagroups": {"a": {"schemas": schemas("t")}, "b": {"schemas": schemas("u")}}})
-    hub = serve_process(follow=(one.url, f"{two.url}#/schemagroups/a=two.a"), workers=2)
+    hub = serve_process(follow=(source.url, f"{two.url}#/schemagroups/a=two.a"), workers=2)
     wait_until(lambda: hub.status("/schemagroups/a/schemas/s") == hub.status("/schemagroups/two.a/schemas/t") == 200)
     assert hub.status("/schemagroups/b") == 404
-    one.send("DELETE", "/schemagroups/a/schemas/s")
-    one.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
+    source.send("DELETE", "/schemagroups/a/schemas/s")
+    source.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
     wait_until(lambda: hub.status("/schemagroups/a/schemas/later") == 200)
     wait_until(lambda: hub.status("/schemagroups/a/schemas/s") == 404)
 
@@ -48,41 +48,41 @@ def test_a_server_follows_others(serve_process: ServeProcess, trio: list[Server]
     # Either process answers; only one of them follows.
     wait_until(lambda: shown()["follows"] is True)
     wait_until(lambda: shown()["follows"] is False)
-    sources = {one.url, f"{two.url}#/schemagroups/a=two.a"}
-    wait_until(lambda: (told := shown())["follows"] and told["sources"].keys() == sources)
+    sources = {source.url, f"{two.url}#/schemagroups/a=two.a"}
+    wait_until(lambda: (status := shown())["follows"] and status["sources"].keys() == sources)
 
 
 @pytest.mark.merge
-def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> None:
-    one = Server(folder=tmp_path)
-    hub = serve(follow=(one.url,))
+def test_unavailable_source_is_retried(serve: Serve, tmp_path: Path) -> None:
+    source = Server(folder=tmp_path)
+    hub = serve(follow=(source.url,))
 
     def shown() -> Any:
-        return hub.send("GET", "/health/ready").json()["replication"]["sources"].get(one.url, {})
+        return hub.send("GET", "/health/ready").json()["replication"]["sources"].get(source.url, {})
 
     wait_until(lambda: "cannot reach" in shown().get("error", ""))
-    one.start()
+    source.start()
     try:
-        one.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
+        source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
         wait_until(lambda: hub.status("/schemagroups/g/schemas/s") == 200)
         wait_until(lambda: "error" not in shown())
     finally:
-        one.end()
+        source.end()
 
 
 @pytest.mark.merge
 def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Server]) -> None:
     """Issue 11, 4.6: all to one, a part under another name to another; what goes, goes there; status."""
-    one, two, _ = trio
-    source = serve_process(push=(one.url, f"{two.url}#/schemagroups/a=one.a"), workers=2)
+    first, two, _ = trio
+    source = serve_process(push=(first.url, f"{two.url}#/schemagroups/a=one.a"), workers=2)
     source.patch({"schemagroups": {"a": {"schemas": schemas("s")}, "b": {"schemas": schemas("t")}}})
-    wait_until(lambda: one.content() == source.content())
+    wait_until(lambda: first.content() == source.content())
     wait_until(lambda: two.status("/schemagroups/one.a/schemas/s") == 200)
-    label = one.send("GET", "/schemagroups/a/schemas/s$details").json()["labels"]["replicatedfrom"]
+    label = first.send("GET", "/schemagroups/a/schemas/s$details").json()["labels"]["replicatedfrom"]
     assert (label, two.status("/schemagroups/b")) == (source.url, 404)
     source.send("DELETE", "/schemagroups/a/schemas/s")
     source.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
-    wait_until(lambda: one.content() == source.content())
+    wait_until(lambda: first.content() == source.content())
     wait_until(lambda: two.status("/schemagroups/one.a/schemas/s") == 404)
     assert two.status("/schemagroups/one.a/schemas/later") == 200
 
@@ -90,7 +90,10 @@ def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Serve
         return source.send("GET", "/health/ready", headers={"Connection": "close"}).json()["replication"]
 
     wait_until(
-        lambda: (told := shown())["follows"] and told["targets"].keys() == {one.url, f"{two.url}#/schemagroups/a=one.a"}
+        lambda: (
+            (status := shown())["follows"]
+            and status["targets"].keys() == {first.url, f"{two.url}#/schemagroups/a=one.a"}
+        )
     )
     wait_until(lambda: shown()["follows"] is False)
 
@@ -122,7 +125,7 @@ def _pushed(source: Server) -> int:
 
 @pytest.mark.merge
 def test_a_target_that_is_away_or_made_anew(serve: Serve, tmp_path: Path) -> None:
-    """It is waited for; one in the place of another gets everything."""
+    """The target is retried; a new target in the place of the old one gets everything."""
     target = ServerProcess(folder=tmp_path)
     source = serve(push=(target.url,))
     source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
@@ -158,7 +161,7 @@ def test_a_push_and_a_pull_have_each_their_state() -> None:
     assert (str(pushed), str(pulled)) == ("pushing to http://one.example", "following http://one.example")
 
 
-def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notification_during_a_comparison_is_kept(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """D-36: what has changed since the look began may not be among what it sees."""
     source = f"{trio[0].url}/compat/schemaregistry/v0.2"
     settings = Settings(follow=(source,), follow_seconds=100_000)
@@ -183,12 +186,12 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
             following.stop()
 
 
-def test_of_many_sources_those_that_are_followed_are_reported() -> None:
+def test_notified_sources_that_are_followed_are_returned() -> None:
     settings = Settings(follow=("http://one.example/",))
     with closing(open_store("sqlite://")) as store:
         following = Following(Engine(store, settings=settings), settings)
-        known = {"http://one.example/", "http://one.example/below"}
-        assert following.notify(["urn:x", *known, *known, "http://["]) == known
+        sources = {"http://one.example/", "http://one.example/below"}
+        assert following.notify(["urn:x", *sources, *sources, "http://["]) == sources
         assert following.notify([]) == set()
 
 
@@ -197,13 +200,13 @@ UNUSABLE = """source ftp://x http:// http://[ http://x:99999 http://x#nowhere ht
 
 
 @pytest.mark.parametrize("text", UNUSABLE.split())
-def test_what_cannot_be_followed(text: str) -> None:
+def test_invalid_peer_is_rejected(text: str) -> None:
     for target, setting in ((False, "follow"), (True, "push")):
         with pytest.raises(SettingError, match=f"^{setting}: "):
             Peer.parse(text, target=target)
 
 
-def test_who_an_event_is_from() -> None:
+def test_source_of_an_event_is_recognised() -> None:
     """D-20, D-36: the root, or a door below it; a name that only begins like it is another's."""
     source = Peer.parse("http://one.example/#/schemagroups/a=b")
     assert source.shown == "http://one.example#/schemagroups/a=b"
@@ -270,7 +273,9 @@ def test_a_long_source_is_not_reported_back(listener: str) -> None:
 
 
 def test_a_batch_of_many_sources(listener: str, followed: str) -> None:
-    """They are one write: with one for each, a batch of 4 MiB would keep all others waiting for minutes."""
+    """The events are one write: with one write for each event, a batch of 4 MiB would block all other writes for
+    minutes.
+    """
     events = [event(f"{followed}/{number}") for number in range(20_000)]
     assert HTTP.post(listener, json=events, headers=BATCH).status_code == 204
 
@@ -293,7 +298,7 @@ def test_a_batch_of_many_sources(listener: str, followed: str) -> None:
         (400, {**STRUCTURED, "Content-Encoding": "gzip"}, b"{}"),
     ],
 )
-def test_what_is_no_event(listener: str, status: int, headers: dict[str, str], body: bytes) -> None:
+def test_invalid_event_is_rejected(listener: str, status: int, headers: dict[str, str], body: bytes) -> None:
     assert HTTP.post(listener, content=body, headers=headers).status_code == status
 
 
@@ -303,9 +308,9 @@ def test_other_methods(listener: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"follow": ("nowhere",)}, {"push": ("nowhere",), "base_url": "http://me"}, {"copies": "some"}]
+    "options", [{"follow": ("nowhere",)}, {"push": ("nowhere",), "base_url": "http://me"}, {"copies": "some"}]
 )
-def test_settings_that_cannot_work(given: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(options: dict[str, Any]) -> None:
     """Told before the server starts."""
-    with kept_port() as port, pytest.raises(SettingError, match=next(iter(given))):
-        run(Settings(db="sqlite://", port=port, **given))
+    with kept_port() as port, pytest.raises(SettingError, match=next(iter(options))):
+        run(Settings(db="sqlite://", port=port, **options))

@@ -98,13 +98,13 @@ def test_resources_too_large_to_be_held(
     assert content(target) == content(source)
 
 
-def test_a_model_is_extended_by_what_it_lacks(target: LocalRegistry) -> None:
+def test_model_is_extended_by_missing_types(target: LocalRegistry) -> None:
     """Types of groups and of resources; none that is there is touched."""
     kind = {"singular": "note", "hasdocument": False}
     other = {"groups": {"books": {"singular": "book", "resources": {"notes": kind}}}}
-    wanted = extended(target.modelsource(), other)
-    assert wanted is not None
-    target.replace_model(wanted)
+    extended_model = extended(target.modelsource(), other)
+    assert extended_model is not None
+    target.replace_model(extended_model)
     assert {"books", "schemagroups"} <= target.model()["groups"].keys()
     assert extended(target.modelsource(), other) is None
     more = {"groups": {"books": {"singular": "book", "resources": {"pages": {**kind, "singular": "page"}}}}}
@@ -115,7 +115,7 @@ def test_a_model_is_extended_by_what_it_lacks(target: LocalRegistry) -> None:
         target.replace_model({"groups": {"x": 5}})
 
 
-def test_what_is_not_there(target: LocalRegistry) -> None:
+def test_missing_entity_is_not_found(target: LocalRegistry) -> None:
     xid = Xid.parse("/schemagroups/g/schemas/s")
     assert target.find(xid, deep=True) is None
     assert list(target.members(xid / "versions", deep=False)) == []
@@ -124,19 +124,19 @@ def test_what_is_not_there(target: LocalRegistry) -> None:
 
 
 def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
-    """What was reported meanwhile is gone: everything is compared, and nothing is missed."""
+    """The pruned events are lost: everything is compared, and nothing is missed."""
     with closing(open_store("sqlite://")) as store:
-        one = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")
-        one.patch(GROUPS, {"g": {"schemas": {name: {"versions": {"1": version()}} for name in ("a", "b")}}})
-        way = Link(source=one.url, target=TWO)
-        work = Replication(one, partial(Copy, one, target, way, CopyReport()), way, StateInMemory())
+        registry = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")
+        registry.patch(GROUPS, {"g": {"schemas": {name: {"versions": {"1": version()}} for name in ("a", "b")}}})
+        way = Link(source=registry.url, target=TWO)
+        work = Replication(registry, partial(Copy, registry, target, way, CopyReport()), way, StateInMemory())
         while work.advance():
             pass
-        one.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})
-        one.delete(GROUPS / "g" / "schemas", ["a"])
-        one.patch(GROUPS, {"g": {"name": "last"}})
-        prune(store, before=now() + timedelta(days=1), upto=one.position())
+        registry.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})
+        registry.delete(GROUPS / "g" / "schemas", ["a"])
+        registry.patch(GROUPS, {"g": {"name": "last"}})
+        prune(store, before=now() + timedelta(days=1), upto=registry.position())
         while work.advance():
             pass
-        assert content(target) == content(one)
+        assert content(target) == content(registry)
         assert list(content(target)["g"]["schemas"]) == ["b", "c"]

@@ -38,9 +38,11 @@ def test_a_user_in_the_url_of_a_source_is_not_shown() -> None:
 
 
 @contextmanager
-def followed(one: Server, *authorities: str) -> Iterator[tuple[str, Following]]:
-    """What follows a source that is compared again and again, and what its operator hears: there is no other report."""
-    source = f"{one.url}/compat/schemaregistry/v0.2"
+def followed(source_server: Server, *authorities: str) -> Iterator[tuple[str, Following]]:
+    """Follow a source that is compared repeatedly. Yield its address and the follower, whose log is the only report
+    for the operator.
+    """
+    source = f"{source_server.url}/compat/schemaregistry/v0.2"
     settings = Settings(follow=(source,), follow_seconds=0.1, follow_authorities=authorities)
     with closing(open_store("sqlite://")) as store:
         following = Following(Engine(store, settings=settings), settings)
@@ -55,28 +57,28 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
 
 
-def test_what_is_refused_is_logged_once(trio: list[Server], caplog: pytest.LogCaptureFixture) -> None:
-    one, two, _ = trio
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
-    with followed(one, two.url) as (source, following):
+def test_refusal_is_logged_once(trio: list[Server], caplog: pytest.LogCaptureFixture) -> None:
+    source_server, two, _ = trio
+    source_server.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    with followed(source_server, two.url) as (source, following):
         wait_until(lambda: _refused(following) > 2)
     (line,) = told(caplog)
     assert line.startswith(f"following {source}: /schemagroups/g/schemas/s is refused: claims")
 
 
-def test_what_is_refused_later_is_logged_too(
+def test_later_refusal_is_logged_too(
     trio: list[Server], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often the same was refused before: a report names so many, and no more."""
     monkeypatch.setattr(report, "_MOST", 2)
-    one, two, _ = trio
-    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
-    with followed(one, two.url) as (_, following):
+    source_server, two, _ = trio
+    source_server.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    with followed(source_server, two.url) as (_, following):
         wait_until(lambda: _refused(following) > 2)
-        one.patch({"schemagroups": {"g": {"schemas": {"t": {"versions": {"1": version()}}}}}})
+        source_server.patch({"schemagroups": {"g": {"schemas": {"t": {"versions": {"1": version()}}}}}})
         wait_until(lambda: any("/schemas/t is refused" in line for line in told(caplog)))
 
 
 def _refused(following: Following) -> int:
     sources: Any = following.status()["sources"]
-    return sum(told["refusedcount"] for told in sources.values())
+    return sum(source_status["refusedcount"] for source_status in sources.values())

@@ -23,14 +23,14 @@ SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}
 
 def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server]) -> None:
     """D-12: 403, reported once; its own clients write as before."""
-    one, *_ = trio
-    one.patch(SCHEMA)
+    origin, *_ = trio
+    origin.patch(SCHEMA)
     hub = serve(copies="refuse")
     with (
-        open_source(one.url, timeout=PATIENCE) as source,
-        open_target(hub.url, timeout=PATIENCE, source=one.url) as target,
+        open_source(origin.url, timeout=PATIENCE) as source,
+        open_target(hub.url, timeout=PATIENCE, source=origin.url) as target,
     ):
-        way = link(source, target, Scope(), reached=one.url)
+        way = link(source, target, Scope(), reached=origin.url)
         with pytest.raises(Closed, match="403"):
             copying(source, target, way, CopyReport())().everything()
     assert hub.content()["schemagroups"] == {}
@@ -41,7 +41,7 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
         assert HTTP.post(hub.url + path, content=b"{}", **more).status_code == 403
 
 
-def test_a_source_that_wants_credentials(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_source_that_requires_credentials_is_an_error(serve: Callable[..., Server], tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n")
     closed = serve(access_file=str(policy))
@@ -49,12 +49,12 @@ def test_a_source_that_wants_credentials(serve: Callable[..., Server], tmp_path:
         open_source(closed.url, timeout=PATIENCE).__enter__()
 
 
-def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cable: Callable[[Server], Cable]) -> None:
+def test_source_is_known_by_the_url_of_its_connection(trio: list[Server], cable: Callable[[Server], Cable]) -> None:
     """Another one that it claims is believed only if the operator says so: copies of others are not its to delete."""
-    one, two, three = trio
-    one.patch(SCHEMA)
-    copy(one, three)
-    liar = cable(one)  # says that it is at the URL of ``one``
+    origin, two, three = trio
+    origin.patch(SCHEMA)
+    copy(origin, three)
+    liar = cable(origin)  # says that it is at the URL of ``origin``
     with Client(liar.url, timeout=PATIENCE) as source, Client(three.url, timeout=PATIENCE) as target:
         sides = RemoteRegistry(source), RemoteRegistry(target)
         way = link(*sides, Scope(), reached=liar.url)
@@ -62,28 +62,28 @@ def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cabl
             liar.url,
             {f"{liar.url}/compat/schemaregistry/v0.2", f"{liar.url}/compat/messagecatalog/v0.1"},
         )
-        assert link(*sides, Scope(), reached=liar.url, authorities=(one.url,)).source == one.url
-        one.send("DELETE", "/schemagroups/g")
+        assert link(*sides, Scope(), reached=liar.url, authorities=(origin.url,)).source == origin.url
+        origin.send("DELETE", "/schemagroups/g")
         Copy(*sides, way, CopyReport()).everything()
     assert three.status("/schemagroups/g/schemas/s") == 200
-    copy(one, three)
+    copy(origin, three)
     assert three.status("/schemagroups/g/schemas/s") == 404
     assert two.content()["schemagroups"] == {}
 
 
-def test_nothing_is_its_own_target(trio: list[Server]) -> None:
+def test_registry_cannot_be_its_own_target(trio: list[Server]) -> None:
     with Client(trio[0].url) as client, pytest.raises(LinkError):
         link(RemoteRegistry(client), RemoteRegistry(client), Scope(), reached=trio[0].url)
 
 
 @pytest.mark.parametrize("door", ["", "/compat/schemaregistry/v0.2", "/compat/messagecatalog/v0"])
-def test_a_user_in_a_url_is_for_the_source_alone(trio: list[Server], door: str) -> None:
+def test_user_in_a_url_is_sent_to_the_source_only(trio: list[Server], door: str) -> None:
     """Copies name the registry that they came from, to everybody."""
-    one, two, _ = trio
+    source_server, two, _ = trio
     with (
-        open_source(one.url.replace("//", "//me:secret@") + door, timeout=PATIENCE) as source,
+        open_source(source_server.url.replace("//", "//me:secret@") + door, timeout=PATIENCE) as source,
         open_target(two.url, timeout=PATIENCE) as target,
     ):
-        way = link(source, target, Scope(), reached=one.url.replace("//", "//me:secret@") + door)
-        assert way.source == one.url + door
+        way = link(source, target, Scope(), reached=source_server.url.replace("//", "//me:secret@") + door)
+        assert way.source == source_server.url + door
         assert "secret" not in f"{way} {source.url} {source.bases()}"

@@ -22,15 +22,15 @@ NAMES = st.sets(st.from_regex(r"[a-z][a-z0-9]{0,3}", fullmatch=True))
 
 @given(NAMES, NAMES)
 def test_side_by_side(ours: set[str], theirs: set[str]) -> None:
-    """Everything of both once, together what is of both."""
+    """The result contains every name once, with the values of both sides."""
     pairs = list(joined([(name, name) for name in sorted(ours)], [(name, name) for name in sorted(theirs)]))
     assert [name for name, *_ in pairs] == sorted(ours | theirs)
-    assert {name for name, one, _ in pairs if one is not None} == ours
+    assert {name for name, our_value, _ in pairs if our_value is not None} == ours
     assert {name for name, _, other in pairs if other is not None} == theirs
 
 
-def test_what_does_not_come_by_id_is_not_compared() -> None:
-    """What seemed to be missing would be deleted."""
+def test_unsorted_members_are_an_error() -> None:
+    """Members that seem to be missing would be deleted."""
     with pytest.raises(BadResponse, match="does not come by id"):
         list(joined([("b", 1), ("a", 1)], [("a", 1)]))
 
@@ -71,18 +71,18 @@ def test_the_way_a_copy_came() -> None:
         ("urn:ab", "urn:a", False),
     ],
 )
-def test_what_is_under_an_authority(uri: str, authority: str, expected: bool) -> None:
+def test_uris_within_an_authority(uri: str, authority: str, expected: bool) -> None:
     """D-13, A-28."""
     assert within(uri, authority) is expected
 
 
-def test_what_is_different() -> None:
+def test_difference_of_two_entities() -> None:
     """Times of change and labels of copies do not count; documents are replaced as a whole."""
     there: JSONObject = {"name": "n", "modifiedat": "1", "labels": {"replicatedfrom": "x"}, "schemaurl": "u", "old": 1}
     assert same({"name": "n", "modifiedat": "2", "schemaurl": "u", "old": 1}, there)
-    wanted: JSONObject = {"name": "m", "schemabase64": "b"}
-    assert difference(wanted, there, "schema") == {**wanted, "labels": None, "old": None}
-    assert difference(wanted, there, "schema", partial=True) == wanted
+    expected: JSONObject = {"name": "m", "schemabase64": "b"}
+    assert difference(expected, there, "schema") == {**expected, "labels": None, "old": None}
+    assert difference(expected, there, "schema", partial=True) == expected
     assert says(there, {"name": "n", "createdat": "3"})
     assert not says({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from signalbook.replication.following import RecentlySeen
 
 
-def test_only_so_many_are_remembered() -> None:
+def test_number_of_remembered_values_is_bounded() -> None:
     seen: RecentlySeen[str] = RecentlySeen(limit=2)
-    for thing in "aabc":
-        seen.add(thing)
-    assert [thing in seen for thing in "abc"] == [False, True, True]
+    for letter in "aabc":
+        seen.add(letter)
+    assert [letter in seen for letter in "abc"] == [False, True, True]

@@ -21,64 +21,66 @@ def batch(group: str, begin: int, count: int) -> dict[str, Any]:
     return {"schemagroups": {group: {"schemas": {name: {"versions": {"1": version(name=name)}} for name in names}}}}
 
 
-def same(one: Server, other: Server) -> Callable[[], bool]:
-    return lambda: one.content() == other.content()
+def same(first: Server, other: Server) -> Callable[[], bool]:
+    return lambda: first.content() == other.content()
 
 
 def test_every_change_follows(trio: list[Server]) -> None:
     """D-1, D-15: what was there, what comes, what changes, what goes."""
-    one, two, _ = trio
-    one.patch(batch("g", 0, 30))
-    with Following(one, two, StateInMemory()) as following:
-        wait_until(same(one, two))
-        one.patch(batch("g", 30, 200))
-        one.patch(batch("h", 0, 5))
-        one.send("PATCH", "/schemagroups/g", json={"name": "G"})
-        one.send("PATCH", "/schemagroups/g/schemas/s3/versions", json={"2": version(ancestorid="1")})
-        wait_until(same(one, two))
-        one.send("DELETE", "/schemagroups/g/schemas/s3/versions/1")
-        one.send("DELETE", "/schemagroups/g/schemas/s4")
-        one.send("DELETE", "/schemagroups/h")
-        wait_until(same(one, two))
+    source, two, _ = trio
+    source.patch(batch("g", 0, 30))
+    with Following(source, two, StateInMemory()) as following:
+        wait_until(same(source, two))
+        source.patch(batch("g", 30, 200))
+        source.patch(batch("h", 0, 5))
+        source.send("PATCH", "/schemagroups/g", json={"name": "G"})
+        source.send("PATCH", "/schemagroups/g/schemas/s3/versions", json={"2": version(ancestorid="1")})
+        wait_until(same(source, two))
+        source.send("DELETE", "/schemagroups/g/schemas/s3/versions/1")
+        source.send("DELETE", "/schemagroups/g/schemas/s4")
+        source.send("DELETE", "/schemagroups/h")
+        wait_until(same(source, two))
     assert (following.errors, following.report.refused) == ([], [])
 
 
-def test_mutual_followers_come_to_rest(trio: list[Server]) -> None:
+def test_mutual_followers_become_idle(trio: list[Server]) -> None:
     """D-8, D-10: each hears of what it brought itself, and does nothing about it."""
-    one, two, _ = trio
-    with Following(one, two, StateInMemory()) as there, Following(two, one, StateInMemory()) as back:
-        one.patch(batch("one", 0, 20))
+    first, two, _ = trio
+    with Following(first, two, StateInMemory()) as there, Following(two, first, StateInMemory()) as back:
+        first.patch(batch("one", 0, 20))
         two.patch(batch("two", 0, 20))
-        wait_until(lambda: one.content() == two.content() and len(one.content()["schemagroups"]) == 2)
-        one.send("DELETE", "/schemagroups/one/schemas/s1")
+        wait_until(lambda: first.content() == two.content() and len(first.content()["schemagroups"]) == 2)
+        first.send("DELETE", "/schemagroups/one/schemas/s1")
         wait_until(lambda: two.status("/schemagroups/one/schemas/s1") == 404)
-        last = one.send("GET", "/events?limit=1").links["last"]["url"]
-        wait_until(same(one, two))
+        last = first.send("GET", "/events?limit=1").links["last"]["url"]
+        wait_until(same(first, two))
     assert (there.errors, back.errors) == ([], [])
-    assert [event for event in one.send("GET", last.removeprefix(one.url)).json() if "deleted" in event["type"]] == []
+    assert [
+        event for event in first.send("GET", last.removeprefix(first.url)).json() if "deleted" in event["type"]
+    ] == []
 
 
 @pytest.mark.merge
 @pytest.mark.parametrize("after", [3_000, 40_000])
 def test_a_link_cut_at_any_point(trio: list[Server], cable: Callable[[Server], Cable], after: int) -> None:
     """Reading or writing: what was on the way is fetched again, and is there once."""
-    one, two, _ = trio
-    one.patch(batch("g", 0, 150))
-    near, far = cable(one), cable(two)
+    source, two, _ = trio
+    source.patch(batch("g", 0, 150))
+    near, far = cable(source), cable(two)
     for line in (near, far):
         line.cut(after=after)
-    with Following(one, two, StateInMemory(), ours=near.url, theirs=far.url) as following:
+    with Following(source, two, StateInMemory(), ours=near.url, theirs=far.url) as following:
         wait_until(lambda: bool(following.errors))
-        one.patch(batch("g", 150, 20))
+        source.patch(batch("g", 150, 20))
         for line in (near, far):
             line.mend()
-        wait_until(same(one, two))
+        wait_until(same(source, two))
         met = len(following.errors)
         far.cut()
-        one.patch(batch("g", 170, 20))
+        source.patch(batch("g", 170, 20))
         wait_until(lambda: len(following.errors) > met)
         far.mend()
-        wait_until(same(one, two))
+        wait_until(same(source, two))
     assert all(schema["versions"]["1"]["epoch"] == 1 for schema in shown(two).values())
 
 
@@ -89,36 +91,36 @@ def shown(server: Server) -> dict[str, Any]:
 
 @pytest.mark.merge
 def test_servers_killed_in_the_middle(serve_process: Callable[[], ServerProcess]) -> None:
-    """They come back, and the copying goes on; nothing is written twice."""
-    one, two = serve_process(), serve_process()
+    """The servers are restarted, and the copying continues; nothing is written twice."""
+    source, two = serve_process(), serve_process()
     for begin in range(0, 1000, 250):
-        one.patch(batch("g", begin, 250))
-    with Following(one, two, StateInMemory()) as following:
+        source.patch(batch("g", begin, 250))
+    with Following(source, two, StateInMemory()) as following:
         wait_until(lambda: two.status("/schemagroups/g") == 200)
         two.kill()
-        one.patch(batch("g", 1000, 250))
+        source.patch(batch("g", 1000, 250))
         wait_until(lambda: bool(following.errors))
         two.start()
-        one.kill()
+        source.kill()
         met = len(following.errors)
         wait_until(lambda: len(following.errors) > met)
-        one.start()
-        one.patch(batch("g", 1250, 50))
-        wait_until(same(one, two))
+        source.start()
+        source.patch(batch("g", 1250, 50))
+        wait_until(same(source, two))
     assert all(schema["versions"]["1"]["epoch"] == 1 for schema in shown(two).values())
 
 
-def test_a_follower_goes_on_where_it_was(trio: list[Server], tmp_path: Path) -> None:
+def test_follower_continues_where_it_stopped(trio: list[Server], tmp_path: Path) -> None:
     """The state outlives it: what came meanwhile is copied, and nothing else is looked at."""
-    one, two, _ = trio
-    one.patch(batch("g", 0, 20))
+    source, two, _ = trio
+    source.patch(batch("g", 0, 20))
     state = StateFile(tmp_path / "state.json")
-    with Following(one, two, state):
-        wait_until(same(one, two))
-    one.patch(batch("g", 20, 10))
-    one.send("DELETE", "/schemagroups/g/schemas/s0")
-    with Following(one, two, state) as following:
-        wait_until(same(one, two))
+    with Following(source, two, state):
+        wait_until(same(source, two))
+    source.patch(batch("g", 20, 10))
+    source.send("DELETE", "/schemagroups/g/schemas/s0")
+    with Following(source, two, state) as following:
+        wait_until(same(source, two))
     assert following.report.to_json()["created"] == {"resources": 10, "versions": 10}
     assert following.report.to_json()["unchanged"] == {}
 
@@ -128,39 +130,41 @@ def test_a_follower_goes_on_where_it_was(trio: list[Server], tmp_path: Path) -> 
 def test_a_source_that_begins_anew_is_compared_as_a_whole(
     serve: Callable[[], Server], trio: list[Server], tmp_path: Path, changes: int
 ) -> None:
-    """Its history says nothing about what was copied before, however long it is; what it has no longer goes."""
-    one, two = serve(), trio[1]
-    one.patch(batch("g", 0, 5))
-    one.patch(batch("h", 0, 5))
+    """The history of the new source says nothing about earlier copies, however long it is; entities that it lacks
+    are deleted.
+    """
+    source, two = serve(), trio[1]
+    source.patch(batch("g", 0, 5))
+    source.patch(batch("h", 0, 5))
     state = StateFile(tmp_path / "state.json")
-    with Following(one, two, state):
-        wait_until(same(one, two))
-    one.stop()
-    for file in one.folder.glob("registry.db*"):
+    with Following(source, two, state):
+        wait_until(same(source, two))
+    source.stop()
+    for file in source.folder.glob("registry.db*"):
         file.unlink()
-    one.start()
+    source.start()
     for number in range(changes):
-        one.patch(batch("k", number, 5))
-    with Following(one, two, state):
-        wait_until(same(one, two))
+        source.patch(batch("k", number, 5))
+    with Following(source, two, state):
+        wait_until(same(source, two))
 
 
-def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_path: Path) -> None:
+def test_hints_in_any_order_lead_to_the_same_copy(trio: list[Server], tmp_path: Path) -> None:
     """D-21: what is reported may be long over; it is looked at as it is now."""
-    one, two, _ = trio
-    one.patch(batch("g", 0, 20))
+    source, two, _ = trio
+    source.patch(batch("g", 0, 20))
     state = StateFile(tmp_path / "state.json")
-    with Following(one, two, state):
-        wait_until(same(one, two))
-        one.send("DELETE", "/schemagroups/g/schemas/s5")
-        wait_until(same(one, two))
-        one.patch(batch("g", 5, 1))
-        wait_until(same(one, two))
+    with Following(source, two, state):
+        wait_until(same(source, two))
+        source.send("DELETE", "/schemagroups/g/schemas/s5")
+        wait_until(same(source, two))
+        source.patch(batch("g", 5, 1))
+        wait_until(same(source, two))
     shutil.copy(tmp_path / "state.json", tmp_path / "late.json")
     note = (tmp_path / "late.json").read_text()
     (tmp_path / "late.json").write_text(json.dumps({**json.loads(note), "position": 1, "mark": ""}))
     before = two.send("GET", "/schemagroups?inline=*").text
-    with Following(one, two, StateFile(tmp_path / "late.json")) as following:
+    with Following(source, two, StateFile(tmp_path / "late.json")) as following:
         wait_until(lambda: position((tmp_path / "late.json").read_text()) >= position(note))
     assert following.report.moved == 0
     assert two.send("GET", "/schemagroups?inline=*").text == before
@@ -170,7 +174,7 @@ def position(note: str) -> int:
     return int(note.partition('"position":')[2].partition(",")[0].rstrip("}"))
 
 
-def test_what_events_hint_at() -> None:
+def test_hints_of_events() -> None:
     """Versions one by one, unless all of a Resource may be different; nothing where nothing can be read."""
 
     def event(subject: object, kind: str = "version.updated", *changed: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Hub:
         self.work = Replication(source, copies, between, StateInDatabase(self._engine, "x"))
 
     def may(self, on: list[str], *, deny: list[str] | None = None) -> None:
-        """What ann may read from now on."""
+        """Set what ann may read from now on."""
         rules: list[dict[str, Any]] = [{"who": ["subject:root"], "role": "administrator"}]
         rules += [{"who": ["subject:ann"], "role": "reader", "on": on}] if on else []
         rules += [{"who": ["subject:ann"], "deny": ["read", "list"], "on": deny}] if deny else []
@@ -76,7 +76,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield Hub(tmp_path, stack, monkeypatch)
 
 
-def test_what_a_follower_may_not_read_is_neither_copied_nor_deleted(hub: Hub) -> None:
+def test_unreadable_entities_are_neither_copied_nor_deleted(hub: Hub) -> None:
     schemas = {name: {"versions": {"1": version()}} for name in "stu"}
     groups = {"a": {"schemas": schemas}, "b": {"schemas": schemas}}
     hub.source.send("PATCH", "/?ignore=epoch", json={"schemagroups": groups}, headers=hub.root)
@@ -90,9 +90,9 @@ def test_what_a_follower_may_not_read_is_neither_copied_nor_deleted(hub: Hub) ->
     hub.source.send("DELETE", "/schemagroups/a/schemas/t", headers=hub.root)
     hub.follow()
     assert hub.copies() == {"a/schemas/t", "a/schemas/u", "b/schemas/s"}
-    assert {(str(one.xid), "does not show it" in one.reason) for one in hub.report.skipped} == {
-        ("/schemagroups/a/schemas/t", True)
-    }
+    assert {
+        (str(skipped_entity.xid), "does not show it" in skipped_entity.reason) for skipped_entity in hub.report.skipped
+    } == {("/schemagroups/a/schemas/t", True)}
     # All of a group, and a comparison of everything.
     hub.may(["/schemagroups/b"])
     hub.until("/schemagroups/a", 404)

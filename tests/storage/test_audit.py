@@ -26,10 +26,10 @@ def append(store: Store, *entries: AuditEntry) -> None:
 
 def found(store: Store, query: AuditQuery | None = None, limit: int = 100) -> list[str]:
     with store.read() as reader:
-        return [each.who for each in reader.audit.entries(query or AuditQuery(), limit)]
+        return [record.who for record in reader.audit.entries(query or AuditQuery(), limit)]
 
 
-def test_an_entry_is_kept_as_it_is(store: Store) -> None:
+def test_entry_is_stored_unchanged(store: Store) -> None:
     details = {"peer": "::1", "count": 3}
     whole = AuditEntry(
         time=STAMP + timedelta(microseconds=1),
@@ -42,19 +42,19 @@ def test_an_entry_is_kept_as_it_is(store: Store) -> None:
     )
     append(store, whole)
     with store.read() as reader:
-        (kept,) = reader.audit.entries(AuditQuery(), 9)
-    expected = AuditEntry(**{**{name: getattr(whole, name) for name in AuditEntry.__slots__}, "number": kept.number})
-    assert kept == expected
-    assert kept.number > 0
+        (stored,) = reader.audit.entries(AuditQuery(), 9)
+    expected = AuditEntry(**{**{name: getattr(whole, name) for name in AuditEntry.__slots__}, "number": stored.number})
+    assert stored == expected
+    assert stored.number > 0
 
 
 def test_entries_are_found_by_their_exact_times(store: Store) -> None:
-    """Those of a page of changes, which were committed with them: nothing between is looked at."""
+    """Entries are found that were committed with a page of changes; no entries between them are read."""
     append(store, entry("a", day=1), entry("b", day=2), entry("c", day=3), entry("d", day=3, outcome="refused"))
     with store.read() as reader:
         times = [STAMP + timedelta(days=day) for day in (1, 3, 9)]
-        assert [each.who for each in reader.audit.at_times(times, "done", 9)] == ["c", "a"]
-        assert [each.who for each in reader.audit.at_times(times, "done", 1)] == ["c"]
+        assert [record.who for record in reader.audit.at_times(times, "done", 9)] == ["c", "a"]
+        assert [record.who for record in reader.audit.at_times(times, "done", 1)] == ["c"]
         assert reader.audit.at_times([], "done", 9) == []
 
 
@@ -63,7 +63,7 @@ def test_a_text_with_nul_is_stored_too(store: Store) -> None:
     assert found(store) == ["a\ufffdb"]
 
 
-def test_entries_are_found_by_what_they_say_the_newest_first(store: Store) -> None:
+def test_entries_are_filtered_newest_first(store: Store) -> None:
     append(
         store,
         entry("ann", xids=("/schemagroups/pay/schemas/order", "/schemagroups/pay")),
@@ -86,12 +86,12 @@ def test_entries_are_found_by_what_they_say_the_newest_first(store: Store) -> No
 def test_pages_follow_numbers(store: Store) -> None:
     append(store, *(entry(f"n{number}") for number in range(5)))
     with store.read() as reader:
-        numbers = [each.number for each in reader.audit.entries(AuditQuery(), 9)]
+        numbers = [record.number for record in reader.audit.entries(AuditQuery(), 9)]
     assert found(store, AuditQuery(before=numbers[1]), 2) == ["n2", "n1"]
     assert found(store, AuditQuery(after=numbers[2])) == ["n4", "n3"]
 
 
-def test_times_bound_what_is_found_whatever_the_clocks_of_servers_say(store: Store) -> None:
+def test_time_filters_tolerate_clock_differences(store: Store) -> None:
     minutes = timedelta(minutes=1) / timedelta(days=1)
     # The third was made by a server whose clock is behind.
     append(store, entry("a", day=0), entry("b", day=2), entry("late", day=2 - 5 * minutes), entry("c", day=4))
@@ -104,7 +104,7 @@ def test_times_bound_what_is_found_whatever_the_clocks_of_servers_say(store: Sto
     assert found(store, AuditQuery(until=datetime.max.replace(tzinfo=UTC))) == ["c", "late", "b", "a"]
 
 
-def test_what_is_undone_leaves_no_entry(store: Store) -> None:
+def test_undone_transaction_has_no_entry(store: Store) -> None:
     def append_and_fail(writer: WriteTransaction) -> None:
         writer.audit.append([entry("undone")])
         raise KeyError

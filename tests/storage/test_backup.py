@@ -45,9 +45,9 @@ def everything(url: str) -> tuple[JSONObject, list[tuple[int, JSONObject]]]:
     """The whole registry, and its history."""
     with registry(url) as engine:
         with engine.reading() as view:
-            shown = view.entity(ROOT, ViewOptions(inline=EXPORT))
+            exported = view.entity(ROOT, ViewOptions(inline=EXPORT))
         with engine.store.read() as transaction:
-            return shown, [(record.position, record.change) for record in transaction.outbox.records()]
+            return exported, [(record.position, record.change) for record in transaction.outbox.records()]
 
 
 @pytest.fixture
@@ -69,19 +69,19 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_database(request.getfixturevalue("postgres_url"))
 
 
-def test_all_of_it_comes_back_in_either_kind_of_database(filled: str, target: str, tmp_path: Path) -> None:
-    made = back_up(filled, tmp_path / "backup", timeout=TIMEOUT)
-    assert made == restore(tmp_path / "backup", target, timeout=TIMEOUT)
+def test_restore_into_any_database_is_complete(filled: str, target: str, tmp_path: Path) -> None:
+    backup = back_up(filled, tmp_path / "backup", timeout=TIMEOUT)
+    assert backup == restore(tmp_path / "backup", target, timeout=TIMEOUT)
     assert everything(target) == everything(filled)
     # The copy says of itself the same, digest by digest.
-    assert back_up(target, tmp_path / "again", timeout=TIMEOUT).tables == made.tables
+    assert back_up(target, tmp_path / "again", timeout=TIMEOUT).tables == backup.tables
     with registry(target) as engine:
         before = engine.position()
         put(engine, "/schemagroups/more", {})
         assert engine.outbox(before, 10), "history goes on behind its last position"
 
 
-def test_only_its_owner_may_read_it_and_nothing_is_left_beside_it(filled: str, tmp_path: Path) -> None:
+def test_backup_is_private_and_leaves_no_other_files(filled: str, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     back_up(filled, folder / "backup", timeout=TIMEOUT)
@@ -89,8 +89,8 @@ def test_only_its_owner_may_read_it_and_nothing_is_left_beside_it(filled: str, t
     assert stat.S_IMODE((folder / "backup").stat().st_mode) == 0o600
 
 
-def test_what_was_acknowledged_before_it_began_is_in_a_backup_made_under_load(store_url: str, tmp_path: Path) -> None:
-    """And of what came later all of a write or nothing: each puts two groups."""
+def test_backup_under_load_contains_acknowledged_writes(store_url: str, tmp_path: Path) -> None:
+    """Every write creates two groups, and the backup contains both or none."""
     acknowledged: list[str] = []
     stop = threading.Event()
 
@@ -116,10 +116,12 @@ def test_what_was_acknowledged_before_it_began_is_in_a_backup_made_under_load(st
                 url = f"sqlite:///{tmp_path / str(number)}"
                 restore(tmp_path / f"backup{number}", url, timeout=TIMEOUT)
                 with registry(url) as copy, copy.reading() as view:
-                    found = set(view.entity(ROOT, ViewOptions(inline=ALL))["schemagroups"])
-                assert {*before, *(f"{name}-twin" for name in before)} <= found
-                assert {name.removesuffix("-twin") for name in found} == {name for name in found if "-twin" not in name}
-                assert len(found) % 2 == 0
+                    backed_up_groups = set(view.entity(ROOT, ViewOptions(inline=ALL))["schemagroups"])
+                assert {*before, *(f"{name}-twin" for name in before)} <= backed_up_groups
+                assert {name.removesuffix("-twin") for name in backed_up_groups} == {
+                    name for name in backed_up_groups if "-twin" not in name
+                }
+                assert len(backed_up_groups) % 2 == 0
         finally:
             stop.set()
             for thread in writers:
@@ -127,7 +129,7 @@ def test_what_was_acknowledged_before_it_began_is_in_a_backup_made_under_load(st
 
 
 def wait_for_more(acknowledged: list[str]) -> list[str]:
-    """What is acknowledged once there is something new."""
+    """Return the acknowledged writes once there are new ones."""
     already = len(acknowledged)
     while len(acknowledged) < already + 5:
         time.sleep(0.01)
@@ -159,8 +161,8 @@ def test_a_restore_that_fails_leaves_the_database_as_it_was(filled: str, target:
     assert everything(target) == before
 
 
-def test_what_is_written_with_a_restore(filled: str, target: str, tmp_path: Path) -> None:
-    """In its transaction, behind what came back."""
+def test_restore_writes_in_its_transaction(filled: str, target: str, tmp_path: Path) -> None:
+    """The function runs in the transaction of the restore, after the restored content."""
 
     def restored(transaction: WriteTransaction) -> None:
         met.append(transaction.settings.get("mark"))
@@ -212,7 +214,7 @@ def test_damaged_backups_are_refused(tmp_path: Path, damage: Callable[[sqlite3.C
     assert not (tmp_path / "target.db").exists()
 
 
-def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+def test_invalid_backup_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text " * 1000)
     open_store(f"sqlite:///{tmp_path / 'signalbook.db'}").close()
     for name, words in (("text", "no backup"), ("signalbook.db", "no backup"), ("gone", "there is no backup")):
@@ -264,6 +266,6 @@ def test_every_table_is_backed_up(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'signalbook.db'}"
     open_store(url).close()
     made_of_others = {name for name in TABLES.tables if name.startswith("index_")}
-    found = back_up(url, tmp_path / "backup", timeout=TIMEOUT).tables.keys()
+    table_names = back_up(url, tmp_path / "backup", timeout=TIMEOUT).tables.keys()
     # A session that was ended since the backup must not hold again.
-    assert found == TABLES.tables.keys() - made_of_others - {"sessions"}
+    assert table_names == TABLES.tables.keys() - made_of_others - {"sessions"}

@@ -91,18 +91,18 @@ def test_an_xid_is_found_in_its_exact_case_only(store: Store) -> None:
 def test_get_many_answers_what_there_is(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, [f"t{n}" for n in range(3000)])
-        wanted = [row.xid for row in rows]
-        assert writer.entities.get_many([*wanted, GROUP / "things" / "none"]) == dict(zip(wanted, rows, strict=True))
+        xids = [row.xid for row in rows]
+        assert writer.entities.get_many([*xids, GROUP / "things" / "none"]) == dict(zip(xids, rows, strict=True))
         assert writer.entities.get_many([]) == {}
 
 
 def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
     with store.write() as writer:
-        one, two = plant_things(writer, ["one", "two"])
-        expected = [resource.xid / plural / name for resource in (one, two) for plural, name in CHILDREN]
-        for resource in (two, one):
+        first, two = plant_things(writer, ["one", "two"])
+        expected = [resource.xid / plural / name for resource in (first, two) for plural, name in CHILDREN]
+        for resource in (two, first):
             plant(writer, resource, [resource.xid / plural / name for plural, name in reversed(CHILDREN)])
-        assert [row.xid for row in writer.entities.children([two.key, one.key, one.key])] == expected
+        assert [row.xid for row in writer.entities.children([two.key, first.key, first.key])] == expected
         assert [row.xid for row in writer.entities.children([two.key], "notes")] == [two.xid / "notes" / "z"]
         assert list(writer.entities.children([], "notes")) == []
 
@@ -145,7 +145,7 @@ def test_children_page_by_page(store: Store, after: str | None, limit: int | Non
         ("0", 9, []),
     ],
 )
-def test_what_precedes_a_place(store: Store, upto: str | None, limit: int, expected: list[str]) -> None:
+def test_preceding_siblings(store: Store, upto: str | None, limit: int, expected: list[str]) -> None:
     with store.write() as writer:
         parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
         rows = writer.entities.preceding(parent, "things", limit, upto=upto)
@@ -176,8 +176,8 @@ def test_reading_on_while_children_stream(store: Store) -> None:
     with store.read() as reader:
         parent = [rows[0].parent]
         streams = zip(reader.entities.children(parent), reader.entities.children(parent), strict=True)
-        found = [[v.xid.id for v in reader.entities.children([one.key])] for one, other in streams if one == other]
-    assert found == [[]] * 2100 + [["1"]] + [[]] * 99
+        ids = [[v.xid.id for v in reader.entities.children([first.key])] for first, other in streams if first == other]
+    assert ids == [[]] * 2100 + [["1"]] + [[]] * 99
 
 
 def test_children_end_with_their_transaction(store: Store) -> None:
@@ -192,7 +192,7 @@ def test_children_end_with_their_transaction(store: Store) -> None:
             list(stream)
 
 
-def test_what_was_not_read_to_its_end_holds_no_one_back(store: Store) -> None:
+def test_unfinished_reading_blocks_nobody(store: Store) -> None:
     with store.write() as writer:
         parent = plant_things(writer, [f"t{n:05}" for n in range(3000)])[0].parent
     with store.read() as reader:
@@ -207,12 +207,12 @@ def test_what_was_not_read_to_its_end_holds_no_one_back(store: Store) -> None:
 
 def test_counts_by_parent_and_type(store: Store) -> None:
     with store.write() as writer:
-        one, two, three = plant_things(writer, ["a", "b", "c"])
-        plant(writer, one, [one.xid / "versions" / "1", one.xid / "versions" / "2"])
-        plant(writer, one, [one.xid / "notes" / "1"])
+        first, two, three = plant_things(writer, ["a", "b", "c"])
+        plant(writer, first, [first.xid / "versions" / "1", first.xid / "versions" / "2"])
+        plant(writer, first, [first.xid / "notes" / "1"])
         plant(writer, two, [two.xid / "versions" / "1"])
-        expected = {(one.key, "versions"): 2, (one.key, "notes"): 1, (two.key, "versions"): 1}
-        assert writer.entities.counts([one.key, two.key, three.key]) == expected
+        expected = {(first.key, "versions"): 2, (first.key, "notes"): 1, (two.key, "versions"): 1}
+        assert writer.entities.counts([first.key, two.key, three.key]) == expected
         assert writer.entities.counts([]) == {}
 
 
@@ -245,7 +245,7 @@ def kept(store: Store, *contents: bytes) -> list[bytes]:
         return sorted(reader.entities.documents([digest(content) for content in contents]).values())
 
 
-def test_a_document_goes_with_the_last_row_that_names_it(store: Store) -> None:
+def test_document_is_deleted_with_its_last_row(store: Store) -> None:
     with store.write() as writer:
         first, second = plant_things(writer, ["a", "b"])
         for resource, name, content in ((first, "1", b"shared"), (first, "2", b"own"), (second, "1", b"shared")):
@@ -258,17 +258,17 @@ def test_a_document_goes_with_the_last_row_that_names_it(store: Store) -> None:
     assert kept(store, b"shared", b"own") == []
 
 
-def test_a_replaced_document_goes(store: Store) -> None:
+def test_replaced_document_is_deleted(store: Store) -> None:
     with store.write() as writer:
         resource = plant_things(writer, ["t"])[0]
-        one = plant_version(writer, resource, "1", b"one")
+        first = plant_version(writer, resource, "1", b"one")
         two = plant_version(writer, resource, "2", b"two")
     with store.write() as writer:
         writer.entities.put_documents({digest(b"new"): b"new"})
-        writer.entities.update([replace(one, document=digest(b"two")), replace(two, document=digest(b"new"))])
+        writer.entities.update([replace(first, document=digest(b"two")), replace(two, document=digest(b"new"))])
     assert kept(store, b"one", b"two", b"new") == [b"new", b"two"]
     with store.write() as writer:
-        writer.entities.update([replace(one, document=None), replace(two, epoch=2, document=digest(b"new"))])
+        writer.entities.update([replace(first, document=None), replace(two, epoch=2, document=digest(b"new"))])
     assert kept(store, b"one", b"two", b"new") == [b"new"]
 
 
@@ -295,8 +295,10 @@ def test_very_many_documents_go_at_once(store: Store) -> None:
         keeper, gone = plant_things(writer, ["keeper", "gone"])
         writer.entities.put_documents(contents)
         keys = writer.entities.reserve(len(contents))
-        named = zip(keys, contents, strict=True)
-        writer.entities.insert([a_row(k, gone.key, gone.xid / "versions" / str(k), document=d) for k, d in named])
+        keyed_digests = zip(keys, contents, strict=True)
+        writer.entities.insert(
+            [a_row(k, gone.key, gone.xid / "versions" / str(k), document=d) for k, d in keyed_digests]
+        )
         plant_version(writer, keeper, "1", b"1")
     with store.write() as writer:
         writer.entities.delete([gone.key])
@@ -312,8 +314,8 @@ def test_values_are_stored_by_name(store: Store) -> None:
         writer.settings.put("a/1", None)
         writer.settings.put("a/2", 2)
     with store.read() as reader:
-        found = {name: reader.settings.get(name) for name in ("a/1", "a/2", "a/1/x", "A/1", "c")}
-        assert found == {"a/1": None, "a/2": 2, "a/1/x": {"is": "a/1/x"}, "A/1": {"is": "A/1"}, "c": None}
+        stored = {name: reader.settings.get(name) for name in ("a/1", "a/2", "a/1/x", "A/1", "c")}
+        assert stored == {"a/1": None, "a/2": 2, "a/1/x": {"is": "a/1/x"}, "A/1": {"is": "A/1"}, "c": None}
         assert reader.outbox.position() == 0
 
 
@@ -363,20 +365,20 @@ def test_the_beginning_of_the_outbox_is_forgotten(store: Store) -> None:
 
 
 def test_reserved_keys_are_never_given_twice(store: Store) -> None:
-    given: list[int] = []
+    reserved: list[int] = []
     for count in (3, 0, 1):
         with store.write() as writer:
-            given += writer.entities.reserve(count)
-            given += writer.entities.reserve(2)
-    assert given == sorted(set(given))
-    assert min(given) > 0
+            reserved += writer.entities.reserve(count)
+            reserved += writer.entities.reserve(2)
+    assert reserved == sorted(set(reserved))
+    assert min(reserved) > 0
 
 
 @pytest.mark.parametrize(
     ("ids", "culprit"), [(["new", "old"], "old"), (["OLD"], "OLD"), (["x", "y", "X"], "X"), (["a", "a"], "a")]
 )
 def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: list[str], culprit: str) -> None:
-    """R25"""
+    """Sibling ids that differ only in case conflict (R25)."""
     with store.write() as writer:
         old = plant_things(writer, ["old"])[0]
         group = writer.entities.get(GROUP)
@@ -389,11 +391,11 @@ def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: li
 
 def test_the_same_id_elsewhere_is_fine(store: Store) -> None:
     with store.write() as writer:
-        one, two = plant_things(writer, ["one", "two"])
-        cousins = [one.xid / "versions" / "v", one.xid / "notes" / "V", two.xid / "versions" / "v"]
-        for parent, xid in zip((one, one, two), cousins, strict=True):
+        first, two = plant_things(writer, ["one", "two"])
+        cousins = [first.xid / "versions" / "v", first.xid / "notes" / "V", two.xid / "versions" / "v"]
+        for parent, xid in zip((first, first, two), cousins, strict=True):
             plant(writer, parent, [xid])
-        assert len(list(writer.entities.children([one.key, two.key]))) == 3
+        assert len(list(writer.entities.children([first.key, two.key]))) == 3
 
 
 def test_an_update_replaces_all_but_the_identity(store: Store) -> None:
@@ -405,7 +407,7 @@ def test_an_update_replaces_all_but_the_identity(store: Store) -> None:
         assert list(writer.entities.children([rows[0].parent])) == changed
 
 
-def test_updating_what_is_not_stored_fails(store: Store) -> None:
+def test_update_of_a_missing_row_fails(store: Store) -> None:
     with store.write() as writer:
         row = plant_things(writer, ["a"])[0]
     with pytest.raises(StorageError, match="not stored"):
@@ -416,15 +418,15 @@ def test_updating_what_is_not_stored_fails(store: Store) -> None:
 
 def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
     with store.write() as writer:
-        one, two = plant_things(writer, ["one", "two"])
-        for resource in (one, two):
+        first, two = plant_things(writer, ["one", "two"])
+        for resource in (first, two):
             plant(writer, resource, [resource.xid / "versions" / str(n) for n in range(3)])
-        writer.entities.delete([one.key, one.key, 999_999])
+        writer.entities.delete([first.key, first.key, 999_999])
         writer.entities.delete([])
-        assert writer.entities.get(one.xid) is None
-        assert writer.entities.get(one.xid / "versions" / "1") is None
-        expected = {(one.parent, "things"): 1, (two.key, "versions"): 3}
-        assert writer.entities.counts([one.parent, one.key, two.key]) == expected
+        assert writer.entities.get(first.xid) is None
+        assert writer.entities.get(first.xid / "versions" / "1") is None
+        expected = {(first.parent, "things"): 1, (two.key, "versions"): 3}
+        assert writer.entities.counts([first.parent, first.key, two.key]) == expected
 
 
 def test_many_rows_at_once(store: Store) -> None:
@@ -436,7 +438,7 @@ def test_many_rows_at_once(store: Store) -> None:
         assert writer.entities.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
 
 
-def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
+def test_failed_transaction_changes_nothing(store: Store) -> None:
     def fail(writer: WriteTransaction) -> None:
         plant_version(writer, plant_things(writer, ["t"])[0], "1", b"doc")
         writer.settings.put_config("modelsource", {})
@@ -478,7 +480,7 @@ def test_a_reader_sees_one_instant(store: Store) -> None:
         assert (after.entities.get(ROOT), after.settings.config("modelsource")) == (None, {})
 
 
-def test_a_transaction_that_is_over_answers_no_more(store: Store) -> None:
+def test_finished_transaction_cannot_be_used(store: Store) -> None:
     with store.read() as reader:
         pass
     with store.write() as writer:
@@ -489,7 +491,7 @@ def test_a_transaction_that_is_over_answers_no_more(store: Store) -> None:
         writer.settings.put_config("modelsource", {})
 
 
-def test_a_closed_store_says_so(store: Store) -> None:
+def test_closed_store_is_an_error(store: Store) -> None:
     with store.read() as reader:
         store.close()
         assert reader.entities.get(ROOT) is None
@@ -519,17 +521,20 @@ def test_counts_stay_what_counting_would_find(steps: list[tuple[str, int, int]])
 def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> None:
     with store.write() as writer:
         with writer.savepoint():
-            one, _ = plant_things(writer, ["one", "two"])
-            plant_version(writer, one, "1", b"kept")
+            first, _ = plant_things(writer, ["one", "two"])
+            plant_version(writer, first, "1", b"kept")
         with pytest.raises(ZeroDivisionError), writer.savepoint():  # noqa: PT012
-            plant_version(writer, one, "2", b"lost")
-            writer.entities.delete([one.key])
+            plant_version(writer, first, "2", b"lost")
+            writer.entities.delete([first.key])
             writer.outbox.append([{"lost": True}], time=STAMP, correlationid="c")
             writer.settings.put_config("lost", 1 // 0)
         with writer.savepoint():
             writer.settings.put_config("kept", 1)
     with store.read() as reader:
-        assert reader.entities.counts([one.key, one.parent]) == {(one.parent, "things"): 2, (one.key, "versions"): 1}
+        assert reader.entities.counts([first.key, first.parent]) == {
+            (first.parent, "things"): 2,
+            (first.key, "versions"): 1,
+        }
         assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
         actual = (reader.settings.config("kept"), reader.settings.config("lost"), reader.outbox.records())
         assert actual == (1, None, [])
@@ -537,32 +542,32 @@ def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> 
 
 def test_a_database_error_ends_its_part_only(store: Store) -> None:
     with store.write() as writer:
-        one, _ = plant_things(writer, ["one", "two"])
+        first, _ = plant_things(writer, ["one", "two"])
         with pytest.raises(DuplicateId), writer.savepoint():  # noqa: PT012
-            plant_version(writer, one, "1", b"lost")
-            plant(writer, one, [one.xid / "versions" / "1"])
+            plant_version(writer, first, "1", b"lost")
+            plant(writer, first, [first.xid / "versions" / "1"])
         with writer.savepoint():
-            plant_version(writer, one, "1", b"kept")
+            plant_version(writer, first, "1", b"kept")
     with store.read() as reader:
         assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
 
 
 def test_a_swallowed_failure_is_not_kept_in_a_part(store: Store) -> None:
     with store.write() as writer:
-        one, _ = plant_things(writer, ["one", "two"])
+        first, _ = plant_things(writer, ["one", "two"])
         with pytest.raises(StorageError), writer.savepoint():  # noqa: PT012
-            plant_version(writer, one, "1", b"lost")
+            plant_version(writer, first, "1", b"lost")
             with suppress(DuplicateId):
-                plant(writer, one, [one.xid / "versions" / "1"])
+                plant(writer, first, [first.xid / "versions" / "1"])
     with store.read() as reader:
-        assert list(reader.entities.children([one.key])) == []
+        assert list(reader.entities.children([first.key])) == []
 
 
-def test_what_a_part_streams_ends_with_it(store: Store) -> None:
+def test_stream_of_a_savepoint_ends_with_it(store: Store) -> None:
     with store.write() as writer:
-        one, _ = plant_things(writer, ["one", "two"])
-        plant(writer, one, [one.xid / "versions" / str(number) for number in range(2500)])
+        resource, _ = plant_things(writer, ["one", "two"])
+        plant(writer, resource, [resource.xid / "versions" / str(number) for number in range(2500)])
         with writer.savepoint():
-            rows = writer.entities.children([one.key])
+            rows = writer.entities.children([resource.key])
             next(rows)
-        assert len(list(writer.entities.children([one.key]))) == 2500
+        assert len(list(writer.entities.children([resource.key]))) == 2500

@@ -47,10 +47,10 @@ def shared(store_url: str) -> Iterator[Store]:
 
 def epochs(store: Store) -> tuple[int, int]:
     with store.read() as reader:
-        one, other = reader.entities.get(ROOT), reader.entities.get(TWIN)
-        assert one
+        root, other = reader.entities.get(ROOT), reader.entities.get(TWIN)
+        assert root
         assert other
-        return one.epoch, other.epoch
+        return root.epoch, other.epoch
 
 
 def raise_epochs(store: Store, times: int) -> None:
@@ -61,9 +61,9 @@ def raise_epochs(store: Store, times: int) -> None:
             writer.outbox.append([{"epoch": rows[0].epoch}], time=now(), correlationid="c")
 
 
-def read_until(done: threading.Event, store: Store) -> list[tuple[int, int]]:
+def read_until(is_done: threading.Event, store: Store) -> list[tuple[int, int]]:
     seen = [epochs(store)]
-    while not done.is_set():
+    while not is_done.is_set():
         seen.append(epochs(store))
     return seen
 
@@ -78,7 +78,7 @@ def started(url: str, *, times: int) -> subprocess.Popen[str]:
 
 
 def check(store: Store, seen: list[tuple[int, int]], total: int) -> None:
-    assert all(one == other for one, other in seen), "a reader saw half a commit"
+    assert all(root_epoch == other for root_epoch, other in seen), "a reader saw half a commit"
     assert all(before <= after for before, after in pairwise(seen)), "a reader went back in time"
     assert epochs(store) == (total, total)
     with store.read() as reader:
@@ -86,12 +86,12 @@ def check(store: Store, seen: list[tuple[int, int]], total: int) -> None:
 
 
 def test_threads_lose_no_update_and_see_whole_commits(shared: Store) -> None:
-    done = threading.Event()
+    is_done = threading.Event()
     with ThreadPoolExecutor(6) as threads:
-        readers = [threads.submit(read_until, done, shared) for _ in range(2)]
+        readers = [threads.submit(read_until, is_done, shared) for _ in range(2)]
         for writer in [threads.submit(raise_epochs, shared, 25) for _ in range(4)]:
             writer.result()
-        done.set()
+        is_done.set()
         for reader in readers:
             check(shared, reader.result(), 100)
 

@@ -135,8 +135,8 @@ def test_numbers_behind_claims_near_the_end_take_few_queries(store: Store, monke
     queries.clear()
     with store.write() as writer:
         writer.confluent.claim("g", digest(b"claimed 254"), 254)
-        given = writer.confluent.give("g", contents[260:263])
-    assert list(given.values()) == [253, 255, 256]
+        last_numbers = writer.confluent.give("g", contents[260:263])
+    assert list(last_numbers.values()) == [253, 255, 256]
     assert len(queries) < 20
 
 
@@ -175,7 +175,7 @@ def test_versions_are_found_by_number_in_their_group(store: Store) -> None:
         assert writer.entities.numbered(Xid.parse("/schemagroups/g2"), 1, 9) == rows[3:]
 
 
-def test_what_is_softly_deleted_is_kept_until_it_is_dropped(store: Store) -> None:
+def test_soft_deletion_is_kept_until_it_is_dropped(store: Store) -> None:
     first, other = replace(GONE, version=1, schemaid=3), replace(GONE, schema="a", version=1)
     with store.write() as writer:
         writer.confluent.put_soft_deleted([GONE, first, other, replace(GONE, group="h")])
@@ -206,7 +206,7 @@ def test_settings_of_subjects(store: Store) -> None:
         assert reader.confluent.setting("config", "none") is None
         assert list(reader.confluent.settings("config", "", 2)) == [":.a:", ":.a:s"]
         following = reader.confluent.following("config", [":.a:", ":.a:a", ":.b:", "s"])
-        assert sorted(each["compatibilityLevel"] for each in following) == [":.a:s", "NONE"]
+        assert sorted(config["compatibilityLevel"] for config in following) == [":.a:s", "NONE"]
         assert reader.confluent.following("config", []) == []
     with store.write() as writer:
         writer.confluent.put_setting("mode", "s", None)
@@ -219,8 +219,8 @@ def test_configs_and_modes_that_may_be_in_force(store: Store) -> None:
         writer.confluent.put_setting("mode", ":.:a", {"of": ":.:a"})
         writer.confluent.put_setting("config", ":.:b", {"of": ":.:b"})
         writer.confluent.put_setting("reference", ":.:a", {})
-        found = {("config", ""): {"of": ""}, ("mode", ":.:a"): {"of": ":.:a"}}
-        assert writer.confluent.in_force(["", ":.:a"]) == found
+        expected = {("config", ""): {"of": ""}, ("mode", ":.:a"): {"of": ":.:a"}}
+        assert writer.confluent.in_force(["", ":.:a"]) == expected
     with store.read() as reader:
-        assert reader.confluent.in_force([":.:a", ""]) == found
+        assert reader.confluent.in_force([":.:a", ""]) == expected
         assert reader.confluent.in_force([]) == {}

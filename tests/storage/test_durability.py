@@ -58,19 +58,19 @@ def lines(child: subprocess.Popen[str]) -> Iterator[str]:
 
 def test_a_commit_outlives_a_killed_program(store_url: str) -> None:
     with running(COMMITTING, store_url) as child:
-        told = [next(lines(child)) for _ in range(40)]
+        lines_read = [next(lines(child)) for _ in range(40)]
         child.kill()
-        told += lines(child)
+        lines_read += lines(child)
     with closing(open_store(store_url)) as store, store.read() as reader:
         changes = [record.change["n"] for record in reader.outbox.records()]
         contents = [str(n).encode() for n in changes]
-        assert len(told) <= len(changes) <= len(told) + 1
+        assert len(lines_read) <= len(changes) <= len(lines_read) + 1
         assert changes == list(range(len(changes)))
         assert len(reader.entities.get_many([Xid(("things", str(n))) for n in changes])) == len(changes)
         assert sorted(reader.entities.documents([digest(content) for content in contents]).values()) == sorted(contents)
 
 
-def test_a_killed_write_leaves_nothing_and_blocks_no_one(store_url: str) -> None:
+def test_killed_write_leaves_no_trace(store_url: str) -> None:
     with running(IN_THE_MIDST, store_url) as child:
         assert next(lines(child)) == "uncommitted\n"
     with closing(open_store(store_url)) as store, store.write() as writer:

@@ -13,25 +13,25 @@ THING = GROUP / "things"
 
 
 @pytest.fixture
-def things(store: Store) -> int:
+def things_key(store: Store) -> int:
     """``t`` with the Versions 1 and B, ``u`` with 1, ``v`` a reference to ``t``, ``w`` to nothing; the Group's key."""
     with store.write() as writer:
-        found: list[Row] = []
+        rows: list[Row] = []
         for name, more in (
             ("t", {"defaultversionid": "B", "attributes": {"meta": "100%_!"}}),
             ("u", {"defaultversionid": "1"}),
             ("v", {"xref": THING / "t"}),
             ("w", {"xref": THING / "none"}),
         ):
-            if not found:
-                found = plant_things(writer, [name], **more)
+            if not rows:
+                rows = plant_things(writer, [name], **more)
             else:
                 parent = writer.entities.get(GROUP)
-                found += plant(writer, parent, [THING / name], **more)
-        plant(writer, found[0], [THING / "t" / "versions" / "1"], attributes={"name": "One"})
-        plant(writer, found[0], [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
-        plant(writer, found[1], [THING / "u" / "versions" / "1"], attributes={"name": "\u00e4"})
-        return found[0].parent
+                rows += plant(writer, parent, [THING / name], **more)
+        plant(writer, rows[0], [THING / "t" / "versions" / "1"], attributes={"name": "One"})
+        plant(writer, rows[0], [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
+        plant(writer, rows[1], [THING / "u" / "versions" / "1"], attributes={"name": "\u00e4"})
+        return rows[0].parent
 
 
 def chosen(store: Store, parent: int, *tests: Condition, **more: Any) -> list[str]:
@@ -64,32 +64,34 @@ def contains(*values: str, step: int = 1, part: Any = "own") -> Condition:
         ((Condition(step=0, part="shown", column="epoch", relation=">=", values=(2,)),), []),
     ],
 )
-def test_ways(store: Store, things: int, tests: tuple[Condition, ...], expected: list[str]) -> None:
-    """In the order of ids, through references; a text with a sharp s may have anything in it."""
-    assert chosen(store, things, *tests) == expected
+def test_ways(store: Store, things_key: int, tests: tuple[Condition, ...], expected: list[str]) -> None:
+    """Rows are in the order of their ids, and references are followed; a text with a sharp s matches everything."""
+    assert chosen(store, things_key, *tests) == expected
 
 
-def test_alternatives(store: Store, things: int) -> None:
-    one = Condition(step=0, part="own", column="folded", relation="=", values=("u",))
+def test_alternatives(store: Store, things_key: int) -> None:
+    first_condition = Condition(step=0, part="own", column="folded", relation="=", values=("u",))
     two = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
     with store.read() as reader:
-        selection = Selection(parent=things, types=("things", "versions"), resource=0, alternatives=((one,), (two,)))
+        selection = Selection(
+            parent=things_key, types=("things", "versions"), resource=0, alternatives=((first_condition,), (two,))
+        )
         expected = ["t/b", "u/1", "v/b"]
         assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == expected
 
 
-def test_behind_an_id(store: Store, things: int) -> None:
-    assert chosen(store, things, after="t") == ["u/1", "v/1", "v/b"]
+def test_behind_an_id(store: Store, things_key: int) -> None:
+    assert chosen(store, things_key, after="t") == ["u/1", "v/1", "v/b"]
 
 
-def test_rows_that_are_wanted(store: Store, things: int) -> None:
-    selection = Selection(parent=things, types=("things",), resource=0, rows=frozenset({0}))
+def test_rows_that_are_wanted(store: Store, things_key: int) -> None:
+    selection = Selection(parent=things_key, types=("things",), resource=0, rows=frozenset({0}))
     with store.read() as reader:
-        found = {hit.folded: hit for (hit,) in reader.entities.select(selection)}
-        (bare,) = next(iter(reader.entities.select(Selection(parent=things, types=("things",)))))
-    reference, dangling = found["v"], found["w"]
+        hits_by_id = {hit.folded: hit for (hit,) in reader.entities.select(selection)}
+        (bare,) = next(iter(reader.entities.select(Selection(parent=things_key, types=("things",)))))
+    reference, dangling = hits_by_id["v"], hits_by_id["w"]
     assert reference.row is not None
-    assert reference.target == found["t"].row
+    assert reference.target == hits_by_id["t"].row
     assert reference.default is not None
     assert (reference.row.xid, reference.default.xid.id) == (THING / "v", "B")
     assert (reference.xref, bare.xref) == (reference.row.xref, None)
@@ -98,15 +100,15 @@ def test_rows_that_are_wanted(store: Store, things: int) -> None:
     assert (bare.row, bare.default, bare.attribute("own", "name")) == (None, None, None)
 
 
-def test_by_key(store: Store, things: int) -> None:
+def test_rows_by_key(store: Store, things_key: int) -> None:
     with store.read() as reader:
-        keys = [row.key for row in reader.entities.children([things])]
+        keys = [row.key for row in reader.entities.children([things_key])]
         assert [row.xid.id for row in reader.entities.by_key([*reversed(keys), 10**9])] == ["t", "u", "v", "w"]
         assert list(reader.entities.by_key([])) == []
         assert reader.entities.get(ROOT) is not None
 
 
-def test_references_to_references_lead_nowhere(store: Store, things: int) -> None:
+def test_references_to_references_are_not_followed(store: Store, things_key: int) -> None:
     with store.write() as writer:
         plant(writer, writer.entities.get(Xid.parse("/groups/g")), [THING / "x"], xref=THING / "v")
-    assert chosen(store, things)[-1] == "v/b"
+    assert chosen(store, things_key)[-1] == "v/b"

@@ -41,8 +41,8 @@ def filled(store: Store) -> Store:
     ("uris", "limit", "keys"),
     [("a", 9, [10, 13]), ("a", 1, [10]), ("b", 9, [12]), ("c", 9, []), ("cba", 9, [10, 13, 12]), ("", 9, [])],
 )
-def test_who_has_a_uri(filled: Store, uris: str, limit: int, keys: list[int]) -> None:
-    """A-54"""
+def test_version_with_a_uri_is_found(filled: Store, uris: str, limit: int, keys: list[int]) -> None:
+    """Versions are found by their URI (A-54)."""
     with filled.read() as reader:
         assert [row.key for row in reader.entities.named(list(uris), limit)] == keys
 
@@ -57,8 +57,10 @@ def test_a_uri_is_free_again(filled: Store) -> None:
     ("parent", "document", "limit", "keys"),
     [(1, ONE, 9, [10, 12]), (1, ONE, 1, [10]), (2, ONE, 9, [13]), (2, TWO, 9, [])],
 )
-def test_who_has_a_document(filled: Store, parent: int, document: str, limit: int, keys: list[int]) -> None:
-    """A-45"""
+def test_version_with_a_document_is_found(
+    filled: Store, parent: int, document: str, limit: int, keys: list[int]
+) -> None:
+    """Versions are found by the digest of their document (A-45)."""
     with filled.read() as reader:
         assert [row.key for row in reader.entities.holders(parent, document, limit)] == keys
 
@@ -79,23 +81,23 @@ def test_postgres_goes_by_index_too(postgres_database: str, mode: str) -> None:
     sql = EntityStatements(dialect).named.replace("%(uris)s", "$1").replace("%(limit)s", "$2")
     with closing(dialect.connect()) as connection:
         connection.execute(f"ANALYZE entities; SET plan_cache_mode = {mode}; PREPARE named AS {sql}")
-        found = connection.execute("EXPLAIN EXECUTE named (ARRAY['u7', 'u9'], 9)").fetchall()
-    plan = "\n".join(str(each[0]) for each in found)
+        plan_rows = connection.execute("EXPLAIN EXECUTE named (ARRAY['u7', 'u9'], 9)").fetchall()
+    plan = "\n".join(str(plan_row[0]) for plan_row in plan_rows)
     assert "entities_by_uri" in plan
     assert "Seq Scan" not in plan
 
 
 def test_last_numbers(store: Store) -> None:
     """A-19: the highest that was kept, by whichever case of the id, and with the transaction"""
-    one, other = (Xid.parse(f"/schemagroups/g/schemas/{name}") for name in ("One", "other"))
-    for numbers in ({one: 7}, {one: 3, other: 1}, {}):
+    first, other = (Xid.parse(f"/schemagroups/g/schemas/{name}") for name in ("One", "other"))
+    for numbers in ({first: 7}, {first: 3, other: 1}, {}):
         with store.write() as writer:
             writer.entities.keep_numbers(numbers)
     with pytest.raises(ZeroDivisionError), store.write() as writer:
-        writer.entities.keep_numbers({one: 1 // 0})
+        writer.entities.keep_numbers({first: 1 // 0})
     with store.read() as reader:
         lower = Xid.parse("/schemagroups/G/schemas/one")
-        assert reader.entities.last_numbers([lower, other, one.owner]) == {lower: 7, other: 1}
+        assert reader.entities.last_numbers([lower, other, first.owner]) == {lower: 7, other: 1}
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,16 @@ def test_last_numbers(store: Store) -> None:
         ("holders", "USING INDEX entities_by_document (document=? AND parent=?)"),
     ],
 )
-def test_each_goes_by_index(tmp_path: Path, name: str, step: str) -> None:
+def test_queries_use_an_index(tmp_path: Path, name: str, step: str) -> None:
     """A-21, A-45: one query, which looks at no other rows"""
     path = tmp_path / "s.db"
     open_store(f"sqlite:///{path}").close()
     dialect = SQLite(path, timeout=1)
     sql = getattr(EntityStatements(dialect), name)
-    given = {"uris": '["a", "b"]', "limit": 1, "parent": 1, "document": "a"}
+    parameters = {"uris": '["a", "b"]', "limit": 1, "parent": 1, "document": "a"}
     with closing(dialect.connect()) as connection:
-        plan = [str(each[3]) for each in connection.execute(f"EXPLAIN QUERY PLAN {sql}", given).fetchall()]
+        plan = [
+            str(step_text[3]) for step_text in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+        ]
     assert plan[0] == f"SEARCH entities {step}"
-    assert not any(each.startswith("SCAN entities") for each in plan)
+    assert not any(step_text.startswith("SCAN entities") for step_text in plan)

@@ -44,8 +44,8 @@ def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[Wr
 
 
 @pytest.mark.parametrize("write", [note, report])
-def test_what_is_no_change_leaves_it(store: Store, write: Callable[[WriteTransaction], None]) -> None:
-    """So that answers kept in memory stay, however often a pipeline reports or a delivery goes on."""
+def test_reports_do_not_change_the_generation(store: Store, write: Callable[[WriteTransaction], None]) -> None:
+    """Cached responses stay valid, however often a pipeline reports or a delivery advances."""
     with store.write() as transaction:
         change(transaction)
     before = store.generation()
@@ -59,7 +59,7 @@ def test_what_is_no_change_leaves_it(store: Store, write: Callable[[WriteTransac
     assert store.generation() != before
 
 
-def test_a_closed_store_has_none(store_url: str) -> None:
+def test_closed_store_has_no_generation(store_url: str) -> None:
     store = open_store(store_url)
     store.generation()
     store.close()
@@ -67,7 +67,7 @@ def test_a_closed_store_has_none(store_url: str) -> None:
         store.generation()
 
 
-def test_it_outlives_a_lost_connection(postgres_database: str) -> None:
+def test_generation_survives_a_lost_connection(postgres_database: str) -> None:
     store = open_store(postgres_database)
     store.generation()
     with psycopg.connect(postgres_database, autocommit=True) as server:

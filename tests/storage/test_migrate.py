@@ -64,8 +64,8 @@ def test_revision_is_the_newest_migration() -> None:
 
 def test_migrations_end_at_the_tables(database: Connection) -> None:
     # The words are no table of one kind on both databases.
-    own = {"include_object": lambda _, name, *more: not str(name).startswith("index_words")}
-    assert compare_metadata(MigrationContext.configure(database, opts=own), TABLES) == []
+    options = {"include_object": lambda _, name, *more: not str(name).startswith("index_words")}
+    assert compare_metadata(MigrationContext.configure(database, opts=options), TABLES) == []
 
 
 def test_text_is_compared_by_code_point(database: Connection) -> None:
@@ -83,8 +83,8 @@ def test_opening_again_keeps_everything(store_url: str) -> None:
         store.close()
 
 
-def test_what_is_written_with_a_migration(store_url: str) -> None:
-    """In its transaction; what makes the tables is none."""
+def test_migration_writes_in_its_transaction(store_url: str) -> None:
+    """The function runs in the transaction of the migration; creating the tables is not a migration."""
     met: list[str] = []
 
     def migrated(transaction: WriteTransaction, before: str) -> None:
@@ -160,7 +160,7 @@ FROM (SELECT 1 k, 0 p, '/' x, '' t, '' f, NULL d UNION ALL SELECT 2, 1, '/gs/a',
 """
 
 
-def test_what_groups_have_is_counted_and_counted_anew(store_url: str) -> None:
+def test_group_usage_is_counted_again(store_url: str) -> None:
     content = "'\\x0102'" if store_url.startswith("postgresql") else "X'0102'"
     at_revision("0011", store_url, f"INSERT INTO documents VALUES ('d', {content})", USED_GROUPS)
     with closing(open_store(store_url)) as store:
@@ -175,7 +175,7 @@ def test_what_groups_have_is_counted_and_counted_anew(store_url: str) -> None:
 
 
 def used(store: Store) -> GroupUsage:
-    """What is kept of the one Group: less than it has with one Version more."""
+    """Return the stored usage of the only Group: one Version less than it has with one more."""
     xid, stamp = Xid.parse("/gs/a/rs/r/versions/9"), datetime(2030, 1, 1, tzinfo=UTC)
     with store.write() as writer:
         writer.entities.insert([Row(key=9, parent=3, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp)])
@@ -213,7 +213,7 @@ KEY = b"k" * 32
 
 
 def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_path: Path) -> None:
-    """With their secrets, states and consents; what is not about subscriptions stays where it was."""
+    """Secrets, states and consents are preserved; other settings stay where they were."""
     at_revision("0005", store_url, OLD_SUBSCRIPTIONS.read_text(encoding="utf-8"))
     store = open_store(store_url)
     key_file = tmp_path / "keys"
@@ -251,18 +251,20 @@ def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_pat
         lastdelivery="2025-12-31T00:00:00Z",
         next="2026-01-01T00:00:11Z",
     )
-    assert [shown.state for shown in subscriptions.page("", 9)] == [state, DeliveryState(position=3)]
+    assert [entry.state for entry in subscriptions.page("", 9)] == [state, DeliveryState(position=3)]
     with store.read() as reader:
         assert reader.subscriptions.consent(FIRST) == StoredConsent(sink="https://a.example/hook", rate=120)
         assert reader.subscriptions.consent(SECOND) is None
         assert reader.subscriptions.deliveries("", "g").keys() == {FIRST, SECOND}
-        kept = {name: reader.settings.get(name) for name in ("delivery/lease", "delivery/consents", "subscriptions")}
+        remaining = {
+            name: reader.settings.get(name) for name in ("delivery/lease", "delivery/consents", "subscriptions")
+        }
         expected = {"delivery/lease": {"holder": "me", "beat": 41}, "delivery/consents": "ab", "subscriptions": None}
-        assert kept == expected
+        assert remaining == expected
         assert reader.settings.get(f"deliveries/{FIRST}") is None
     with engine.writing() as session:
-        made = subscriptions.create(session, Subscription(id="", protocol="FILE", sink="file:b.jsonl"))
-    assert (made.subscription.revision, subscriptions.count()) == (6, 3)
+        created = subscriptions.create(session, Subscription(id="", protocol="FILE", sink="file:b.jsonl"))
+    assert (created.subscription.revision, subscriptions.count()) == (6, 3)
     store.close()
 
 
@@ -283,15 +285,18 @@ INSERT INTO config VALUES ('capabilities', 1, '{"available":{"capabilities":{"mu
 """
 
 
-def test_discovery_is_available_as_it_was(store_url: str) -> None:
+def test_discovery_stays_available(store_url: str) -> None:
     """R117, R140: listed once; who switches it off then, keeps it off."""
     at_revision("0006", store_url, OLD_CAPABILITIES)
     with closing(open_store(store_url)) as store:
         engine = Engine(store, settings=Settings(model="empty"))
         with engine.reading() as view:
-            found = view.capabilities
-        assert list(found["available"])[:2] == [".xregistry", "capabilities"]
-        assert (found["available"][".xregistry"], found["ignores"]) == ({"mutable": False}, ["epoch", "id"])
+            capabilities = view.capabilities
+        assert list(capabilities["available"])[:2] == [".xregistry", "capabilities"]
+        assert (capabilities["available"][".xregistry"], capabilities["ignores"]) == (
+            {"mutable": False},
+            ["epoch", "id"],
+        )
         with engine.writing() as session:
             body: JSON = {"available": {name: {} for name in ("capabilities", "entities", "model")}}
             session.execute(ConfigCommand(name="capabilities", method=Method.PATCH, body=body))
@@ -334,8 +339,8 @@ def test_words_of_versions_that_are_not_the_default_move(store_url: str) -> None
     at_revision("0014", store_url, entries, f"INSERT INTO index_words ({columns}) VALUES (1, {words}), (2, {words})")
     with closing(open_store(store_url)) as store, store.read() as reading:
         query = WordQuery((Condition((Phrase(("old",)),), ("names",)),))
-        found = [reading.index.matching(query, flags=CURRENT, want=CURRENT), reading.index.matching(query)]
-        assert [[each.xid for each in some] for some in found] == [["/a"], ["/a", "/b"]]
+        results = [reading.index.matching(query, flags=CURRENT, want=CURRENT), reading.index.matching(query)]
+        assert [[hit.xid for hit in some] for some in results] == [["/a"], ["/a", "/b"]]
 
 
 @pytest.mark.parametrize("revision", ["9999", "none of ours"])
@@ -379,7 +384,7 @@ FROM (SELECT 2 k, '/schemagroups/G/schemas/s/versions/2' x, '{"format": "Avro/1.
 """
 
 
-def test_schemas_stored_before_they_had_numbers_get_them(store_url: str) -> None:
+def test_old_schemas_get_numbers(store_url: str) -> None:
     at_revision("0012", store_url, OLD_SCHEMAS)
     with closing(open_store(store_url)) as store, store.read() as reader:
         rows = {row.key: row for row in reader.entities.children([1])}
@@ -401,7 +406,7 @@ FROM n
 """
 
 
-def test_contents_that_come_again_much_later_have_the_same_number(store_url: str) -> None:
+def test_repeated_contents_have_the_same_number(store_url: str) -> None:
     """Numbers are looked up page by page, for they need not all fit into memory."""
     at_revision("0012", store_url, MANY_SCHEMAS)
     with closing(open_store(store_url)) as store, store.read() as reader:
@@ -409,4 +414,4 @@ def test_contents_that_come_again_much_later_have_the_same_number(store_url: str
         numbers = {(row.xid.parts[1], row.document): row.schemaid for row in rows}
         assert all(numbers[row.xid.parts[1], row.document] == row.schemaid for row in rows)
         for group in ("g0", "g1"):
-            assert {each for (name, _), each in numbers.items() if name == group} == set(range(1, 901))
+            assert {number for (name, _), number in numbers.items() if name == group} == set(range(1, 901))

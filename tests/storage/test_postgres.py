@@ -100,7 +100,7 @@ def test_the_place_is_reported_without_the_password(postgres_database: str) -> N
     ("change", "message"),
     [(("/postgres?", "/none?"), 'database "none" does not exist'), (("//postgres@", "//none@"), 'role "none"')],
 )
-def test_what_the_server_refuses_is_reported(postgres_url: str, change: tuple[str, str], message: str) -> None:
+def test_refusal_of_the_server_is_reported(postgres_url: str, change: tuple[str, str], message: str) -> None:
     with pytest.raises(StorageError, match=message):
         open_store(postgres_url.replace(*change))
 

@@ -30,16 +30,16 @@ ATTRIBUTES = st.dictionaries(st.sampled_from(["x", "y"]), NUMBERS_AND_TEXTS, max
 def usage(rows: dict[int, Row]) -> dict[Xid, tuple[int, int]]:
     """Versions and bytes of documents of each Group."""
     sizes = {digest(content): len(content) for content in (b"one", b"two", b"three")}
-    found = {row.xid: (0, 0) for row in rows.values() if len(row.xid.parts) == 2}
+    usage_by_group = {row.xid: (0, 0) for row in rows.values() if len(row.xid.parts) == 2}
     for row in rows.values():
         if len(row.xid.parts) == 6:
-            versions, size = found[Xid(row.xid.parts[:2])]
-            found[Xid(row.xid.parts[:2])] = (versions + 1, size + sizes.get(row.document or "", 0))
-    return found
+            versions, size = usage_by_group[Xid(row.xid.parts[:2])]
+            usage_by_group[Xid(row.xid.parts[:2])] = (versions + 1, size + sizes.get(row.document or "", 0))
+    return usage_by_group
 
 
 def growth(before: dict[int, Row], after: dict[int, Row]) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
-    """What Groups that are left gained, and have."""
+    """Return what the remaining Groups gained and have."""
     old, new = usage(before), usage(after)
     return {
         xid: (
@@ -153,9 +153,9 @@ class Machine(RuleBasedStateMachine):
             self.compare(reader, self.rows)
             assert (reader.settings.config("c"), reader.settings.config_epoch("c")) == (self.config, self.epoch)
             assert [record.change for record in reader.outbox.records(self.start)] == self.changes
-            named = {row.document for row in self.rows.values()}
-            kept = reader.entities.documents([digest(content) for content in (b"one", b"two", b"three")])
-            assert kept.keys() == named - {None}
+            referenced = {row.document for row in self.rows.values()}
+            stored_documents = reader.entities.documents([digest(content) for content in (b"one", b"two", b"three")])
+            assert stored_documents.keys() == referenced - {None}
 
     def compare(self, reader: Any, rows: dict[int, Row]) -> None:
         expected = sorted(rows.values(), key=lambda row: (row.parent, row.xid.parts[-2:-1], row.xid.id.lower()))

@@ -35,7 +35,7 @@ def test_numbers_grow_with_the_batches_of_each_pipeline(store: Store) -> None:
         assert reader.reports.pipeline_count() == 2
 
 
-def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
+def test_repeated_report_keeps_its_position(store: Store) -> None:
     for batch in ("a", "b"):
         put(store, batch)
     assert put(store, "a", value='{"x":1}') == (1, False)
@@ -46,18 +46,18 @@ def test_a_batch_that_reports_again_keeps_its_place(store: Store) -> None:
         assert pipeline.gist["batch"] == "b"
     assert put(store, "b", value="[]") == (2, False)
     with store.read() as reader:
-        assert [each.gist["of"] for each in reader.reports.pipelines("", 9)] == ["[]"]
+        assert [pipeline_.gist["of"] for pipeline_ in reader.reports.pipelines("", 9)] == ["[]"]
 
 
-def test_a_batch_that_reports_again_came_when_it_first_did(store: Store) -> None:
+def test_repeated_report_keeps_its_first_time(store: Store) -> None:
     put(store, "a")
     put(store, "a", value="[]", time=STAMP + timedelta(days=1))
     with store.read() as reader:
-        assert [(each.time, each.gist["of"]) for each in reader.reports.pipelines("", 9)] == [(STAMP, "[]")]
-        assert [(each.time, each.value) for each in reader.reports.reports("p", ALL, 9, ALL)] == [(STAMP, "[]")]
+        assert [(row.time, row.gist["of"]) for row in reader.reports.pipelines("", 9)] == [(STAMP, "[]")]
+        assert [(row.time, row.value) for row in reader.reports.reports("p", ALL, 9, ALL)] == [(STAMP, "[]")]
     put(store, "b", time=STAMP + timedelta(days=2))
     with store.read() as reader:
-        assert [each.time for each in reader.reports.pipelines("", 9)] == [STAMP + timedelta(days=2)]
+        assert [row.time for row in reader.reports.pipelines("", 9)] == [STAMP + timedelta(days=2)]
 
 
 def test_the_newest_are_kept(store: Store) -> None:
@@ -71,22 +71,22 @@ def test_the_newest_are_kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "limit", "size", "found"),
+    ("before", "limit", "size", "expected"),
     [(ALL, 2, ALL, [5, 4]), (4, 9, ALL, [3, 2, 1]), (1, 9, ALL, []), (ALL, 9, 7, [5, 4, 3]), (ALL, 9, 1, [5])],
 )
-def test_pages(store: Store, before: int, limit: int, size: int, found: list[int]) -> None:
+def test_pages(store: Store, before: int, limit: int, size: int, expected: list[int]) -> None:
     for number in range(5):
         put(store, f"b{number}")
         put(store, f"b{number}", name="other")
-    assert numbers(store, before, limit, size) == found
+    assert numbers(store, before, limit, size) == expected
 
 
 def test_pipelines_by_name(store: Store) -> None:
     for name in ("b", "a", "C"):
         put(store, "x", name=name)
     with store.read() as reader:
-        assert [each.name for each in reader.reports.pipelines("", 2)] == ["C", "a"]
-        assert [each.name for each in reader.reports.pipelines("a", 2)] == ["b"]
+        assert [pipeline.name for pipeline in reader.reports.pipelines("", 2)] == ["C", "a"]
+        assert [pipeline.name for pipeline in reader.reports.pipelines("a", 2)] == ["b"]
 
 
 def test_a_pipeline_is_forgotten(store: Store) -> None:
@@ -96,7 +96,7 @@ def test_a_pipeline_is_forgotten(store: Store) -> None:
         assert (writer.reports.drop_pipeline("p"), writer.reports.drop_pipeline("p")) == (True, False)
     assert numbers(store) == []
     with store.read() as reader:
-        assert [each.name for each in reader.reports.pipelines("", 9)] == ["q"]
+        assert [pipeline.name for pipeline in reader.reports.pipelines("", 9)] == ["q"]
 
 
 def test_the_newest_of_many_pipelines_take_two_statements(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,14 +105,14 @@ def test_the_newest_of_many_pipelines_take_two_statements(store: Store, monkeypa
         put(store, "new", name=name, value=f'"{name}"')
     run, ran = SqlTransaction.rows, list[str]()
 
-    def rows(self: SqlTransaction, sql: str, given: Any) -> Any:
+    def rows(self: SqlTransaction, sql: str, parameters: Any) -> Any:
         ran.append(sql)
-        return run(self, sql, given)
+        return run(self, sql, parameters)
 
     monkeypatch.setattr(SqlTransaction, "rows", rows)
     with store.read() as reader:
-        found = [(name, each.number, each.value) for name, each in reader.reports.newest(["c", "none", "a", "b"], ALL)]
-        assert found == [("c", 2, '"c"'), ("a", 2, '"a"'), ("b", 2, '"b"')]
+        newest = [(name, row.number, row.value) for name, row in reader.reports.newest(["c", "none", "a", "b"], ALL)]
+        assert newest == [("c", 2, '"c"'), ("a", 2, '"a"'), ("b", 2, '"b"')]
         assert len(ran) == 2
         ran.clear()
         assert [name for name, _ in reader.reports.newest(["c", "a", "b"], 7)] == ["c", "a", "b"]

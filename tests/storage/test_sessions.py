@@ -9,24 +9,28 @@ STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def session(id: str, **more: object) -> StoredSession:
-    given = {"subject": "ann", "created": STAMP, "expires": STAMP + timedelta(hours=1), **more}
-    return StoredSession(id=id, **given)  # type: ignore[arg-type]
+    members = {"subject": "ann", "created": STAMP, "expires": STAMP + timedelta(hours=1), **more}
+    return StoredSession(id=id, **members)  # type: ignore[arg-type]
 
 
-def test_what_was_stored_comes_back(store: Store) -> None:
-    given = session("a", groups=("x", "Zoë"), issuer="https://i", displayname="Ann", hint="sealed")
+def test_stored_session_is_unchanged(store: Store) -> None:
+    full_session = session("a", groups=("x", "Zoë"), issuer="https://i", displayname="Ann", hint="sealed")
     with store.write() as writer:
-        for each in (given, session("b", token="t"), session("c", issuer="https://i", created=STAMP - timedelta(1))):
-            writer.sessions.add(each)
+        for stored in (
+            full_session,
+            session("b", token="t"),
+            session("c", issuer="https://i", created=STAMP - timedelta(1)),
+        ):
+            writer.sessions.add(stored)
         writer.sessions.add(session("d", subject="Ann"))
     with store.read() as reader:
-        assert reader.sessions.get("a") == given
+        assert reader.sessions.get("a") == full_session
         assert reader.sessions.get("A") is None
         assert reader.sessions.of("ann", "https://i") == ["c", "a"]
         assert reader.sessions.of("ann", "") == ["b"]
 
 
-def test_all_servers_see_that_one_has_ended_and_need_not_see_that_one_began(store: Store) -> None:
+def test_end_of_a_session_changes_the_generation_but_not_its_begin(store: Store) -> None:
     """``generation`` is what other servers look at before they answer from memory."""
     seen = [store.generation()]
     with store.write() as writer:
@@ -38,8 +42,8 @@ def test_all_servers_see_that_one_has_ended_and_need_not_see_that_one_began(stor
     assert store.generation() != seen[-1]
     seen.append(store.generation())
     with store.write() as writer:
-        for named, subject in (("a", "ann"), ("b", "ann"), ("c", "bob")):
-            writer.sessions.add(session(named, subject=subject, issuer=f"https://{named}"))
+        for session_id, subject in (("a", "ann"), ("b", "ann"), ("c", "bob")):
+            writer.sessions.add(session(session_id, subject=subject, issuer=f"https://{session_id}"))
         assert writer.sessions.remove_of("nobody") == 0
     assert store.generation() == seen[-1]
     with store.write() as writer:
@@ -48,7 +52,7 @@ def test_all_servers_see_that_one_has_ended_and_need_not_see_that_one_began(stor
     assert store.generation() != seen[-1]
 
 
-def test_what_has_expired_is_removed(store: Store) -> None:
+def test_expired_sessions_are_removed(store: Store) -> None:
     with store.write() as writer:
         writer.sessions.add(session("a", expires=STAMP))
         writer.sessions.add(session("b", expires=STAMP + timedelta(microseconds=1)))

@@ -96,20 +96,20 @@ def test_one_thread_tries_to_connect(store: Store, link: tuple[Proxy, str], monk
     link[0].set(0, "hole")
     with pytest.raises(StorageUnavailable):
         store.generation()
-    tries, failed, others = list[int](), list[int](), threading.Event()
+    tries, failed, others_waiting = list[int](), list[int](), threading.Event()
     connect = silence.Connection.connect
 
-    def connect_last(**given: Any) -> silence.Connection:
+    def connect_last(**options: Any) -> silence.Connection:
         tries.append(1)
-        assert others.wait(PATIENCE)
-        return connect(**given)
+        assert others_waiting.wait(PATIENCE)
+        return connect(**options)
 
     def fail() -> None:
         with pytest.raises(StorageUnavailable):
             epoch(store, "a")
         failed.append(1)
         if len(failed) == 29:
-            others.set()
+            others_waiting.set()
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(30) as threads:
         patch.setattr(silence.Connection, "connect", connect_last)
@@ -120,14 +120,16 @@ def test_one_thread_tries_to_connect(store: Store, link: tuple[Proxy, str], monk
     assert epoch(store, "a") == 1
 
 
-def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an error no matter how often the client checks for the answer."""
+def test_waiting_for_a_lock_does_not_count_as_silence(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent server is an error no matter how often the client checks for the response."""
     monkeypatch.setattr(silence, "_SILENT_SECONDS", 0.01)
-    asked = threading.Semaphore(0)
+    queries = threading.Semaphore(0)
     ask = silence.Connection._ask
 
     def count(self: silence.Connection, *, last: bool) -> float:
-        asked.release()
+        queries.release()
         return ask(self, last=last)
 
     monkeypatch.setattr(silence.Connection, "_ask", count)
@@ -135,7 +137,7 @@ def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store, monk
     def hold() -> None:
         waiting.append(threads.submit(touch, store, "second"))
         for _ in range(5):
-            assert asked.acquire(timeout=PATIENCE)
+            assert queries.acquire(timeout=PATIENCE)
 
     waiting = list[Future[None]]()
     with ThreadPoolExecutor(1) as threads:
@@ -144,18 +146,18 @@ def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store, monk
     assert (epoch(store, "first"), epoch(store, "second")) == (1, 1)
 
 
-def test_what_is_idle_for_long_loses_its_turn(postgres_database: str, other: Store) -> None:
+def test_long_idle_transaction_is_ended(postgres_database: str, other: Store) -> None:
     with closing(open_store(postgres_database, idle=1.0)) as store, pytest.raises(StorageUnavailable):
         touch(store, "first", then=lambda: touch(other, "second"))
     assert (epoch(other, "first"), epoch(other, "second")) == (0, 1)
 
 
 def test_only_the_very_backend_is_ended(link: tuple[Proxy, str], postgres_database: str, other: Store) -> None:
-    """Its number may be another's by now."""
+    """The number of the backend may belong to another one by now."""
     dialect = Postgres(make_url(link[1]), timeout=1)
     with psycopg.connect(postgres_database, autocommit=True) as innocent:
-        known = innocent.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
-        pid, start = known.fetchall()[0]
+        backend = innocent.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+        pid, start = backend.fetchall()[0]
         dialect._forsaken.append((pid, start.replace(year=2000)))
         deadline = time.monotonic() + PATIENCE
         while dialect._forsaken:

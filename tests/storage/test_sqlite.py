@@ -45,7 +45,7 @@ def put(store: Store, content: bytes) -> None:
         ("sqlite://x.db", "a file takes three: sqlite:///x.db"),
     ],
 )
-def test_a_file_that_cannot_be_opened(tmp_path: Path, url: str, message: str) -> None:
+def test_unopenable_file_is_an_error(tmp_path: Path, url: str, message: str) -> None:
     (tmp_path / "junk").write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError) as caught:
         open_store(url.format(tmp_path))
@@ -115,8 +115,8 @@ with store.read() as reader:
 
 def test_a_write_the_disk_refuses_is_reported_and_not_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, f"sqlite:///{tmp_path / 's.db'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    message, epoch = done.stdout.splitlines()
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    message, epoch = result.stdout.splitlines()
     assert "s.db: reading or writing failed; check the disk" in message
     assert epoch == "0"
 
@@ -146,9 +146,9 @@ def test_a_read_only_file_can_be_read_and_says_why_not_written() -> None:
         for file, mode in [(Path(folder), 0o555), *((file, 0o444) for file in Path(folder).iterdir())]:
             file.chmod(mode)
         command = [sys.executable, "-c", READ_ONLY, f"sqlite:///{path}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.stdout.splitlines()[0] == "1", done.stderr
-        assert "s.db: it cannot be written; check the permissions" in done.stdout
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert result.stdout.splitlines()[0] == "1", result.stderr
+        assert "s.db: it cannot be written; check the permissions" in result.stdout
         keep.close()
         Path(folder).chmod(0o755)
 
@@ -185,12 +185,12 @@ def test_a_throw_away_store_is_gone_when_closed() -> None:
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """They hold all that is in the registry; whoever made an older one chose its mode."""
+    """The files contain the whole registry; the mode of an existing file is not changed."""
     file = tmp_path / "r.db"
     with closing(open_store(f"sqlite:///{file}")) as store:
         put(store, b"{}")
-        found = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
-        assert found == dict.fromkeys(("r.db", "r.db-wal", "r.db-shm"), "0o600")
+        modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+        assert modes == dict.fromkeys(("r.db", "r.db-wal", "r.db-shm"), "0o600")
     file.chmod(0o640)
     open_store(f"sqlite:///{file}").close()
     assert file.stat().st_mode & 0o777 == 0o640

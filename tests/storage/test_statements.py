@@ -61,25 +61,25 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverC
 
 
 @pytest.mark.parametrize("name", ["current", "matching", "first_current", "first"])
-def test_a_search_goes_from_words_to_entries(explained: tuple[Statements, DriverConnection], name: str) -> None:
+def test_search_begins_with_words(explained: tuple[Statements, DriverConnection], name: str) -> None:
     statements, connection = explained
-    given = {**PARAMETERS, "match": "order"}
-    steps = plan(connection, getattr(statements.index, name), given).splitlines()
+    parameters = {**PARAMETERS, "match": "order"}
+    steps = plan(connection, getattr(statements.index, name), parameters).splitlines()
     searched = [step for step in steps if step.startswith(("SCAN", "SEARCH")) and "json_each" not in step]
-    one = ["SCAN index_words VIRTUAL TABLE INDEX 0:M5", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"]
-    past = [one[0].replace("words", "words_past"), one[1]]
-    assert searched == (one if "current" in name else one + past)
+    expected_steps = ["SCAN index_words VIRTUAL TABLE INDEX 0:M5", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"]
+    past = [expected_steps[0].replace("words", "words_past"), expected_steps[1]]
+    assert searched == (expected_steps if "current" in name else expected_steps + past)
 
 
-def test_postgresql_goes_from_words_to_entries_too(postgres_database: str) -> None:
+def test_postgresql_search_begins_with_words(postgres_database: str) -> None:
     """Whatever it takes for cheap: it knows neither how long a tsvector is nor how rare a bit of the flags."""
     open_store(postgres_database).close()
     statements = Statements(Postgres(make_url(postgres_database), timeout=1))
     with psycopg.connect(postgres_database) as connection:
         connection.execute(PostgresWords.plan)
-        given = {"match": "'nx':*", "flags": 1, "want": 1, "without": [1], "within": [2], "limit": 9}
-        found = connection.execute(f"EXPLAIN {statements.index.first_current}".encode(), given).fetchall()
-    steps = "\n".join(step for (step,) in found)
+        parameters = {"match": "'nx':*", "flags": 1, "want": 1, "without": [1], "within": [2], "limit": 9}
+        plan_rows = connection.execute(f"EXPLAIN {statements.index.first_current}".encode(), parameters).fetchall()
+    steps = "\n".join(step for (step,) in plan_rows)
     assert "Bitmap Index Scan on index_words_by_word" in steps
     assert re.search(r"Index Scan using index_entries_pkey on index_entries.*\n *Index Cond: \(key = ", steps), steps
 
@@ -108,14 +108,14 @@ def test_a_page_starts_in_the_index_where_the_last_one_ended(explained: tuple[St
     assert "(parent=? AND type=? AND folded>?)" in plan(connection, *statements.entities.children(query))
 
 
-@pytest.mark.parametrize(("name", "found"), [("last", ""), ("preceding", " AND folded<?")])
-def test_a_page_that_ends_somewhere_is_read_from_there_on(
-    explained: tuple[Statements, DriverConnection], name: str, found: str
+@pytest.mark.parametrize(("name", "expected"), [("last", ""), ("preceding", " AND folded<?")])
+def test_page_is_read_from_its_position(
+    explained: tuple[Statements, DriverConnection], name: str, expected: str
 ) -> None:
     statements, connection = explained
     place = {"parent": 1, "type": "t", "folded": "a", "limit": 9}
     steps = plan(connection, _sql(statements, name), place)
-    assert f"(parent=? AND type=?{found})" in steps
+    assert f"(parent=? AND type=?{expected})" in steps
     assert "TEMP B-TREE" not in steps
 
 

@@ -19,7 +19,7 @@ WHOLE = replace(
 )
 
 
-def test_they_come_back_as_they_were(store: Store) -> None:
+def test_stored_subscriptions_are_unchanged(store: Store) -> None:
     with store.write() as writer:
         writer.subscriptions.put(WHOLE)
         writer.subscriptions.put(replace(WHOLE, id="2"))
@@ -30,7 +30,7 @@ def test_they_come_back_as_they_were(store: Store) -> None:
         assert (reader.subscriptions.get("3"), reader.outbox.position()) == (None, 0)
 
 
-def test_they_come_in_parts(store: Store) -> None:
+def test_subscriptions_are_paginated(store: Store) -> None:
     states = {name: DeliveryState(position=int(name)) for name in "1234"}
     with store.write() as writer:
         for name, state in states.items():
@@ -38,8 +38,8 @@ def test_they_come_in_parts(store: Store) -> None:
             writer.subscriptions.put_delivery(name, state)
     with store.read() as reader:
         stored = reader.subscriptions
-        assert [each.id for each in stored.page(limit=2)] == ["1", "2"]
-        assert [each.id for each in stored.page("2", 5)] == ["3", "4"]
+        assert [subscription.id for subscription in stored.page(limit=2)] == ["1", "2"]
+        assert [subscription.id for subscription in stored.page("2", 5)] == ["3", "4"]
         assert stored.deliveries("1", "3") == {name: states[name] for name in "23"}
 
 
@@ -52,7 +52,7 @@ def test_totals(store: Store) -> None:
         assert (reader.subscriptions.revision(), reader.subscriptions.count()) == (7, 2)
 
 
-def test_what_is_removed_takes_its_delivery_and_consent_with_it(store: Store) -> None:
+def test_removal_includes_delivery_and_consent(store: Store) -> None:
     with store.write() as writer:
         for name, position in (("1", 9), ("2", 4)):
             writer.subscriptions.put(replace(PLAIN, id=name))

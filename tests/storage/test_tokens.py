@@ -17,20 +17,22 @@ def token(id: str, **more: object) -> StoredToken:
 
 def add(store: Store, *tokens: StoredToken) -> None:
     with store.write() as writer:
-        for each in tokens:
-            writer.tokens.add(each)
+        for stored in tokens:
+            writer.tokens.add(stored)
 
 
-def test_what_was_stored_comes_back(store: Store) -> None:
-    given = token("a", groups=("x", "Zoë"), scopes=("read",), note="for it", expires=STAMP + timedelta(1), used=STAMP)
-    add(store, given, token("b"), token("B", scopes=()))
+def test_stored_tokens_are_unchanged(store: Store) -> None:
+    full_token = token(
+        "a", groups=("x", "Zoë"), scopes=("read",), note="for it", expires=STAMP + timedelta(1), used=STAMP
+    )
+    add(store, full_token, token("b"), token("B", scopes=()))
     with store.read() as reader:
-        assert reader.tokens.get("a") == given
+        assert reader.tokens.get("a") == full_token
         assert reader.tokens.get("b") == token("b")
         assert reader.tokens.get("c") is None
         assert reader.tokens.count() == 3
-        assert [each.id for each in reader.tokens.page("", 2)] == ["B", "a"]
-        assert [each.id for each in reader.tokens.page("a", 9)] == ["b"]
+        assert [stored.id for stored in reader.tokens.page("", 2)] == ["B", "a"]
+        assert [stored.id for stored in reader.tokens.page("a", 9)] == ["b"]
 
 
 def test_an_id_is_given_once(store: Store) -> None:

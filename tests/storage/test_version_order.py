@@ -77,22 +77,22 @@ def test_derived_from(store: Store, rows: dict[str, Row], names: str, expected: 
 @pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "a"), ("abd", "bd"), ("abCdef", ""), ("Cef", "")])
 def test_ancestors_of_others(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
     with store.read() as reader:
-        found = reader.entities.ancestors([rows[name].key for name in names])
-        assert found == {rows[name].key for name in expected}
+        ancestors_found = reader.entities.ancestors([rows[name].key for name in names])
+        assert ancestors_found == {rows[name].key for name in expected}
 
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """How SQLite runs each statement."""
+    """Return the query plan of SQLite for each statement."""
     path = tmp_path_factory.mktemp("plans") / "s.db"
     open_store(f"sqlite:///{path}").close()
     dialect = SQLite(Path(path), timeout=1)
-    given = {"parent": 1, "limit": 2, "rank": "a", "folded": "b", "ancestors": '["a"]', "keys": "[1]"}
+    parameters = {"parent": 1, "limit": 2, "rank": "a", "folded": "b", "ancestors": '["a"]', "keys": "[1]"}
     with closing(dialect.connect()) as connection:
         line = vars(EntityStatements(dialect).versions).items()
         plans = {name: f"EXPLAIN QUERY PLAN {sql}" for name, sql in line if isinstance(sql, str)}
         yield {
-            name: "\n".join(str(step[3]) for step in connection.execute(sql, given).fetchall())
+            name: "\n".join(str(step[3]) for step in connection.execute(sql, parameters).fetchall())
             for name, sql in plans.items()
         }
 
@@ -109,6 +109,6 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         ("ancestors", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
     ],
 )
-def test_each_goes_by_index(explained: dict[str, str], name: str, step: str) -> None:
+def test_queries_use_an_index(explained: dict[str, str], name: str, step: str) -> None:
     assert step in explained[name]
     assert "SCAN entities" not in explained[name]

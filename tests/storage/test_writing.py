@@ -22,25 +22,25 @@ class Refused(Exception):
 
 
 def seen(reader: ReadTransaction, row: Row) -> Row | None:
-    """What a reader says of an entity, asked both ways."""
+    """Return the entity as a reader sees it, checking that both queries agree."""
     assert reader.entities.get(row.xid) == reader.entities.get_many([row.xid]).get(row.xid)
     return reader.entities.get(row.xid)
 
 
-def test_an_entity_is_as_the_last_part_that_held_left_it(store: Store) -> None:
+def test_entity_is_that_of_the_last_successful_part(store: Store) -> None:
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
-    second, third = replace(one, epoch=2), replace(one, epoch=3)
+        first = plant_things(writer, ["one"])[0]
+    second, third = replace(first, epoch=2), replace(first, epoch=3)
     with store.write() as writer:
-        assert seen(writer, one) == one
+        assert seen(writer, first) == first
         with writer.savepoint():
             writer.entities.update([second])
-            assert seen(writer, one) == second
+            assert seen(writer, first) == second
         with pytest.raises(Refused), writer.savepoint():
             refuse(writer, third)
-        assert seen(writer, one) == second
+        assert seen(writer, first) == second
     with store.read() as reader:
-        assert seen(reader, one) == second
+        assert seen(reader, first) == second
 
 
 def refuse(writer: WriteTransaction, row: Row) -> None:
@@ -64,13 +64,13 @@ def test_more_entities_than_are_remembered(store: Store) -> None:
 def test_documents_are_there_before_the_commit_and_gone_with_their_part(store: Store) -> None:
     stored, new, lost = (digest(content) for content in (b"stored", b"new", b"lost"))
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
-        plant_version(writer, one, "1", b"stored")
+        resource = plant_things(writer, ["one"])[0]
+        plant_version(writer, resource, "1", b"stored")
     with store.write() as writer:
         with writer.savepoint():
-            plant_version(writer, one, "2", b"new")
+            plant_version(writer, resource, "2", b"new")
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
-            plant_version(writer, one, "3", b"lost")
+            plant_version(writer, resource, "3", b"lost")
             assert writer.entities.documents([stored, new, lost]) == {stored: b"stored", new: b"new", lost: b"lost"}
             raise Refused
         assert writer.entities.documents([stored, new, lost]) == {stored: b"stored", new: b"new"}
@@ -80,35 +80,35 @@ def test_documents_are_there_before_the_commit_and_gone_with_their_part(store: S
 
 def test_members_are_counted_before_the_commit_and_back_again(store: Store) -> None:
     with store.write() as writer:
-        one, two = plant_things(writer, ["one", "two"])
+        first, two = plant_things(writer, ["one", "two"])
         with writer.savepoint():
-            plant_version(writer, one, "1", b"1")
+            plant_version(writer, first, "1", b"1")
             plant_version(writer, two, "1", b"1")
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
-            writer.entities.delete([one.key])
-            actual = writer.entities.counts([one.parent, one.key, two.key])
-            assert actual == {(one.parent, "things"): 1, (two.key, "versions"): 1}
+            writer.entities.delete([first.key])
+            actual = writer.entities.counts([first.parent, first.key, two.key])
+            assert actual == {(first.parent, "things"): 1, (two.key, "versions"): 1}
             raise Refused
-        everything = {(one.parent, "things"): 2, (one.key, "versions"): 1, (two.key, "versions"): 1}
-        assert writer.entities.counts([one.parent, one.key, two.key]) == everything
+        everything = {(first.parent, "things"): 2, (first.key, "versions"): 1, (two.key, "versions"): 1}
+        assert writer.entities.counts([first.parent, first.key, two.key]) == everything
         with writer.savepoint():
             writer.entities.delete([two.key])
     with store.read() as reader:
-        expected = {(one.parent, "things"): 1, (one.key, "versions"): 1}
-        assert reader.entities.counts([one.parent, one.key, two.key]) == expected
+        expected = {(first.parent, "things"): 1, (first.key, "versions"): 1}
+        assert reader.entities.counts([first.parent, first.key, two.key]) == expected
 
 
-def test_nothing_is_counted_below_what_is_gone(store: Store) -> None:
-    """Be it emptied before, in the same transaction."""
+def test_nothing_is_counted_under_deleted_entities(store: Store) -> None:
+    """Nothing is counted either under entities that were emptied earlier in the same transaction."""
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
-        version = plant_version(writer, one, "1", b"1")
+        resource = plant_things(writer, ["one"])[0]
+        version = plant_version(writer, resource, "1", b"1")
     with store.write() as writer:
-        for key in (version.key, one.key):
+        for key in (version.key, resource.key):
             with writer.savepoint():
                 writer.entities.delete([key])
     with store.read() as reader:
-        assert reader.entities.counts([one.key]) == {}
+        assert reader.entities.counts([resource.key]) == {}
 
 
 def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
@@ -118,10 +118,10 @@ def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
             lost = writer.entities.reserve(3)
             raise Refused
         with writer.savepoint():
-            kept = writer.entities.reserve(2)
+            reserved = writer.entities.reserve(2)
         assert list(writer.entities.reserve(0)) == []
     with store.write() as writer:
-        assert (list(kept), list(writer.entities.reserve(1))) == (list(lost[:2]), [lost[2]])
+        assert (list(reserved), list(writer.entities.reserve(1))) == (list(lost[:2]), [lost[2]])
 
 
 def test_changes_of_parts_are_reported_in_their_order(store: Store) -> None:
@@ -137,16 +137,16 @@ def test_changes_of_parts_are_reported_in_their_order(store: Store) -> None:
 
 def test_references_are_found_whenever_they_come(store: Store) -> None:
     with store.write() as writer:
-        one, two = plant_things(writer, ["one", "two"])
-        assert writer.entities.referrers([one.xid]) == []
+        first, two = plant_things(writer, ["one", "two"])
+        assert writer.entities.referrers([first.xid]) == []
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
-            writer.entities.update([replace(two, xref=one.xid)])
-            assert [row.xid for row in writer.entities.referrers([one.xid])] == [two.xid]
+            writer.entities.update([replace(two, xref=first.xid)])
+            assert [row.xid for row in writer.entities.referrers([first.xid])] == [two.xid]
             raise Refused
-        assert writer.entities.referrers([one.xid]) == []
-        writer.entities.update([replace(two, xref=one.xid)])
+        assert writer.entities.referrers([first.xid]) == []
+        writer.entities.update([replace(two, xref=first.xid)])
     with store.write() as writer:
-        assert [row.xid for row in writer.entities.referrers([one.xid])] == [two.xid]
+        assert [row.xid for row in writer.entities.referrers([first.xid])] == [two.xid]
 
 
 class Watched(SQLite):
@@ -162,12 +162,12 @@ class Watched(SQLite):
         return cast(DriverConnection, connection)
 
     def count(self, start: str) -> int:
-        return sum(each.startswith(start) for each in self.statements)
+        return sum(statement.startswith(start) for statement in self.statements)
 
 
 @pytest.mark.parametrize(("expected", "queries"), [(False, 21), (True, 2)])
 def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, expected: bool, queries: int) -> None:
-    """Each part reads one place, unless all were read together; savepoints are for parts that need them."""
+    """Every part queries one place, unless all were read together; savepoints are for parts that need them."""
     open_store(f"sqlite:///{tmp_path / 's.db'}").close()
     dialect = Watched(tmp_path / "s.db")
     with closing(Store(dialect, timeout=1)) as store:
@@ -183,8 +183,8 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, ex
                 with writer.savepoint():
                     xid = GROUP / "things" / f"t{number}"
                     assert writer.entities.get(xid) is None
-                    (thing,) = plant(writer, group, [xid])
-                    plant_version(writer, thing, "1", b"same")
+                    (resource,) = plant(writer, group, [xid])
+                    plant_version(writer, resource, "1", b"same")
                     writer.entities.update([replace(group, epoch=number + 2)])
     assert dialect.count("UPDATE entities") == 1
     assert dialect.count("INSERT INTO entities") == 40
@@ -195,8 +195,8 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, ex
 def test_a_place_is_taken_before_its_row_is_written(store: Store) -> None:
     """Ids that differ in case only, in one part after the other and beneath what is new itself"""
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
-    group = one.xid.owner
+        resource = plant_things(writer, ["one"])[0]
+    group = resource.xid.owner
     upper, lower = group / "things" / "Two", group / "things" / "two"
     with store.write() as writer:
         owner = writer.entities.get(group)
@@ -204,10 +204,10 @@ def test_a_place_is_taken_before_its_row_is_written(store: Store) -> None:
         with writer.savepoint():
             (two,) = plant(writer, owner, [upper])
             plant_version(writer, two, "v", None)
-        for taken in (lower, upper):
+        for other_xid in (lower, upper):
             with pytest.raises(DuplicateId), writer.savepoint():  # noqa: PT012
-                writer.entities.get(taken)
-                plant(writer, owner, [taken])
+                writer.entities.get(other_xid)
+                plant(writer, owner, [other_xid])
         with pytest.raises(DuplicateId), writer.savepoint():
             plant_version(writer, two, "V", None)
         with pytest.raises(DuplicateId), writer.savepoint():
@@ -215,14 +215,17 @@ def test_a_place_is_taken_before_its_row_is_written(store: Store) -> None:
         assert writer.entities.get(lower) is None
     with store.read() as reader:
         assert reader.entities.get(upper) == two
-        assert [row.xid.id for row in reader.entities.children([one.parent])] == ["one", "Two"]
-        assert reader.entities.counts([one.parent, two.key]) == {(one.parent, "things"): 2, (two.key, "versions"): 1}
+        assert [row.xid.id for row in reader.entities.children([resource.parent])] == ["one", "Two"]
+        assert reader.entities.counts([resource.parent, two.key]) == {
+            (resource.parent, "things"): 2,
+            (two.key, "versions"): 1,
+        }
 
 
-def test_queries_see_what_is_not_written_yet_and_a_failed_part_takes_only_its_own(store: Store) -> None:
+def test_queries_see_unwritten_rows(store: Store) -> None:
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
-    group = one.xid.owner
+        first = plant_things(writer, ["one"])[0]
+    group = first.xid.owner
     with store.write() as writer:
         owner = writer.entities.get(group)
         with writer.savepoint():
@@ -231,63 +234,63 @@ def test_queries_see_what_is_not_written_yet_and_a_failed_part_takes_only_its_ow
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
             writer.entities.get(group / "things" / "three")
             plant(writer, owner, [group / "things" / "three"])
-            writer.entities.update([replace(one, epoch=9)])
-            found = writer.entities.children([one.parent])
-            assert [(row.xid.id, row.epoch) for row in found] == [("one", 9), ("three", 1), ("two", 1)]
+            writer.entities.update([replace(first, epoch=9)])
+            children = writer.entities.children([first.parent])
+            assert [(row.xid.id, row.epoch) for row in children] == [("one", 9), ("three", 1), ("two", 1)]
             raise Refused
         assert writer.entities.get(group / "things" / "three") is None
-        assert writer.entities.get(one.xid) == one
+        assert writer.entities.get(first.xid) == first
         (three,) = plant(writer, owner, [group / "things" / "three"])
     with store.read() as reader:
-        assert [row.xid.id for row in reader.entities.children([one.parent])] == ["one", "three", "two"]
-        assert reader.entities.get(one.xid) == one
+        assert [row.xid.id for row in reader.entities.children([first.parent])] == ["one", "three", "two"]
+        assert reader.entities.get(first.xid) == first
         assert reader.entities.get(three.xid) == three
 
 
 def test_a_place_is_empty_again_once_its_part_failed(store: Store) -> None:
-    """And one that was emptied by a part that failed is not."""
+    """A place that a failed part emptied is occupied again."""
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
+        resource = plant_things(writer, ["one"])[0]
     with store.write() as writer:
-        writer.entities.get(one.xid.owner)
+        writer.entities.get(resource.xid.owner)
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
-            writer.entities.delete([one.key])
-            assert writer.entities.get(one.xid) is None
+            writer.entities.delete([resource.key])
+            assert writer.entities.get(resource.xid) is None
             raise Refused
         with pytest.raises(DuplicateId), writer.savepoint():
-            plant(writer, writer.entities.get(one.xid.owner), [one.xid.parent / "ONE"])
-        assert writer.entities.get(one.xid) == one
+            plant(writer, writer.entities.get(resource.xid.owner), [resource.xid.parent / "ONE"])
+        assert writer.entities.get(resource.xid) == resource
 
 
-def test_what_the_database_refused_outside_of_any_savepoint_ends_the_transaction(postgres_database: str) -> None:
+def test_error_outside_of_a_savepoint_ends_the_transaction(postgres_database: str) -> None:
     store = open_store(postgres_database)
     with store.write() as writer:
-        one = plant_things(writer, ["one"])[0]
+        resource = plant_things(writer, ["one"])[0]
     with closing(store), pytest.raises(StorageError, match="earlier failure"), store.write() as writer:  # noqa: PT012
         with writer.savepoint():
-            writer.entities.update([replace(one, epoch=2)])
+            writer.entities.update([replace(resource, epoch=2)])
         with pytest.raises(StorageError), writer.savepoint():
             writer.entities.counts([2**70])
     with closing(open_store(postgres_database)) as again, again.read() as reader:
-        assert reader.entities.get(one.xid) == one
+        assert reader.entities.get(resource.xid) == resource
 
 
-def test_which_places_are_free(store: Store) -> None:
+def test_vacant_places(store: Store) -> None:
     with store.write() as writer:
-        one = plant_things(writer, ["One"])[0]
-        plural = one.xid.parts[-2]
+        resource = plant_things(writer, ["One"])[0]
+        plural = resource.xid.parts[-2]
 
         def free(reader: ReadTransaction, name: str) -> bool:
-            return reader.entities.is_vacant(one.parent, plural, name)
+            return reader.entities.is_vacant(resource.parent, plural, name)
 
         assert [free(writer, name) for name in ("one", "ONE", "two")] == [False, False, True]
     with store.read() as reader:
         assert [free(reader, name) for name in ("one", "ONE", "two")] == [False, False, True]
     with store.write() as writer:
         # Once it is known that there is nothing, it is so until something comes.
-        assert writer.entities.get(one.xid.parent.owner) is not None
-        assert writer.entities.get(one.xid.parent / "two") is None
+        assert writer.entities.get(resource.xid.parent.owner) is not None
+        assert writer.entities.get(resource.xid.parent / "two") is None
         assert free(writer, "Two")
-        group = writer.entities.get(one.xid.parent.owner)
-        plant(writer, group, [one.xid.parent / "TWO"])
+        group = writer.entities.get(resource.xid.parent.owner)
+        plant(writer, group, [resource.xid.parent / "TWO"])
         assert not free(writer, "Two")

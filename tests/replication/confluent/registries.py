@@ -21,14 +21,14 @@ PAID: Final = 'syntax = "proto3";\npackage shop;\nimport "money.proto";\nmessage
 
 
 def record(name: str, *fields: str) -> str:
-    return json.dumps({"type": "record", "name": name, "fields": [{"name": each, "type": "int"} for each in fields]})
+    return json.dumps({"type": "record", "name": name, "fields": [{"name": field, "type": "int"} for field in fields]})
 
 
 def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     """The answer to what succeeds."""
-    found = HTTP.request(method, url + path, json=body)
-    assert found.is_success, (method, path, found.text)
-    return found.json()
+    response = HTTP.request(method, url + path, json=body)
+    assert response.is_success, (method, path, response.text)
+    return response.json()
 
 
 def register(url: str, subject: str, schema: str, **more: Any) -> int:
@@ -68,14 +68,14 @@ def content(url: str) -> dict[str, Any]:
     """Return all that there is, without what each registry makes by itself: guids, and the times of registration."""
     listed = ask(url, "GET", "/schemas?subjectPrefix=:*:&deleted=true&limit=100000")
     versions = {
-        (each["subject"], each["version"]): {
-            name: each[name] for name in each.keys() - {"guid", "ts", "subject", "version"}
+        (entry["subject"], entry["version"]): {
+            name: entry[name] for name in entry.keys() - {"guid", "ts", "subject", "version"}
         }
-        for each in listed
+        for entry in listed
     }
     scopes = [
         "",
-        *(f":{each}:" for each in ask(url, "GET", "/contexts")),
+        *(f":{entry}:" for entry in ask(url, "GET", "/contexts")),
         *sorted({subject for subject, _ in versions}),
     ]
     return {
@@ -86,8 +86,8 @@ def content(url: str) -> dict[str, Any]:
 
 
 def _setting(url: str, kind: str, scope: str) -> Any:
-    found = HTTP.get(f"{url}/{kind}/{quote(scope, safe='')}" if scope else f"{url}/{kind}")
-    return None if found.status_code == 404 else found.json()
+    response = HTTP.get(f"{url}/{kind}/{quote(scope, safe='')}" if scope else f"{url}/{kind}")
+    return None if response.status_code == 404 else response.json()
 
 
 def copy(source: str, target: str, state: StateStore | None = None) -> CopyReport:

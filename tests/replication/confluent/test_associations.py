@@ -28,8 +28,13 @@ def associate(url: str, topic: str, **association: Any) -> None:
 
 
 def associations(url: str) -> Found:
-    found = [each for topic in (WEAK, STRONG) for each in ask(url, "GET", f"/associations/resources/{topic}")]
-    return [(each["resourceName"], each["associationType"], each["subject"], each["lifecycle"]) for each in found]
+    associations_ = [
+        association for topic in (WEAK, STRONG) for association in ask(url, "GET", f"/associations/resources/{topic}")
+    ]
+    return [
+        (association["resourceName"], association["associationType"], association["subject"], association["lifecycle"])
+        for association in associations_
+    ]
 
 
 def fill(url: str) -> None:
@@ -46,7 +51,7 @@ def pair(serve: Callable[..., Server]) -> list[str]:
     return mounts([serve(), serve()])
 
 
-def test_they_are_copied_and_go_with_those_of_the_source(pair: list[str], tmp_path: Path) -> None:
+def test_associations_follow_the_source(pair: list[str], tmp_path: Path) -> None:
     """Strong ones too, whose subjects have their versions by ids; again nothing is written; what goes there, goes."""
     source, target = pair
     state = StateFile(tmp_path / "state.json")
@@ -67,10 +72,10 @@ def test_they_are_copied_and_go_with_those_of_the_source(pair: list[str], tmp_pa
     assert ask(target, "GET", "/subjects") == ask(source, "GET", "/subjects") == [":.dev:values", "values"]
 
 
-def test_what_the_target_has_of_its_own_stays(
+def test_associations_of_the_target_remain(
     pair: list[str], changing: Callable[[str, Change], str], tmp_path: Path
 ) -> None:
-    """And what a source does not show any more; a target without associations is said to be one."""
+    """Associations that the source no longer shows remain too; a target without associations is reported."""
     source, target = pair
     register(target, "keys", record("R", "a"))
     register(target, "other", record("R", "a"))
@@ -78,7 +83,7 @@ def test_what_the_target_has_of_its_own_stays(
     fill(source)
     state = StateFile(tmp_path / "state.json")
     report = copy(source, target, state)
-    assert [(str(each.xid), each.reason) for each in report.refused] == [
+    assert [(str(row.xid), row.reason) for row in report.refused] == [
         ("keys", f"its association with the key of {WEAK}: the target has the subject other for it (WEAK)")
     ]
     assert associations(target) == [(WEAK, "key", "other", "WEAK"), *ALL[1:]]
@@ -89,4 +94,4 @@ def test_what_the_target_has_of_its_own_stays(
     assert not copy(changing(source, unknown), target).refused
     assert len(associations(target)) == 3
     skipped = copy(source, changing(target, unknown)).skipped
-    assert [each.reason for each in skipped] == ["the target has no associations: 3 are not copied"]
+    assert [row.reason for row in skipped] == ["the target has no associations: 3 are not copied"]

@@ -25,13 +25,13 @@ Serve = Callable[..., Server]
 @pytest.fixture
 def pair(serve: Serve) -> list[str]:
     """The API of two servers, the first one filled."""
-    found = mounts([serve(), serve()])
-    fill(found[0])
-    return found
+    urls = mounts([serve(), serve()])
+    fill(urls[0])
+    return urls
 
 
 @pytest.mark.parametrize("stored", ["sqlite", "postgres"])
-def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, request: pytest.FixtureRequest) -> None:
+def test_copy_is_complete_and_idempotent(serve: Serve, stored: str, request: pytest.FixtureRequest) -> None:
     database = {} if stored == "sqlite" else {"db": request.getfixturevalue("postgres_database")}
     source, target = mounts([serve(), serve(**database)])
     fill(source)
@@ -49,8 +49,8 @@ def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, re
 
 
 @pytest.mark.merge
-def test_what_is_new_and_what_is_deleted(pair: list[str]) -> None:
-    """Where the target has something already, subjects are opened one by one, whatever their mode, and closed again."""
+def test_new_and_deleted_versions_are_copied(pair: list[str]) -> None:
+    """Subjects are made writable one by one if the target is not empty, and restored afterwards."""
     source, target = pair
     copy(source, target)
     for subject in ("money", ":.dev:"):
@@ -98,12 +98,12 @@ def test_back(pair: list[str], serve: Serve) -> None:
 
 @pytest.mark.merge
 def test_ids_that_mean_something_else(pair: list[str]) -> None:
-    """What the target has of its own stays, and all the rest is copied."""
+    """Schemas of the target remain, and all others are copied."""
     source, target = pair
     register(target, "own", record("Own", "id"))
     register(target, "same", record("Another", "id"))
     report = copy(source, target)
-    refused = {str(one.xid): one.reason for one in report.refused}
+    refused = {str(refusal.xid): refusal.reason for refusal in report.refused}
     assert refused.keys() == {"orders/value version 1", "orders/value version 2", "same version 1"}
     assert "1 is the id of another schema (42205): " in refused["orders/value version 1"]
     assert "the id 2 instead of 1" in refused["same version 1"]
@@ -114,7 +114,7 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
 
 
 def test_one_content_with_several_ids_and_an_id_that_is_used_again(serve: Serve, tmp_path: Path) -> None:
-    """All ids are copied, even if the target used one of them for another schema."""
+    """Ids are all copied, even if the target used one of them for another schema."""
     source, target = mounts([serve(), serve()])
     state = StateFile(tmp_path / "state")
     ask(source, "PUT", "/mode", {"mode": "IMPORT"})
@@ -131,7 +131,7 @@ def test_one_content_with_several_ids_and_an_id_that_is_used_again(serve: Serve,
 
 @pytest.mark.merge
 def test_killed_in_the_middle_and_run_again(serve: Serve) -> None:
-    """What is there is not written again, and the modes are those of the source in the end."""
+    """Existing versions are not written again, and at the end the modes equal those of the source."""
     source, target = mounts([serve(), serve()])
     for number in range(400):
         register(source, f"s{number % 100}", record(f"R{number % 100}"), metadata={"properties": {"n": str(number)}})
@@ -159,8 +159,8 @@ def remove(url: str, subject: str) -> None:
 
 
 @pytest.mark.merge
-def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
-    """It is deleted at the target if it was copied from there, and stays where nothing says so."""
+def test_permanently_deleted_versions(pair: list[str], tmp_path: Path) -> None:
+    """Versions are deleted at the target if they were copied from there; otherwise they remain."""
     source, target = pair
     state = StateFile(tmp_path / "state")
     copy(source, target, state)
@@ -172,7 +172,7 @@ def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
     ask(source, "DELETE", "/config/same")
     remove(source, "same")
     register(source, "same", record("Same", "other"))
-    assert "same version 1" in [str(one.xid) for one in copy(source, target).refused]
+    assert "same version 1" in [str(refusal.xid) for refusal in copy(source, target).refused]
     report = copy(source, target, state)
     assert not report.refused
     assert report.summary()["deleted"]["versions"] == 4
@@ -186,7 +186,7 @@ def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.merge
 def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: Path) -> None:
-    """It is rather another one than one whose schemas were all deleted for good."""
+    """An empty source is assumed to be another registry instead of one whose schemas were all deleted permanently."""
     state = StateFile(tmp_path / "state")
     source, target = pair
     copy(source, target, state)
@@ -222,7 +222,9 @@ def test_a_version_that_is_deleted_and_still_referred_to(pair: list[str], tmp_pa
 
 @pytest.mark.merge
 def test_following(pair: list[str], tmp_path: Path) -> None:
-    """It sees what is new, deleted and set; killed and started again, also what happened meanwhile."""
+    """The follower copies new, deleted and changed entities; after a restart, it also copies what happened in
+    between.
+    """
     source, target = pair
     command = [sys.executable, "-m", "signalbook", "replicate", f"confluent+{source}", target]
     command += ["--follow", "--state", str(tmp_path / "state")]
@@ -245,8 +247,8 @@ def test_following(pair: list[str], tmp_path: Path) -> None:
     ask(target, "DELETE", "/subjects/new")
     wait_until(lambda: content(target) == content(source))
     follower.send_signal(signal.SIGINT)
-    _, told = follower.communicate(timeout=300)
-    assert (follower.returncode, told.count("\n"), told.startswith("created 2 versions")) == (0, 1, True), told
+    _, output = follower.communicate(timeout=300)
+    assert (follower.returncode, output.count("\n"), output.startswith("created 2 versions")) == (0, 1, True), output
 
 
 @pytest.mark.merge
@@ -269,7 +271,7 @@ def test_following_through_an_outage(pair: list[str], serve_process: Callable[..
 
 
 def test_a_target_that_does_not_keep_ids(answering: Answering, pair: list[str]) -> None:
-    """One that has no modes, and one that gives ids of its own: nothing more is written to it."""
+    """The target has no modes, or assigns its own ids: nothing more is written to it."""
     answers: dict[str, Any] = {"/schemas/types": [], "/subjects": [], "/config": {}}
     with pytest.raises(UnusableRegistry, match="has no mode IMPORT, so that ids cannot be kept there"):
         copy(pair[0], answering(answers))
@@ -285,7 +287,7 @@ def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None
     source = answering({"/schemas": rows, "/schemas/types": [], "/v1/metadata/version": {"version": "8.1.0"}})
     (target,) = mounts([serve()])
     report = copy(source, target)
-    assert [(str(one.xid), one.reason) for one in report.refused] == [
+    assert [(str(refusal.xid), refusal.reason) for refusal in report.refused] == [
         ("a version 1", "what it refers to never ends: a version 1 -> b version 1 -> c version 1 -> b version 1"),
         ("b version 1", "what it refers to never ends: b version 1 -> c version 1 -> b version 1"),
         ("c version 1", "what it refers to never ends: c version 1 -> b version 1 -> c version 1"),
@@ -296,5 +298,5 @@ def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None
 
 def listed(subject: str, schemaid: int, *references: str) -> dict[str, Any]:
     """A version as a list of schemas has it."""
-    refers = [{"name": each, "subject": each, "version": 1} for each in references]
+    refers = [{"name": reference, "subject": reference, "version": 1} for reference in references]
     return {"subject": subject, "version": 1, "id": schemaid, "schema": record("R"), "references": refers}

@@ -20,11 +20,15 @@ Changing = Callable[[str, Change], str]
 def plain(value: Any, *names: str) -> Any:
     """JSON without members of these names, and without the type of Avro schemas."""
     if isinstance(value, list):
-        return [plain(each, *names) for each in value]
+        return [plain(element, *names) for element in value]
     if not isinstance(value, dict):
         return value
-    kept = {name: plain(each, *names) for name, each in value.items() if name not in names}
-    return kept if kept.get("schemaType") != "AVRO" else {name: kept[name] for name in kept.keys() - {"schemaType"}}
+    members = {name: plain(element, *names) for name, element in value.items() if name not in names}
+    return (
+        members
+        if members.get("schemaType") != "AVRO"
+        else {name: members[name] for name in members.keys() - {"schemaType"}}
+    )
 
 
 def confluent_7(path: str, status: int, value: Any) -> tuple[int, Any]:
@@ -44,25 +48,29 @@ def confluent_5(path: str, status: int, value: Any) -> tuple[int, Any]:
 
 
 def karapace(path: str, status: int, value: Any) -> tuple[int, Any]:
-    """As of 2026: ``deleted`` of the list of schemas means the contrary, all subjects have the mode of the registry."""
+    """Answer as Karapace of 2026: the parameter ``deleted`` of the list of schemas has the opposite meaning, and
+    all subjects have the mode of the registry.
+    """
     if path.startswith(("/v1/", "/contexts", "/associations")):
         return 404, "Not Found"
     if path.startswith("/schemas?"):
-        return 200, [each for each in plain(value, "guid") if not each.get("deleted")]
+        return 200, [schema for schema in plain(value, "guid") if not schema.get("deleted")]
     if path.startswith("/mode/"):
         return 200, {"mode": "READWRITE"}
     return status, plain(value, "deleted", "guid")
 
 
 def apicurio(path: str, status: int, value: Any) -> tuple[int, Any]:
-    """As 3.3.3: a list of schemas without versions, subjects with config of the registry, what is gone is hidden."""
+    """Answer as Apicurio 3.3.3: schemas are listed without versions, subjects have the config of the registry, and
+    deleted versions are hidden.
+    """
     mount = "/apis/ccompat/v7"
     if not path.startswith(mount) or path.startswith(
         tuple(f"{mount}/{other}" for other in ("v1/", "mode", "associations"))
     ):
         return 404, NOT_FOUND
     if path.startswith(f"{mount}/schemas?"):
-        return 200, [{"schema": each["schema"]} for each in value]
+        return 200, [{"schema": schema["schema"]} for schema in value]
     if path == f"{mount}/contexts":
         return 200, [":.:"]
     if status == 404 and path.startswith(f"{mount}/config/"):
@@ -75,7 +83,7 @@ def apicurio(path: str, status: int, value: Any) -> tuple[int, Any]:
 
 @pytest.mark.merge
 @pytest.mark.parametrize("change", [confluent_7, confluent_5, karapace])
-def test_all_that_they_have(serve: Serve, changing: Changing, change: Change) -> None:
+def test_everything_is_copied_from_other_servers(serve: Serve, changing: Changing, change: Change) -> None:
     real, target = mounts([serve(), serve()])
     fill(real)
     ask(real, "DELETE", "/config/same")  # an alias, which has no versions of its own where there is no list
@@ -95,8 +103,10 @@ def test_all_that_they_have(serve: Serve, changing: Changing, change: Change) ->
 
 
 @pytest.mark.merge
-def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
-    """It is found at its mount. What is deleted there without having been copied is named; what was copied, deleted."""
+def test_copy_from_apicurio(serve: Serve, changing: Changing) -> None:
+    """The API is found at its mount. Deleted versions are listed if they were not copied before, and deleted if
+    they were.
+    """
     server, other = serve(), serve()
     real, target = mounts([server, other])
     fill(real)
@@ -104,7 +114,7 @@ def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
     source, state = changing(server.url, apicurio), StateInMemory()
     report = copy(source, target, state)
     gone = [("a-using", 1), ("gone", 1), ("orders/value", 2)]
-    assert [str(each.xid) for each in report.skipped] == [f"{subject} version {number}" for subject, number in gone]
+    assert [str(row.xid) for row in report.skipped] == [f"{subject} version {number}" for subject, number in gone]
     assert not report.refused
     here = content(real)
     assert content(target)["versions"] == {key: here["versions"][key] for key in here["versions"].keys() - set(gone)}
@@ -116,7 +126,7 @@ def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
 
 @pytest.mark.merge
 def test_pages_that_move(serve: Serve, changing: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is deleted for good while a list is read moves what is behind it: it is read again."""
+    """A permanent deletion during the reading of a list moves the following pages: the list is read again."""
     monkeypatch.setattr("signalbook.client.confluent._PAGE", 100)
     real, target = mounts([serve(), serve()])
     for number in range(150):

@@ -42,15 +42,15 @@ keys = st.tuples(st.sampled_from("abcdef"), st.integers(1, 3))
 
 
 @given(st.dictionaries(keys, st.lists(keys, max_size=3).map(tuple)))
-def test_nothing_comes_before_what_it_needs(references: dict[Key, tuple[Key, ...]]) -> None:
-    done: set[Key] = set()
+def test_references_are_written_before_their_referrers(references: dict[Key, tuple[Key, ...]]) -> None:
+    written: set[Key] = set()
     for wave in in_waves(references):
         for key in wave:
-            assert all(each in done or each not in references for each in references[key])
-        assert not done & set(wave)
-        done |= set(wave)
-    left = references.keys() - done
-    for key in left:
-        path = cycle_of(key, references, left)
+            assert all(reference in written or reference not in references for reference in references[key])
+        assert not written & set(wave)
+        written |= set(wave)
+    remaining = references.keys() - written
+    for key in remaining:
+        path = cycle_of(key, references, remaining)
         assert path[-1] in path[:-1]
         assert all(after in references[before] for before, after in pairwise(path))
