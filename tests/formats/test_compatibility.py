@@ -11,7 +11,6 @@ from signalbook.formats.compatibility import (
     directions,
     finding,
     is_transitive,
-    rules,
     violations,
 )
 from signalbook.values import dump_json
@@ -30,12 +29,6 @@ def test_directions_of_each_rule(rule: str) -> None:
     expected = {"b": ("backward",), "f": ("forward",)}.get(rule[0]) if not rule.startswith("full") else None
     assert directions(rule.upper()) == (expected or ("backward", "forward"))
     assert is_transitive(rule.upper()) is rule.endswith("_transitive")
-
-
-def test_formats_with_compatibility_rules() -> None:
-    """G-25, G-29."""
-    assert rules("avro/1.11") == RULES
-    assert rules("Nope/1") == ()
 
 
 @pytest.mark.parametrize(
