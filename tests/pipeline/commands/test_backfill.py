@@ -108,6 +108,13 @@ def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) ->
     assert len(list(lake.journal.committed())) == 2  # what is reported
 
 
+def test_files_gain_different_columns(lake: Lake, tmp_path: Path) -> None:
+    lake.put([{"id": "8", "_rescue": '{"late":true}'}], pa.schema([*FIRST, *columns.RESCUE]))
+    fill(lake, definitions(tmp_path / "r.json", total=NUMBER, late={"type": "boolean"}))
+    assert {"total", "late"} <= set(lake.tables.columns(ORDER).names)
+    assert rows(lake)["8"] == {"late": True}
+
+
 def test_backfill_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The store is reached with the settings of the output, not with those that libraries use by default."""
     lake = Lake.of("iceberg-s3proxy", tmp_path / "lake", request)

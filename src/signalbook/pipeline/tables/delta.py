@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -135,7 +135,9 @@ class DeltaTables(Tables):
         if removed:
             self._check(table, removed)
         places = move_in(self.output, self._home(table), files)
-        columns = _commented(readable(pq.read_schema(places[0].arrow_source()))) if places else None
+        # Of a run the files have the same columns; a backfill gives each the columns that it gains.
+        schemas = [readable(pq.read_schema(place.arrow_source())) for place in (places if removed else places[:1])]
+        columns = _commented(reduce(partial(merge, judge=refuse), schemas)) if schemas else None
         if found is None and columns is not None:
             self._create(table, batch, columns, files)
         # The columns before the files: a reader between the two sees nulls, and never a file with columns it does not

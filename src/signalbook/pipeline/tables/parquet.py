@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -120,8 +121,10 @@ class ParquetTables(Tables):
         staged = self._coming.pop(table, None)
         if staged is None:
             schemas = (_schema(self.output / file.staged) for file in files)
-            staged = next((schema for schema in schemas if schema is not None), None)
-        if staged is not None:
+            there = (schema for schema in schemas if schema is not None)
+            # Of a run the files have the same columns; a backfill gives each the columns that it gains.
+            staged = reduce(partial(merge, judge=refuse), islice(there, None if batch.removed else 1), pa.schema([]))
+        if len(staged):
             # Before the files are there: Spark takes the columns from ``_common_metadata``, and would not show those of
             # the new files.
             self._widen(table, staged)
