@@ -122,6 +122,8 @@ REPETITIVE: Final = (
 )
 
 _LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING, *TAGS])
+# Names that no member of a payload has as a column.
+RESERVED: Final = frozenset({*ENVELOPE.names, *RESCUE.names, *_LAST.names, DECODED_KEY, DAY})
 _SCALARS: Final[dict[str, pa.DataType]] = {
     "bool": pa.bool_(),
     "int32": pa.int32(),
@@ -166,7 +168,7 @@ def payload(shape: Shape | None) -> pa.Schema:
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *RESCUE.names, *_LAST.names, DECODED_KEY, DAY)))
+        return pa.schema(_fields(shape.fields, taken=RESERVED))
     return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
 
 
@@ -197,21 +199,29 @@ def _fields(fields: Iterable[Field], taken: Iterable[str] = ()) -> list[pa.Field
     fields = tuple(fields)
     names = assign_names([field.name for field in fields], taken)
     named = zip(names, fields, strict=True)
-    return [_column(name, arrow_type(field.shape), _describe(name, field)) for name, field in named]
+    return [
+        _column(name, arrow_type(field.shape), _describe(name, field.name, field.description)) for name, field in named
+    ]
 
 
-_STATED: Final = re.compile(rb'Member ("(?:[^"\\]|\\.)*") of the payload\.', re.DOTALL)
+_STATED: Final = re.compile(rb'\AMember ("(?:[^"\\]|\\.)*") of the payload\. ?', re.DOTALL)
 
 
-def _describe(name: str, field: Field) -> str:
+def _describe(name: str, member: str, description: str) -> str:
     """Return the description of a column, with the member that it holds where the name does not tell for sure.
 
     A column ``id_`` holds a member of this name, or another spelling of ``id``. Which one of the two depends on the
     other members, which change. Tables of all formats store descriptions, so each table keeps what its columns hold.
     """
     if not name.endswith("_"):
-        return field.description
-    return f"Member {dump_json(field.name).decode()} of the payload. {field.description}".rstrip()
+        return description
+    return f"Member {dump_json(member).decode()} of the payload. {description}".rstrip()
+
+
+def rename_column(field: pa.Field, name: str, member: str) -> pa.Field:
+    """Return a column of a payload's ``member`` under another name, with a description that states the member."""
+    doc = _STATED.sub(b"", (field.metadata or {}).get(b"doc", b""), count=1)
+    return _column(name, field.type, _describe(name, member, doc.decode("utf-8", "replace")))
 
 
 def stated_member(field: pa.Field) -> str | None:

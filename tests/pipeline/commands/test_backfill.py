@@ -115,6 +115,17 @@ def test_files_gain_different_columns(lake: Lake, tmp_path: Path) -> None:
     assert rows(lake)["8"] == {"late": True}
 
 
+def test_members_keep_the_columns_that_the_table_has_them_in(lake: Lake, tmp_path: Path) -> None:
+    """Next to `note` the definition alone would have the member `Note` in the column `Note_`."""
+    there = pa.schema([("id", pa.string()), ("Note", pa.string()), ("o", pa.struct([("At", pa.string())]))])
+    row = {"id": "8", "Note": "N", "o": {"At": "A"}, "_rescue": '{"note":"n","o":{"at":"a"}}'}
+    lake.put([row], pa.schema([*there, *columns.RESCUE]))
+    inner = {"type": "object", "properties": {"At": TEXT, "at": TEXT}}
+    (done,) = fill(lake, definitions(tmp_path / "r.json", Note=TEXT, note=TEXT, o=inner))
+    assert done.refused == ()
+    assert rows(lake)["8"] == {"Note": "N", "note_": "n", "o": {"At": "A", "at_": "a"}}
+
+
 def test_backfill_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The store is reached with the settings of the output, not with those that libraries use by default."""
     lake = Lake.of("iceberg-s3proxy", tmp_path / "lake", request)

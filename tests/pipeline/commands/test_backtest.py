@@ -10,7 +10,7 @@ import pytest
 from tests.pipeline.lake import folder
 from tests.pipeline.local import backtest, run
 
-from signalbook.pipeline import Job, PipelineError, compact
+from signalbook.pipeline import Job, PipelineError, compact, profile
 from signalbook.pipeline.commands.backtest_result import Backtest
 from signalbook.pipeline.job.jobs import BacktestJob
 from signalbook.values import JSONObject
@@ -78,6 +78,32 @@ def test_a_stricter_schema_breaks_and_a_laxer_one_mends(landed: BacktestJob, par
 def test_members_that_no_schema_declared_are_judged(landed: BacktestJob, tmp_path: Path) -> None:
     result = candidate(landed, tmp_path, {"type": "object", "not": {"required": ["seal"]}})
     assert (result.broken.rules, [example.id for example in result.broken.examples]) == ({"not at /": 1}, ["e-4"])
+
+
+def test_members_are_read_from_the_columns_that_they_landed_in(parcels: Any, tmp_path: Path) -> None:
+    """Next to `note` the definition alone would have the member `Note` in the column `Note_`."""
+
+    def write(path: Path, *names: str, **rules: Any) -> str:
+        members: JSONObject = {name: {"type": "string", **rules} for name in names}
+        item = {"type": "object", "properties": members}
+        document = parcels.catalogue()
+        version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
+        version["schema"] = {"type": "object", "properties": {**members, "o": {"type": "array", "items": item}}}
+        path.write_text(json.dumps(document))
+        return str(path)
+
+    registry = write(tmp_path / "d.json", "Note")
+    data = {"Note": "long", "o": [{"Note": "long"}, {}]}
+    (tmp_path / "in.jsonl").write_bytes(parcels.lines(parcels.event(1, data=data)))
+    job = Job(registry=registry, inputs=(str(tmp_path / "in.jsonl"),), output=tmp_path / "out", table_format="parquet")
+    run(job)
+    registry = write(tmp_path / "d.json", "Note", "note")
+    stricter = write(tmp_path / "candidate.json", "Note", "note", maxLength=3)
+    found = backtest(BacktestJob(registry=registry, output=job.output, candidate=stricter, by="Note"), lambda _: None)
+    assert found.broken.rules == {"maxLength at /Note": 1, "maxLength at /o/*/Note": 1}
+    assert found.broken.producers == {"long": 1}
+    (table,) = profile(job.output, registry=registry)
+    assert (table.unseen, table.undeclared) == (("note_",), ())
 
 
 def test_payloads_without_a_schema_are_checked_by_a_new_one(landed: BacktestJob, tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ A second backfill finds nothing to do. One row group is in memory at a time.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from signalbook.messages import Policy
+from signalbook.pipeline import columns
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
@@ -30,8 +30,7 @@ from signalbook.pipeline.landing.staging import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settled
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.base import Tables
-from signalbook.pipeline.tables.evolution import Incompatible, merge, promote
+from signalbook.pipeline.tables.evolution import Incompatible, aligned, merge, promote, rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import open_tables, standing
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home
 from signalbook.values import JSONObject
@@ -96,7 +95,7 @@ def backfill(
             schema = None if definition is None else definition.schema_use.schema
             shape = None if definition is None else layout(definition).shape
             if schema is not None and shape is not None:
-                work = _Work(journal, table, partial(Filling, schema, shape), progress)
+                work = _Work(journal, table, columns.payload(shape), partial(Filling, schema, shape), progress)
                 found += work.do(standing(journal, table, files))
         return found
 
@@ -112,14 +111,23 @@ def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, lis
 
 
 class _Work:
-    """The backfill of one table."""
+    """The backfill of one table. Rows have the names of ``declared`` columns while they are filled."""
 
     def __init__(
-        self, journal: Journal, table: TableName, filling: Callable[[frozenset[str]], Filling], show: ShowProgress
+        self,
+        journal: Journal,
+        table: TableName,
+        declared: pa.Schema,
+        filling: Callable[[frozenset[str]], Filling],
+        show: ShowProgress,
     ) -> None:
         self._journal = journal
         self._table = table
+        self._declared = declared
         self._format = journal.table_format() or "parquet"
+        self._tables = open_tables(journal.output, self._format)
+        # The columns of the table, with those that it gains.
+        self._columns = self._tables.columns(table)
         self._filling = filling
         self._show = show
         self._filled = self._unfit = 0
@@ -128,7 +136,6 @@ class _Work:
     def do(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
         """Fill its files, and commit that; nothing if there is nothing to fill or to say."""
         name = f"backfill-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        tables = open_tables(self._journal.output, self._format)
         folder = self._journal.staging(name)
         total = sum(file.bytes for file in files)
         made: list[tuple[DataFile, DataFile]] = []
@@ -136,11 +143,11 @@ class _Work:
             for number, file in enumerate(files):
                 done = sum(each.bytes for each in files[:number])
                 self._show(Progress(stage="compacting", done=done, total=total))
-                fresh = self._rewritten(file, tables, folder / f"{name}-{number:05d}.parquet")
+                fresh = self._rewritten(file, folder / f"{name}-{number:05d}.parquet")
                 if fresh is not None:
                     made.append((file, fresh))
         if made:
-            prepare_and_commit(self._journal, tables, self._entry(name, made), self._show)
+            prepare_and_commit(self._journal, self._tables, self._entry(name, made), self._show)
         else:
             self._journal.sweep()
         if made or self._unfit or self._refused:
@@ -162,7 +169,7 @@ class _Work:
             columns=self._journal.columns() or "typed",
         )
 
-    def _rewritten(self, file: DataFile, tables: Tables, place: Place) -> DataFile | None:
+    def _rewritten(self, file: DataFile, place: Place) -> DataFile | None:
         """A file with what gained something; None if nothing did."""
         path = self._journal.output / home(self._table, self._format) / file.name
         try:
@@ -171,10 +178,16 @@ class _Work:
                 if RESCUE not in there.names:
                     return None
                 texts = source.read(columns=[RESCUE]).column(RESCUE).combine_chunks()
-                schema, filling = self._followed(there, tables, texts)
+                # What the table states of its columns holds for all of its files.
+                stated = merge(there, self._columns, promote)
+                there = pa.schema([field for field in stated if field.name in there.names])
+                named = rename_columns(self._declared, there)
+                schema, filling = self._followed(named, texts)
                 if schema is None or filling is None:
                     return None
-                filled, size = self._written(source, schema, filling, place)
+                groups = (source.read_row_group(number) for number in range(source.num_row_groups))
+                rows = (rename_rows(aligned(group, there), named) for group in groups)
+                filled, size = self._written(rows, schema, filling, place)
         except pa.ArrowInvalid as error:
             raise PipelineError(f"{path} cannot be read: {error}; table {self._table} stays as it is") from error
         if not filled:
@@ -183,30 +196,35 @@ class _Work:
         staged = f"{STAGING}/{place.parent.name}/{place.name}"
         return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
 
-    def _followed(
-        self, there: pa.Schema, tables: Tables, texts: pa.StringArray
-    ) -> tuple[pa.Schema | None, Filling | None]:
+    def _followed(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, Filling | None]:
         """The columns of a file with those that gain something, and what fills them; None if none does."""
         schema, refused, gaining = there, set[str](), False
         for field in self._filling(frozenset()).wanted(texts):
             try:
                 wider = merge(schema, pa.schema([field]), promote)
-                tables.follow(self._table, wider)
+                stored = rename_columns(self._columns, wider)
+                self._tables.follow(self._table, stored)
             except Incompatible:
                 refused.add(field.name)
+                self._refused.update(rename_columns(self._columns, pa.schema([field])).names)
             else:
                 schema, gaining = wider, True
-        self._refused |= refused
+                self._columns = merge(self._columns, stored, promote)
         return (schema, self._filling(frozenset(refused))) if gaining else (None, None)
 
-    def _written(self, source: pq.ParquetFile, schema: pa.Schema, filling: Filling, place: Place) -> tuple[int, int]:
-        """Rewrite a file. Return the number of rows that gained values, and the bytes of the new file."""
-        count = 0
+    def _written(
+        self, groups: Iterable[pa.Table], schema: pa.Schema, filling: Filling, place: Place
+    ) -> tuple[int, int]:
+        """Write the rows of a file anew. Return the number of those that gained values, and the bytes of the new file.
+
+        ``schema`` are the columns of the new file by the names of ``declared`` ones.
+        """
+        count, stored = 0, rename_columns(self._columns, schema)
         with place.output() as output:
-            with open_file(output, schema) as writer:
-                for number in range(source.num_row_groups):
-                    rows, filled, unfit = filling.fill(source.read_row_group(number), schema)
-                    writer.write_table(rows, row_group_size=max(len(rows), 1))
+            with open_file(output, stored) as writer:
+                for group in groups:
+                    rows, filled, unfit = filling.fill(group, schema)
+                    writer.write_table(rename_rows(rows, stored), row_group_size=max(len(rows), 1))
                     count += filled
                     self._unfit += unfit
             self._filled += count

@@ -41,6 +41,7 @@ from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
+from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import standing
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
 from signalbook.values import JSON, Finding, JSONError, parse_json
@@ -100,9 +101,14 @@ class _Comparing:
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
         rebuild = _unread if known is None else payloads_of(known)
+        expected = pa.schema([]) if known is None else columns.payload(known.shape())
         for first, rows in read_rows(place, "the table file"):
-            read = _sent if _is_opaque(rows.schema) else rebuild
-            for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
+            opaque = _is_opaque(rows.schema)
+            named = rows.schema if opaque else rename_columns(expected, rows.schema)
+            by = dict(zip(rows.schema.names, named.names, strict=True)).get(self._plan.by, self._plan.by)
+            read = _sent if opaque else rebuild
+            sample = rename_rows(pa.Table.from_batches([rows]), named)
+            for row in sample.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
                 now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
                 # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
@@ -110,7 +116,7 @@ class _Comparing:
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
-                    self._count(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
+                    self._count(bool(now), bool(then), partial(_example, xid, by, row, then))
 
     def dead_letters(self, place: Place) -> None:
         """Judge dead letters by both contracts, as a run would."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -18,13 +18,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, DECODED_KEY, ENVELOPE, RESCUE, TAGS, TRANSPORT
+from signalbook.pipeline.columns import RESERVED
 from signalbook.pipeline.commands.column_counts import RowCounts, count_rows, is_collection, leaves
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.places import Where
+from signalbook.pipeline.tables.evolution import match_columns, rename_columns
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import LandedTables
 from signalbook.values import JSONObject
@@ -88,8 +89,6 @@ class Profile:
         return {"definition": self.definition, "rows": self.rows, **drift, "columns": columns}
 
 
-_OWN_SCHEMAS: Final = (ENVELOPE, CONTEXT, TRANSPORT, BOOKKEEPING, RESCUE, TAGS)
-_OWN: Final = frozenset([DECODED_KEY, *(name for schema in _OWN_SCHEMAS for name in schema.names)])
 # A Spark session takes longer to start than this process takes to count the rows of so many bytes of Parquet.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 _SMALL_FILES: Final = 200
@@ -110,8 +109,8 @@ def profile(
     """
     landed = LandedTables.of(output)
     chosen = landed.chosen(definitions)
-    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
     columns_of = {xid: landed.columns(table) for xid, table in chosen.items()}
+    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, columns_of, progress)
     counts: dict[str, RowCounts] = {}
     for xid, table in chosen.items():
         rows = landed.read_small(table, max_bytes=_SMALL_BYTES, max_files=_SMALL_FILES)
@@ -151,16 +150,25 @@ def _count_task(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterat
     yield pa.record_batch({"counts": pa.array([pickle.dumps(count_rows(columns, batches))], pa.binary())})
 
 
-def _declared(registry: str, chosen: Iterable[str], show: Callable[[str], None]) -> dict[str, tuple[str, ...] | None]:
-    """The payload's columns by definition, as the registry has them now; none for one that it has not."""
+def _declared(
+    registry: str, tables: Mapping[str, pa.Schema], show: Callable[[str], None]
+) -> dict[str, tuple[str, ...] | None]:
+    """Return the payload's columns of each definition, as the registry has it now, by their names in its tables.
+
+    A definition that the registry lacks has no columns.
+    """
     show("reading definitions")
     contract = Snapshot.of_registry(registry, read_documents(registry)).compile(Policy())
-    found = {xid: contract.definitions.get(xid) for xid in chosen}
-    return {xid: () if each is None else _columns(each.schema_use.schema) for xid, each in found.items()}
+    definitions = {xid: contract.definitions.get(xid) for xid in tables}
+    return {
+        xid: () if definition is None else _columns(definition.schema_use.schema, tables[xid])
+        for xid, definition in definitions.items()
+    }
 
 
-def _columns(schema: Schema | None) -> tuple[str, ...]:
-    return tuple(_names(columns.payload(None if schema is None else schema.shape()), ""))
+def _columns(schema: Schema | None, table: pa.Schema) -> tuple[str, ...]:
+    declared = columns.payload(None if schema is None else schema.shape())
+    return tuple(_names(rename_columns(table, declared, match_columns), ""))
 
 
 def _names(fields: Iterable[pa.Field], before: str) -> Iterator[str]:
@@ -176,7 +184,7 @@ def _profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnProfile]:
         yield ColumnProfile(
             name=".".join(path),
             type=from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString(),
-            payload=path[0] not in _OWN,
+            payload=path[0] not in RESERVED,
             nulls=counts.rows - column.present,
             distinct=None if is_collection(kind) else column.distinct,
             least=_text(column.least, kind),

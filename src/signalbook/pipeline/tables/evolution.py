@@ -9,10 +9,11 @@ table (``assign_tables``), so that no reader meets two types under one name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from signalbook.pipeline.columns import stated_member
+from signalbook.pipeline.columns import RESERVED, rename_column, stated_member
 from signalbook.pipeline.errors import PipelineError
 
 # The path of a column, the field that is there and the one that comes; what the type is to be.
@@ -56,12 +57,7 @@ def merge(there: pa.Schema, coming: pa.Schema, judge: Judgement) -> pa.Schema:
     return pa.schema(_members(there, coming, judge, ""))
 
 
-def unite(there: pa.Schema, coming: pa.Schema) -> pa.Schema:
-    """Return the columns of two tables of a definition, text where they disagree.
-
-    A member of payloads is one column, under the name that it has in ``there``, whatever ``coming`` calls it.
-    """
-    return merge(there, pa.schema(_renamed(there, coming)), as_text)
+Match = Callable[[Iterable[pa.Field], Iterable[pa.Field]], dict[str, pa.Field]]
 
 
 def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
@@ -70,25 +66,69 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
     Members are the same if their names are. If only the case differs, and no other column of ``coming`` has that
     name, they are the same too: SQL does not tell them apart.
     """
-    names = {member: field.name for member, field in _by_member(there)}
-    members = _by_member(coming)
-    found = {names[member]: field for member, field in members if member in names}
-    alike = {member.lower(): name for member, name in reversed(names.items()) if name not in found}
-    for member, field in members:
+    there, coming = list(there), list(coming)
+    matches = match_members(there, coming)
+    names, members = _by_member(there), _by_member(coming)
+    alike = {member.lower(): field.name for member, field in reversed(names.items()) if field.name not in matches}
+    for member, field in members.items():
         name = alike.get(member.lower())
         if member not in names and name is not None:
-            found.setdefault(name, field)
-    return found
+            matches.setdefault(name, field)
+    return matches
 
 
-def _by_member(fields: Iterable[pa.Field]) -> list[tuple[str, pa.Field]]:
-    """Return each column with the payload member that it holds. No two columns hold the same member.
+def match_members(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """Return by the names of ``there`` the columns of ``coming`` that are of exactly the same members."""
+    there, coming = list(there), list(coming)
+    names, members = _by_member(there), _by_member(coming)
+    reserved = RESERVED.intersection(field.name for field in there)
+    return {
+        **{field.name: field for field in coming if field.name in reserved},
+        **{names[member].name: field for member, field in members.items() if member in names},
+    }
 
-    ``columns.assign_names`` and ``_renamed`` add underscores only to names that another column has in another case.
-    The underscores of ``a_`` beside a column ``a`` therefore belong to the member. Columns of newer tables state their
-    members, if their names have underscores at the end.
+
+def unite(there: pa.Schema, coming: pa.Schema) -> pa.Schema:
+    """Return the columns of two tables of a definition, text where they disagree.
+
+    A member of payloads is one column, under the name that it has in ``there``, whatever ``coming`` calls it.
     """
-    fields = list(fields)
+    return merge(there, rename_columns(there, coming, match_columns), as_text)
+
+
+def rename_columns(there: pa.Schema, coming: pa.Schema, match: Match = match_members) -> pa.Schema:
+    """Return the columns of ``coming`` under the names that their members have in ``there``.
+
+    Members that ``there`` lacks get names that are free there. The types stay the same but for the names inside them.
+    """
+    return pa.schema(_renamed(there, coming, match))
+
+
+def rename_rows(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return the rows with ``columns``, which ``rename_columns`` made of theirs."""
+    batches = (pa.record_batch(_RenamedRows(batch, columns)) for batch in rows.to_batches())
+    return pa.Table.from_batches(batches, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _RenamedRows:
+    """Rows that Arrow takes for rows with other names: casts of members are by name."""
+
+    rows: pa.RecordBatch
+    columns: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.columns.__arrow_c_schema__(), self.rows.__arrow_c_array__(requested_schema)[1]
+
+
+def _by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """Return the columns of payloads by the members that they hold. No two columns hold the same member.
+
+    ``columns.assign_names`` and ``_renamed`` add underscores only to names that another column has in another case, or
+    that no member may have. The underscores of ``a_`` beside a column ``a`` therefore belong to the member. Columns of
+    newer tables state their members, if their names have underscores at the end.
+    """
+    fields = [field for field in fields if field.name not in RESERVED]
     names = {field.name for field in fields}
     lowered = {name.lower() for name in names}
     stated = {field.name: stated_member(field) for field in fields}
@@ -97,41 +137,45 @@ def _by_member(fields: Iterable[pa.Field]) -> list[tuple[str, pa.Field]]:
     # The shortest first: in [a, A_, A__] the member A is in A_, and A_ in A__.
     for name in sorted(names - members.keys(), key=len):
         plain = name.rstrip("_")
-        member = plain if plain not in names and plain.lower() in lowered else name
+        differs = plain not in names and plain.lower() in lowered
+        member = plain if differs or plain in RESERVED else name
         while member in assigned:
             member += "_"
         assigned.add(member)
         members[name] = member
-    return [(members[field.name], field) for field in fields]
+    return {members[field.name]: field for field in fields}
 
 
-def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> list[pa.Field]:
+def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
     """Return the fields of ``coming`` under the names of ``there``; others have names that are free there."""
     there, coming = list(there), list(coming)
     own = {field.name: field for field in there}
-    names = {field.name: name for name, field in match_columns(there, coming).items()}
+    names = {field.name: name for name, field in match(there, coming).items()}
+    members = {field.name: member for member, field in _by_member(coming).items()}
     used = {name.lower() for name in own}
-    found = []
+    fields = []
     for field in coming:
         name = names.get(field.name)
-        if name is None:
+        if name is not None:
+            field = field.with_type(_renamed_type(own[name].type, field.type, match))
+        elif field.name in members:
             name = field.name
             while name.lower() in used:
                 name += "_"
             used.add(name.lower())
-            found.append(field.with_name(name))
-        else:
-            found.append(pa.field(name, _renamed_type(own[name].type, field.type), metadata=field.metadata))
-    return found
+        if name is not None and name != field.name:
+            field = rename_column(field, name, members[field.name])
+        fields.append(field)
+    return fields
 
 
-def _renamed_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
+def _renamed_type(old: pa.DataType, new: pa.DataType, match: Match) -> pa.DataType:
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        return pa.struct(_renamed(old, new))
+        return pa.struct(_renamed(old, new, match))
     if pa.types.is_list(old) and pa.types.is_list(new):
-        return pa.list_(new.value_field.with_type(_renamed_type(old.value_type, new.value_type)))
+        return pa.list_(new.value_field.with_type(_renamed_type(old.value_type, new.value_type, match)))
     if pa.types.is_map(old) and pa.types.is_map(new):
-        return pa.map_(new.key_type, new.item_field.with_type(_renamed_type(old.item_type, new.item_type)))
+        return pa.map_(new.key_type, new.item_field.with_type(_renamed_type(old.item_type, new.item_type, match)))
     return new
 
 
