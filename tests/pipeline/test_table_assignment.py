@@ -71,26 +71,32 @@ def test_incompatible_columns_go_to_the_next_table(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_column_never_changes_its_member(lake: Lake, nested: bool) -> None:
-    """The member `A` is in the column `A_` next to `a`, but a member `A_` would be there instead."""
+def test_a_member_keeps_its_column(lake: Lake, nested: bool) -> None:
+    """Of `a`, `A` and `A_` the definition alone has `A_` in the column `A_`, and `A` next to `a` alone."""
 
-    def members(*names: str) -> pa.Schema:
-        fields = tuple(Field(name=name, attribute="", shape=Scalar(kind="string")) for name in names)
-        payload = Struct(fields=fields)
-        if nested:
-            payload = Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=payload)),))
-        return columns.payload(payload)
+    def put(**members: str) -> TableName:
+        fields = tuple(Field(name=name, attribute="", shape=Scalar(kind="string")) for name in members)
+        inner = columns.payload(Struct(fields=fields))
+        row: dict[str, Any] = dict(zip(inner.names, members.values(), strict=True))
+        if not nested:
+            return lake.put([row], inner)
+        shape = Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=Struct(fields=fields))),))
+        return lake.put([{"o": [row]}], columns.payload(shape))
 
-    def put(value: str, *names: str) -> TableName:
-        row: dict[str, Any] = {"A_": value}
-        return lake.put([{"o": [row]} if nested else row], members(*names))
-
-    assert put("member A", "a", "A") == ORDER
-    assert put("member A_", "a", "A", "A_") == SECOND
-    assert put("member A", "A", "a", "b") == ORDER
-    assert put("member A_", "a", "A_") == SECOND
-    rows = lake.rows()
-    assert {row["o"][0]["A_"] if nested else row["A_"] for row in rows} == {"member A"}
+    tables = [put(a="0", A="1"), put(a="2", A="3", A_="4"), put(A="5"), put(A_="6", b="7"), put(a="8", A_="9")]
+    assert set(tables) == {ORDER}
+    rows = [row["o"][0] if nested else row for row in lake.rows()]
+    found = {frozenset((name, value) for name, value in row.items() if value is not None) for row in rows}
+    assert found == {
+        frozenset(row.items())
+        for row in (
+            {"a": "0", "A_": "1"},
+            {"a": "2", "A_": "3", "A__": "4"},
+            {"A_": "5"},
+            {"A__": "6", "b": "7"},
+            {"a": "8", "A__": "9"},
+        )
+    }
 
 
 def test_names_that_begin_alike_are_not_taken_for_versions(lake: Lake) -> None:

@@ -27,11 +27,12 @@ from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
+from signalbook.pipeline.landing.staging import rename_file
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
-from signalbook.pipeline.tables.evolution import Incompatible
+from signalbook.pipeline.tables.evolution import Incompatible, rename_columns
 from signalbook.pipeline.tables.formats import open_tables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.tracing import span
@@ -75,14 +76,19 @@ def _assigned(
 ) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
     columns = pq.read_schema((output / files[0].staged).arrow_source())
-    chosen = _accepting_table(tables, table, columns)
-    tables.expect(chosen, columns)
+    chosen, stored = _accepting_table(tables, table, columns)
+    if stored is not columns:
+        files = [rename_file(output, file, stored) for file in files]
+    tables.expect(chosen, stored)
     folder = tables.folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
 
-def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
-    """The newest table of a definition that takes ``columns``, or one that is to be made."""
+def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tuple[TableName, pa.Schema]:
+    """Return the newest table of a definition that takes ``columns``, or a new one, and their names in there.
+
+    In a table each member keeps its column, whatever the definition calls it by now.
+    """
     there = tables.versions(table)
     # Newest first; a definition that changed back finds an older table that takes its columns again.
     for version in reversed(there):
@@ -92,8 +98,12 @@ def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> Ta
             if table == DEAD_LETTERS:
                 raise PipelineError(f"table {table} was changed by someone else: {error}. Rename it away") from error
         else:
-            return version
-    return table.numbered(there[-1].version + 1) if there else table
+            return version, columns
+        with suppress(Incompatible):
+            stored = rename_columns(tables.columns(version), columns)
+            tables.follow(version, stored)
+            return version, stored
+    return table.numbered(there[-1].version + 1) if there else table, columns
 
 
 # A stream that writes to the same folder lets go of it between batches.

@@ -136,3 +136,19 @@ def test_a_schema_is_parsed_once() -> None:
     schemas = shelf()
     first = schemas.of_definition({"dataschemauri": S})
     assert schemas.of_definition({"dataschemauri": f"#{S}"}) is first
+
+
+def test_earlier_versions_are_those_before_the_used_one() -> None:
+    texts = {"1": b'{"const": 1}', "9": b'{"const": 9}', "2": b'{"const": 2}', "3": b'{"const": 3}'}
+    versions = ("1", "gone", "9", "2", "3")
+    known = {
+        f"{S}/versions/{name}": SchemaDocument(
+            content=text, format=FORMAT, xid=f"{S}/versions/{name}", versions=versions
+        )
+        for name, text in texts.items()
+    }
+    schemas = ContractSchemas({S: known[f"{S}/versions/2"], **known}.get)
+    use = schemas.of_definition({"dataschemaxid": S})
+    assert [[n for n in range(10) if not schema.validate(n)] for schema in schemas.earlier(use)] == [[1], [9]]
+    inline = schemas.of_definition({"dataschemaformat": FORMAT, "dataschema": {}})
+    assert list(schemas.earlier(inline)) == []

@@ -28,10 +28,12 @@ from tests.pipeline.s3 import place
 
 from signalbook import pipeline
 from signalbook.errors import SignalbookError
-from signalbook.messages import parse_flags
+from signalbook.messages import Policy, parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import StorePlace
+from signalbook.pipeline.tables.ddl import table_columns
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
@@ -168,6 +170,29 @@ def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, defi
     definitions.write_text(json.dumps(document))
     run(job(table_format="iceberg", batch_id="b2"))
     assert {row.get("colour", "?") for row in rows(folder(job()), "parcels/parcel.accepted")} == {None}
+
+
+@pytest.mark.parametrize(("versions", "declared"), [(("1", "1"), {"Note_", "note"}), (("1", "2"), {"Note", "note_"})])
+def test_members_keep_their_columns(
+    job: Callable[..., Job], tmp_path: Path, definitions: Path, parcels: Any, versions: list[str], declared: set[str]
+) -> None:
+    """By the table in any case, and by the earlier versions of the schema where there is no table."""
+    document = parcels.catalogue()
+    path = tmp_path / "notes.jsonl"
+    for version, names in zip(versions, (["Note"], ["Note", "note"]), strict=True):
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        entity = {"format": "JsonSchema/draft-07", "schema": schema}
+        document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"][version] = entity
+        definitions.write_text(json.dumps(document))
+        path.write_bytes(parcels.lines(parcels.event(data={name: f"{name} {len(names)}" for name in names})))
+        run(job(inputs=(str(path),), batch_id=f"b{len(names)}"))
+    landed = [(row["Note"], row.get("note_")) for row in rows(folder(job()), "parcels/parcel.accepted")]
+    assert sorted(landed) == [("Note 1", None), ("Note 2", "note 2")]
+    contract = Snapshot.load(str(definitions)).compile(Policy())
+    definition = contract.definitions["/messagegroups/parcels/messages/parcel.accepted"]
+    assert declared <= {column.name for column in table_columns(definition)}
+    run(job(inputs=(str(path),), output=tmp_path / "new"))
+    assert declared <= rows(tmp_path / "new", "parcels/parcel.accepted")[0].keys()
 
 
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]

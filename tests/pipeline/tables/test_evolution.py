@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -12,17 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from signalbook.formats import Field, Scalar, Struct
+from signalbook.formats import Field, ListOf, Scalar, Struct
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import assign_names
 from signalbook.pipeline.tables.evolution import (
     Incompatible,
     Judgement,
     as_text,
+    first_names,
     match_columns,
     merge,
     promote,
     refuse,
+    rename_columns,
+    rename_rows,
     unite,
     wider,
 )
@@ -167,58 +168,60 @@ def test_a_member_with_an_underscore_is_matched_in_another_table() -> None:
         assert {key: field.name for key, field in matches.items()} == {member: name}
 
 
+def struct_of(*members: str) -> Struct:
+    return Struct(fields=tuple(Field(name=name, attribute="", shape=Scalar(kind="string")) for name in members))
+
+
 def landed_columns(members: Iterable[str]) -> pa.Schema:
-    """Return the columns of a payload with these members."""
-    fields = tuple(Field(name=member, attribute="", shape=Scalar(kind="string")) for member in members)
-    return columns.payload(Struct(fields=fields))
+    """Return the columns of a payload with these members, in ascending order."""
+    return columns.payload(struct_of(*sorted(members)))
 
 
-def read_columns(versions: list[set[str]]) -> list[dict[str, str]]:
-    """Return for each version of a definition the columns that ``read`` has its members in, once all have landed."""
-    tables: list[pa.Schema] = []
-    places: list[tuple[int, dict[str, str]]] = []
+ODD_MEMBERS = ["a", "A", "a_", "A_", "A__", "_key", "_KEY", "_key_", ""]
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.sets(st.sampled_from(ODD_MEMBERS), min_size=1), min_size=1, max_size=6))
+def test_a_member_keeps_its_column_for_life(versions: list[set[str]]) -> None:
+    """Whatever members come and go, a table takes all of them, and no column ever holds two."""
+    table = columns.landed(None).remove_metadata()
+    held: dict[str, str] = {}
     for version in versions:
         members = sorted(version)
-        coming = landed_columns(members)
-        names = coming.names
-        for place in reversed(range(len(tables))):
-            with suppress(Incompatible):
-                tables[place] = merge(tables[place], coming, refuse)
-                break
-        else:
-            place = len(tables)
-            tables.append(coming)
-        # Of all versions that land in a table, a column has the same member.
-        held = {name: member for there, names_ in places if there == place for member, name in names_.items()}
-        assert all(held.get(name, member) == member for member, name in zip(members, names, strict=True))
-        places.append((place, dict(zip(members, names, strict=True))))
-    union = together(tables)
-    matches = [{field.name: name for name, field in match_columns(union, table).items()} for table in tables]
-    return [{member: matches[place][name] for member, name in names.items()} for place, names in places]
-
-
-@given(
-    st.lists(st.sets(st.sampled_from(["id", "userId", "userID", "UserId", "total", "Total"]), min_size=1), min_size=2)
-)
-def test_a_member_keeps_its_column_for_life(added: list[set[str]]) -> None:
-    """Members that differ only in case may be added in any order: each keeps its own column and its name."""
-    versions: list[set[str]] = list(accumulate(added, lambda members, more: members | more))
-    before, after = read_columns(versions[:-1]), read_columns(versions)
-    assert after[:-1] == before
-    columns = {(member, column) for version in after for member, column in version.items()}
-    assert len(columns) == len(versions[-1]) == len({column.lower() for _, column in columns})
-
-
-ODD_MEMBERS = ["a", "A", "a_", "A_", "A__", "_key", "_key_", ""]
+        stored = rename_columns(table, landed_columns(members))
+        assert columns.RESERVED.isdisjoint(stored.names)
+        for member, column in zip(members, stored.names, strict=True):
+            assert held.setdefault(column.lower(), member) == member
+        table = merge(table, stored, refuse)
+        assert rename_columns(table, landed_columns(members)).names == stored.names
+    assert len(set(held.values())) == len(held)
+    assert first_names(map(landed_columns, versions[:-1]), landed_columns(versions[-1])).names == stored.names
 
 
 @settings(max_examples=examples(300))
 @given(st.lists(st.sets(st.sampled_from(ODD_MEMBERS), min_size=1), min_size=2, max_size=5))
-def test_no_column_changes_its_member(versions: list[set[str]]) -> None:
-    """Whatever members come and go: in no table, and not where ``read`` shows all tables."""
+def test_no_column_of_several_tables_holds_two_members(versions: list[set[str]]) -> None:
+    """As `read` shows tables of which each was made by another version; spellings of a name may share a column."""
+    tables = [landed_columns(version) for version in versions]
+    whole = together(tables)
     held: dict[str, set[str]] = {}
-    for version in read_columns(versions):
-        assert len(set(version.values())) == len(version)
-        for member, column in version.items():
-            held.setdefault(column, set()).add(member.lower())
+    for version, table in zip(versions, tables, strict=True):
+        shown = {field.name: name for name, field in match_columns(whole, table).items()}
+        assert len(set(shown.values())) == len(version)
+        for member, field in zip(sorted(version), table, strict=True):
+            held.setdefault(shown[field.name], set()).add(member.lower())
     assert all(len(members) == 1 for members in held.values())
+
+
+def test_rows_are_renamed_at_any_depth() -> None:
+    """The member `A` is in `A_` next to `a`, where `A_` alone would be a member of that name."""
+    first, then = (
+        columns.payload(Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=struct_of(*names))),)))
+        for names in (["a", "A"], ["a", "A", "A_"])
+    )
+    stored = rename_columns(first, then)
+    rows = pa.Table.from_pylist([{"o": [{"a": "1", "A__": "2", "A_": "3"}, None]}, {"o": None}] * 2, then)
+    renamed = rename_rows(rows.slice(1), stored)
+    renamed.validate(full=True)
+    assert renamed.to_pylist() == [{"o": None}, {"o": [{"a": "1", "A_": "2", "A__": "3"}, None]}, {"o": None}]
+    assert rename_rows(renamed, then) == rows.slice(1)

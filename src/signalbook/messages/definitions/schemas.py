@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
@@ -74,11 +75,15 @@ _VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDocument:
-    """A schema document; ``xid`` is that of its Version (or whatever else names these very bytes)."""
+    """A schema document; ``xid`` is that of its Version (or whatever else names these very bytes).
+
+    ``versions`` are the ids of all Versions of its Resource, the oldest first, or empty if they are unknown.
+    """
 
     content: bytes
     format: str
     xid: str
+    versions: Sequence[str] = field(default=(), compare=False)
 
 
 # Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
@@ -140,6 +145,16 @@ class ContractSchemas:
             return use
         text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
         return self._written(use, reference_of_number(use.resource, number), "wire_prefix", text)
+
+    def earlier(self, use: SchemaUse) -> Iterator[Schema]:
+        """Yield the schemas of the Versions before the one that ``use`` is of, the oldest first."""
+        document = self._lookup(use.document) if use.resource else None
+        versions = () if document is None else (f"{use.resource}{_VERSIONS}{name}" for name in document.versions)
+        for xid in takewhile(lambda xid: xid != use.document, versions):
+            version = self._lookup(xid)
+            schema = None if version is None else self._parse(version, use.link, use.resource).schema
+            if schema is not None:
+                yield schema
 
     def of_keys(self, use: SchemaUse) -> SchemaUse:
         """Return the schema ``NAME-key`` beside the schema ``NAME-value`` that ``use`` is of, or ``NONE``.

@@ -51,9 +51,9 @@ def message_of(resource: Any) -> JSONObject | None:
 class SchemaEntries(NamedTuple):
     """The entries of a schema Resource, by the rest of the xid.
 
-    These are the attributes of each Version that decide on payloads, and separately the default Version, and the
-    Version for each number of wire prefixes. ``names`` are the names other than its xid by which schemas can refer to
-    it, or None.
+    These are the attributes of each Version that decide on payloads, and separately the default Version with the ids of
+    all, the oldest first, and the Version for each number of wire prefixes. ``names`` are the names other than its xid
+    by which schemas can refer to it, or None.
     """
 
     entries: tuple[tuple[str, JSONObject], ...]
@@ -66,7 +66,8 @@ def schema_of(resource: Any) -> SchemaEntries | None:
         return None
     versionid, default = _default(resource)
     versions = resource.get("versions") or {versionid: default}
-    entries: list[tuple[str, JSONObject]] = [("", {"versionid": versionid})]
+    ordered = sorted(versions, key=lambda name: _age(name, versions[name]))
+    entries: list[tuple[str, JSONObject]] = [("", {"versionid": versionid, "versions": ordered})]
     for name, version in versions.items():
         if isinstance(version, dict):
             entries.append((f"{VERSIONS}{name}", _slim({**version, "versionid": name})))

@@ -259,7 +259,7 @@ class Snapshot:
             if resource in messages:
                 messages[resource] = pinned[xid]
             else:
-                schemas[resource] = {"versionid": pinned[xid]["versionid"]}
+                schemas[resource] = {**schemas[resource], "versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
         _check_case(wanted)
         return cls(
@@ -319,12 +319,13 @@ class Snapshot:
         xid = local_xid(reference, SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
         if schema is not None and VERSIONS not in xid:
-            xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
+            xid = f"{xid.partition('?')[0]}{VERSIONS}{schema['versionid']}"
             schema = self.schemas.get(xid)
         content = None if schema is None else contents(schema)
         if schema is None or content is None:
             return None
-        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
+        versions = (self.schemas.get(xid.partition(VERSIONS)[0]) or {}).get("versions", ())
+        return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid, versions=versions)
 
     def imported(self, path: str, xid: str) -> bytes | None:
         """Return the document that the schema ``xid`` calls ``path``: see docs/references.md."""

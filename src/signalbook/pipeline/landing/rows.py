@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cached_property, partial
@@ -34,6 +34,7 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.landing.keys import KeyDecoder
 from signalbook.pipeline.sources.base import MessageLocation
+from signalbook.pipeline.tables.evolution import first_names, has_stated_members, rename_batch
 from signalbook.pipeline.tables.naming import table_name
 from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
 
@@ -172,7 +173,8 @@ class RowBuilder:
         zeros = pa.array(np.zeros(count, np.int8))
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
         keys = [] if self._layout.key is None else [self._keys.decode(arrays)]
-        return pa.RecordBatch.from_arrays([*arrays, *constants, tags, *keys], schema=self._layout.columns)
+        rows = pa.RecordBatch.from_arrays([*arrays, *constants, tags, *keys], schema=self._layout.built)
+        return rows if self._layout.built is self._layout.columns else rename_batch(rows, self._layout.columns)
 
     def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
@@ -226,7 +228,8 @@ class Layout:
     """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
 
     ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records in the
-    same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload.
+    same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload. ``built``
+    are the same columns under the names that the newest version alone gives them, as decoders build them.
     """
 
     shape: Shape | None
@@ -234,12 +237,19 @@ class Layout:
     rescues: bool
     width: int
     columns: pa.Schema
+    built: pa.Schema
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
         """Return the layout for payloads of a shape, and for keys of the shape ``key``."""
         held = columns.held(columns.landed(shape, rescue=rescues, key=key))
-        return cls(shape=shape, key=key, rescues=rescues, width=len(columns.payload(shape)), columns=held)
+        width = len(columns.payload(shape))
+        return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
+
+    @cached_property
+    def states_members(self) -> bool:
+        """True if names of columns depend on more than the names of their own members."""
+        return has_stated_members(self.built)
 
     @cached_property
     def paths(self) -> rescue.RescuedPaths:
@@ -263,7 +273,15 @@ def layout(definition: CompiledDefinition) -> Layout:
     parts = definition.key_use.schema, policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
     if parts not in known:
         known[parts] = _laid_out(schema, *parts)
-    return known[parts]
+    found = known[parts]
+    if not found.states_members:
+        return found
+    # Where members share a spelling, each keeps the name that the first version with it gave it.
+    earlier = tuple(definition.schemas.earlier(definition.schema_use))
+    if (parts, earlier) not in known:
+        named = first_names((columns.payload(version.shape()) for version in earlier), found.built)
+        known[parts, earlier] = found if named.equals(found.built) else replace(found, columns=named)
+    return known[parts, earlier]
 
 
 def _laid_out(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:

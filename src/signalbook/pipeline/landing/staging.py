@@ -11,8 +11,8 @@ import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.places import Output, Place, Where, place_of
+from signalbook.pipeline.tables.evolution import rename_rows
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -88,6 +89,21 @@ def read_rows(place: Where, what: str, names: Iterable[str] | None = None) -> It
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(f"cannot read {what} {place}: {error}") from error
+
+
+def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
+    """Write a staged file anew with ``schema``, which ``rename_columns`` made of its columns. Raises ``OSError``."""
+    staged = f"{file.staged.removesuffix('.parquet')}-named.parquet"
+    with open_rows(output / file.staged) as source, (output / staged).output() as target, ExitStack() as stack:
+        writer = None
+        for number in range(source.num_row_groups):
+            rows = rename_rows(source.read_row_group(number), schema)
+            writer = writer or stack.enter_context(open_file(target, schema, _settings(rows, rows.nbytes)))
+            writer.write_table(rows, row_group_size=len(rows))
+        stack.close()
+        size = target.finish()
+    (output / file.staged).delete()
+    return replace(file, staged=staged, bytes=size)
 
 
 def _settings(rows: pa.Table, size: int) -> Mapping[str, Any]:

@@ -92,11 +92,12 @@ _Member: TypeAlias = tuple[str, str, bool]
 
 
 def _members(definition: CompiledDefinition) -> Iterator[_Member]:
-    shape = layout(definition).shape
+    found = layout(definition)
+    shape = found.shape
     if isinstance(shape, Struct) and shape.fields and not shape.nullable:
         # Columns have the names of members but for those that are taken: they are in the same order.
-        for field, member in zip(columns.payload(shape), shape.fields, strict=True):
-            yield field.name, member.name, member.required and not member.shape.nullable
+        for name, member in zip(found.columns.names[len(columns.ENVELOPE) :], shape.fields, strict=False):
+            yield name, member.name, member.required and not member.shape.nullable
 
 
 def _required(definition: CompiledDefinition, members: Iterable[_Member]) -> frozenset[str]:

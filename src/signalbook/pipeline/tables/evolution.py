@@ -4,6 +4,9 @@ One walk over two sets of columns; what differs is a *judgement* of two fields o
 that only one side has is there in the outcome: all columns may be null, and tables fill in what older files lack. A
 column whose type changes in a way that a table cannot follow gets no second column: the definition goes on in a new
 table (``assign_tables``), so that no reader meets two types under one name.
+
+Columns are the same if they hold the same member of payloads. A member keeps its name in a table (``rename_columns``),
+although the definition alone may call it otherwise once other members come or go.
 """
 
 from __future__ import annotations
@@ -104,10 +107,31 @@ def rename_columns(there: pa.Schema, coming: pa.Schema, match: Match = match_mem
     return pa.schema(_renamed(there, coming, match))
 
 
+def first_names(earlier: Iterable[pa.Schema], coming: pa.Schema) -> pa.Schema:
+    """Return the columns of ``coming`` under the names that their members first had in ``earlier`` versions."""
+    there = pa.schema([])
+    for columns in earlier:
+        there = merge(there, rename_columns(there, columns), as_text)
+    return rename_columns(there, coming)
+
+
+def has_stated_members(fields: Iterable[pa.Field]) -> bool:
+    """Return True if a column, at any depth, states the member that it holds."""
+    return any(
+        stated_member(field) is not None
+        or has_stated_members(field.type.field(number) for number in range(field.type.num_fields))
+        for field in fields
+    )
+
+
 def rename_rows(rows: pa.Table, columns: pa.Schema) -> pa.Table:
     """Return the rows with ``columns``, which ``rename_columns`` made of theirs."""
-    batches = (pa.record_batch(_RenamedRows(batch, columns)) for batch in rows.to_batches())
-    return pa.Table.from_batches(batches, columns)
+    return pa.Table.from_batches((rename_batch(batch, columns) for batch in rows.to_batches()), columns)
+
+
+def rename_batch(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """Return the rows with ``columns``, which ``rename_columns`` made of theirs."""
+    return pa.record_batch(_RenamedRows(rows, columns))
 
 
 @dataclass(frozen=True, slots=True)
