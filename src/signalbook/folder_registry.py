@@ -63,7 +63,7 @@ class FolderSnapshot:
     @property
     def repairs(self) -> tuple[str, ...]:
         """The repairs, each with its file."""
-        return tuple(f"{file}, {repair}" for file, repair in self.source.repaired())
+        return tuple(f"{file}, {repair}" for file, repair in self.source.iterate_repairs())
 
 
 def read_snapshot(folder: Path, *, lenient: bool = True) -> FolderSnapshot:
@@ -114,7 +114,7 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
             return _write(engine, snapshot, base, anew=True)
     except RegistryError as error:
         paths = [error.subject, *(fault.path for fault in error.faults)]
-        named = "".join(f"\n  in {name}" for name in snapshot.source.naming(paths))
+        named = "".join(f"\n  in {name}" for name in snapshot.source.find_parts_naming(paths))
         raise DocumentError(f"{error}{named}") from None
 
 

@@ -13,7 +13,7 @@ from tests.examples import examples
 
 from signalbook.documents import DocumentError
 from signalbook.documents.conversion import convert
-from signalbook.documents.importing import aim
+from signalbook.documents.importing import make_upload
 from signalbook.documents.yaml import parse_yaml
 
 SOUND = [
@@ -51,5 +51,5 @@ def test_damaged_document_is_converted_or_rejected(document: Any, data: st.DataO
     except DocumentError:
         return
     if result is not None:
-        aim(result[0])
+        make_upload(result[0])
         assert convert(damaged, source="api.json", files=None) == result

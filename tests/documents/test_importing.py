@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 import yaml
 
-from signalbook.documents import DocumentError, Upload, aim, compare, extend_model
+from signalbook.documents import DocumentError, Upload, compare, extend_model, make_upload
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -29,18 +29,18 @@ GROUP_TYPES = {"groups": {"dirs": {"singular": "dir"}}}
     ],
 )
 def test_target_of_a_document(document: JSON, target: str, ignore: tuple[str, ...]) -> None:
-    assert aim(document) == Upload(target=Xid.parse(target), body=document, ignore=ignore)
+    assert make_upload(document) == Upload(target=Xid.parse(target), body=document, ignore=ignore)
 
 
 @pytest.mark.parametrize("extra", [{}, {"$schema": "x"}, {"attributes": {}, "description": "d"}])
 def test_a_model(extra: JSON) -> None:
-    assert aim({**GROUP_TYPES, **extra}).body == {"modelsource": {**GROUP_TYPES, **extra}}
+    assert make_upload({**GROUP_TYPES, **extra}).body == {"modelsource": {**GROUP_TYPES, **extra}}
 
 
 @pytest.mark.parametrize("document", [None, 1, "x", [], {"xid": "dirs"}, {"d": {"xid": "nope"}}])
 def test_invalid_document_is_rejected(document: JSON) -> None:
     with pytest.raises(DocumentError):
-        aim(document)
+        make_upload(document)
 
 
 def extended(model: JSON, current: JSON) -> JSON:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.documents import DocumentError, files_of, parse_document, read_document, write_document
+from signalbook.documents import DocumentError, find_documents, parse_document, read_document, write_document
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_files_of_a_folder(tmp_path: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("{}")
     (folder / "link.json").symlink_to(outside)
-    names = [str(path.relative_to(folder)) for path in files_of(folder)]
+    names = [str(path.relative_to(folder)) for path in find_documents(folder)]
     assert names == ["a/z.json", "b.yaml", "c.yml"]
 
 
 def test_a_folder_without_documents(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="holds no registry document"):
-        files_of(tmp_path)
+        find_documents(tmp_path)
 
 
 def test_written_json_is_indented() -> None:

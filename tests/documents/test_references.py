@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from signalbook.documents.localfiles import LocalFiles
-from signalbook.documents.references import DocumentReader, other_files
+from signalbook.documents.references import DocumentReader, find_other_files
 from signalbook.values import JSON, JSONObject
 
 
@@ -23,4 +23,4 @@ def test_shared_values_are_searched_once() -> None:
     for _ in range(60):
         shared: JSONObject = {"a": value, "b": value}
         value = shared
-    assert other_files(value, "own.yaml") == {"other.yaml"}
+    assert find_other_files(value, "own.yaml") == {"other.yaml"}

@@ -203,7 +203,7 @@ def test_contradicting_documents_are_rejected(first: JSON, other: JSON, message:
 )
 def test_documents_of_an_entity_are_named(xid: str, names: list[str]) -> None:
     book = merged({"dirs": {"a": {}, "b": {}}}, {"xid": "/dirs/a/files/f"})
-    assert book.naming([xid]) == names
+    assert book.find_parts_naming([xid]) == names
 
 
 def test_repairs_name_their_file(tmp_path: Path) -> None:
@@ -215,7 +215,9 @@ def test_repairs_name_their_file(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir()
         write(tmp_path / name, content)
     merged = merge(read_folder(tmp_path, lenient=True), name="all")
-    assert [(Path(file).relative_to(tmp_path).as_posix(), str(repair)) for file, repair in merged.repaired()] == [
+    assert [
+        (Path(file).relative_to(tmp_path).as_posix(), str(repair)) for file, repair in merged.iterate_repairs()
+    ] == [
         ("a/x.json", "/schemagroups/g#createdat: left out: no is no date [I-5]"),
         ("b/x.json", "line 2: took away a comment [L-26]"),
         ("b/x.json", "/schemagroups/g#modifiedat: left out: no is no date [I-5]"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.documents import files_for, parse_document, place
+from signalbook.documents import build_files, parse_document, place
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
@@ -19,7 +19,7 @@ SCHEMA: JSONObject = {
 
 
 def test_a_resource_and_its_documents() -> None:
-    document, entity = files_for(Xid.parse("/schemagroups/g/schemas/s"), SCHEMA)
+    document, entity = build_files(Xid.parse("/schemagroups/g/schemas/s"), SCHEMA)
     assert (str(document.path), document.content) == ("schemagroups/g/schemas/s/1.avsc", b"{}")
     assert str(entity.path) == "schemagroups/g/schemas/s.xreg.json"
     assert parse_document(entity.content, name="x.json")[0] == {
@@ -32,7 +32,7 @@ def test_a_resource_and_its_documents() -> None:
 
 def test_writing_does_not_change_the_input() -> None:
     before = repr(SCHEMA)
-    assert list(files_for(Xid.parse("/schemagroups/g/schemas/s"), SCHEMA))
+    assert list(build_files(Xid.parse("/schemagroups/g/schemas/s"), SCHEMA))
     assert repr(SCHEMA) == before
 
 
@@ -50,7 +50,7 @@ def test_writing_does_not_change_the_input() -> None:
 )
 def test_file_suffix_follows_the_format(version: JSON, suffix: str) -> None:
     body = {"versions": {"1": {**version, "filebase64": "e30="}}}
-    document, _ = files_for(Xid.parse("/dirs/d/files/f"), body)
+    document, _ = build_files(Xid.parse("/dirs/d/files/f"), body)
     assert document.path.suffix == suffix
 
 
@@ -64,5 +64,5 @@ def test_places(xid: str, path: str) -> None:
 
 def test_group_is_written_without_its_members() -> None:
     group = {"dirid": "d", "filesurl": "u", "filescount": 3, "discount": 7, "xid": "/dirs/d"}
-    (file,) = files_for(Xid.parse("/dirs/d"), group, suffix=".xreg.yaml")
+    (file,) = build_files(Xid.parse("/dirs/d"), group, suffix=".xreg.yaml")
     assert file.content == b"xid: /dirs/d\ndirid: d\ndiscount: 7\n"

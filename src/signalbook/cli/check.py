@@ -207,7 +207,7 @@ def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     places = [str(finding.path) for finding in verdict.findings]
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
-    found = source.naming([place.partition("#")[0] for place in places]) if source.parts else []
+    found = source.find_parts_naming([place.partition("#")[0] for place in places]) if source.parts else []
     advice = "" if verdict.accepted else source.advice()
     return CheckedSource(name=source.name, verdict=verdict, files=tuple(found), advice=advice)
 
@@ -294,7 +294,7 @@ def _folder_since(source: str, revision: str, questions: _Questions) -> list[Che
     is an error among the results.
     """
     from signalbook.cli.revisions import changed_files, files_at
-    from signalbook.documents import NAMED, files_in
+    from signalbook.documents import NAMED, find_files
 
     changes = {str(change.new or change.old): change for change in changed_files(Path(source), revision)}
     files = files_at(Path(source), revision)
@@ -305,7 +305,7 @@ def _folder_since(source: str, revision: str, questions: _Questions) -> list[Che
         elif files.is_file(changes[name].old):  # no link or submodule
             yield from _change_since(changes[name], files, revision, questions)
 
-    has_documents = files_in(Path(source), NAMED) or not (changes or files_in(Path(source), _SCHEMAS))
+    has_documents = find_files(Path(source), NAMED) or not (changes or find_files(Path(source), _SCHEMAS))
     checked, failures = _check_each([*changes, *([source] if has_documents else [])], check)
     return [*checked, *map(SignalbookError, failures)] or [CheckedSource(name=source, verdict=Verdict())]
 

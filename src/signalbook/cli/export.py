@@ -76,13 +76,13 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
 
 
 def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
-    from signalbook.documents import files_for
+    from signalbook.documents import build_files
 
     with registry.consistent() as found:
         for xid, entity in _entities(found):
             if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
                 _check_ids(xid, entity)
-                yield from files_for(xid, entity, suffix=suffix)
+                yield from build_files(xid, entity, suffix=suffix)
 
 
 def _check_ids(xid: Xid, entity: JSONObject) -> None:

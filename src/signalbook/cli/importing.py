@@ -79,7 +79,7 @@ def run(
     target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
     if not as_json:
-        for file, repair in (found for source in sources for found in source.repaired()):
+        for file, repair in (found for source in sources for found in source.iterate_repairs()):
             say(f"repaired {file}, {repair}", style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
@@ -132,7 +132,7 @@ def _import_all(
 def _failure(source: SourceDocument, error: SignalbookError, done: int, total: int) -> str:
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
-    lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
+    lines += [f"  in {name}" for name in source.find_parts_naming(places)[:_SHOWN]]
     if total > 1:
         lines.append(f"{done} of {total} documents were imported before it, nothing of this one")
     advice = source.advice()
@@ -263,7 +263,7 @@ class Imported:
             "unchanged": [str(xid) for xid in self.unchanged],
             "repairs": [
                 {"source": file, **{name: value for name, value in asdict(repair).items() if name != "file"}}
-                for file, repair in self.source.repaired()
+                for file, repair in self.source.iterate_repairs()
             ],
             "findings": [finding.to_json() for finding in self.findings],
         }

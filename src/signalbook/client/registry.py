@@ -12,7 +12,7 @@ from typing import Final, Protocol, Unpack
 
 from signalbook.client.responses import Events
 from signalbook.client.transport import ReadFlags
-from signalbook.documents import Upload, aim, extend_model
+from signalbook.documents import Upload, extend_model, make_upload
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.verdict import Verdict
@@ -70,7 +70,7 @@ def aimed(
 
     A model in it extends the one that ``modelsource`` gives, unless ``ignore`` leaves it out. Raises ``DocumentError``.
     """
-    upload = aim(document, to=to)
+    upload = make_upload(document, to=to)
     if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
         return extend_model(upload, modelsource())
     return upload

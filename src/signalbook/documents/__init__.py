@@ -4,10 +4,10 @@ from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import (
     ImportPlan,
     Upload,
-    aim,
     compare,
     entities,
     extend_model,
+    make_upload,
     target_of,
 )
 from signalbook.documents.jsonrepair import repair_json
@@ -18,15 +18,15 @@ from signalbook.documents.reading import (
     NAMED,
     SUFFIXES,
     check_size,
-    files_in,
-    files_of,
+    find_documents,
+    find_files,
     parse_document,
     read_bytes,
     read_document,
     read_limited,
 )
 from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source, source_of
-from signalbook.documents.writing import FolderFile, files_for, indent, place, write_document
+from signalbook.documents.writing import FolderFile, build_files, indent, place, write_document
 
 __all__ = [
     "MAX_BYTES",
@@ -39,15 +39,15 @@ __all__ = [
     "Repair",
     "SourceDocument",
     "Upload",
-    "aim",
+    "build_files",
     "check_size",
     "compare",
     "entities",
     "extend_model",
-    "files_for",
-    "files_in",
-    "files_of",
+    "find_documents",
+    "find_files",
     "indent",
+    "make_upload",
     "merge",
     "parse_document",
     "parse_source",

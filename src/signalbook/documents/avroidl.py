@@ -14,12 +14,12 @@ from typing import Any, Final, NoReturn
 
 from signalbook.documents.errors import DocumentError, Repair, line_of
 from signalbook.documents.reading import AVRO_IDL
-from signalbook.documents.references import FreeIds, id_of, labelled
+from signalbook.documents.references import FreeIds, add_labels, id_of
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, parse_json
 
 Open = Callable[[Path, str], tuple[Path, bytes]]
 """Opens what a file imports: the file, and the name in it, to the file that is meant and its bytes."""
-_FORMAT: Final = "Avro/1.11"
+_SCHEMA_FORMAT: Final = "Avro/1.11"
 _MAX_VALUES: Final = 1_000_000
 """Values of all schemas together: types that share others are copied into each."""
 _MAX_NESTED: Final = MAX_DEPTH - 8
@@ -27,16 +27,16 @@ _MAX_NESTED: Final = MAX_DEPTH - 8
 _MAX_FILES: Final = 1000
 _MAX_IMPORTS: Final = 50
 """Files of which each imports the next."""
-_NAME: Final = r"(?:`[^\W\d]\w*`|[^\W\d]\w*)"
-_TOKEN: Final = re.compile(
+_NAME_PATTERN: Final = r"(?:`[^\W\d]\w*`|[^\W\d]\w*)"
+_TOKEN_PATTERN: Final = re.compile(
     rf"""(?P<skip>\s++|//[^\n\r]*+|/\*(?!\*)(?:.*?)\*/|/\*\*/)|(?P<doc>/\*\*.*?\*/)
     |(?P<string>"(?:[^"\\\n\r]|\\.)*+"|'(?:[^'\\\n\r]|\\.)*+')
     |(?P<number>[+-]?(?:NaN|Infinity)\b|-?0[xX][0-9a-fA-F]++[lL]?|[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[lLfFdD]?)
-    |(?P<name>{_NAME}(?:[.-]{_NAME})*+)|(?P<mark>[][(){{}}<>:;,@=?])""",
+    |(?P<name>{_NAME_PATTERN}(?:[.-]{_NAME_PATTERN})*+)|(?P<mark>[][(){{}}<>:;,@=?])""",
     re.DOTALL | re.VERBOSE,
 )
 _ESCAPE: Final = re.compile(r'\\([0-3]?[0-7]{1,2}|.)|"', re.DOTALL)
-_LOGICAL: Final[dict[str, JSONObject]] = {
+_LOGICAL_TYPES: Final[dict[str, JSONObject]] = {
     "date": {"type": "int", "logicalType": "date"},
     "time_ms": {"type": "int", "logicalType": "time-millis"},
     "timestamp_ms": {"type": "long", "logicalType": "timestamp-millis"},
@@ -44,7 +44,7 @@ _LOGICAL: Final[dict[str, JSONObject]] = {
     "uuid": {"type": "string", "logicalType": "uuid"},
 }
 _PRIMITIVE: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "null"})
-_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_NAMED_KINDS: Final = frozenset({"record", "error", "enum", "fixed"})
 _ABSENT: Final = object()
 
 
@@ -88,13 +88,13 @@ class _Types:
 
     def find(self, reference: _Reference) -> str:
         """The full name that is meant."""
-        own = _full(reference.name, reference.namespace)
-        found = own if own in self.types else reference.name
-        if found not in self.types:
+        full_name = _join_name(reference.name, reference.namespace)
+        type_name = full_name if full_name in self.types else reference.name
+        if type_name not in self.types:
             raise DocumentError(f"{reference.place}: there is no type {reference.name}")
-        return found
+        return type_name
 
-    def standing(self, value: Any, seen: set[str], depth: int) -> JSON:
+    def inline_types(self, value: Any, seen: set[str], depth: int) -> JSON:
         """``value`` with each type defined where it is first named."""
         self.values += 1
         if self.values > _MAX_VALUES:
@@ -106,10 +106,10 @@ class _Types:
             if name in seen:
                 return name
             seen.add(name)
-            return self.standing(self.types[name], seen, depth)
+            return self.inline_types(self.types[name], seen, depth)
         if isinstance(value, dict):
-            return {key: self.standing(each, seen, depth + 1) for key, each in value.items()}
-        return [self.standing(each, seen, depth + 1) for each in value] if isinstance(value, list) else value
+            return {key: self.inline_types(part, seen, depth + 1) for key, part in value.items()}
+        return [self.inline_types(part, seen, depth + 1) for part in value] if isinstance(value, list) else value
 
 
 def convert_avro_idl(
@@ -120,19 +120,19 @@ def convert_avro_idl(
     Without ``open`` it may import none. Raises ``DocumentError`` with the line of what is wrong.
     """
     types = _Types(open=open)
-    _read(types, data, path)
+    _read_file(types, data, path)
     stem = id_of(PurePath(path.name).stem, "avro")
-    wanted = [(*_split(name), _Reference(name=name, namespace="", place="")) for name in sorted(types.types)]
-    wanted += [(namespace, stem, value) for namespace, value, _ in types.main if not isinstance(value, _Reference)]
+    schemas = [(*_split_name(name), _Reference(name=name, namespace="", place="")) for name in sorted(types.types)]
+    schemas += [(namespace, stem, value) for namespace, value, _ in types.main if not isinstance(value, _Reference)]
     groups: JSONObject = {}
     ids: dict[str, FreeIds] = {}
-    for namespace, name, value in wanted:
+    for namespace, name, value in schemas:
         group = id_of(namespace, stem)
-        key = ids.setdefault(group, FreeIds()).free(name, "schema")
+        key = ids.setdefault(group, FreeIds()).take_id(name, "schema")
         if key != name:
             types.repairs.append(Repair(message=f"the schema of {name} is called {key}", path=f"/{group}", rule="AV-5"))
         try:
-            body = {"format": _FORMAT, "schema": types.standing(value, set(), 0)}
+            body = {"format": _SCHEMA_FORMAT, "schema": types.inline_types(value, set(), 0)}
         except _TooDeepError as error:
             types.repairs.append(Repair(message=f"left out {name}: {error}", path=f"/{group}", rule="AV-6"))
             continue
@@ -143,10 +143,10 @@ def convert_avro_idl(
     if not groups:
         raise DocumentError("it has no types, and so nothing to make schemas of")
     repairs = tuple(dict.fromkeys(types.repairs))
-    return labelled({"schemagroups": groups}, repairs, source), repairs
+    return add_labels({"schemagroups": groups}, repairs, source), repairs
 
 
-def _read(types: _Types, data: bytes, path: Path) -> None:
+def _read_file(types: _Types, data: bytes, path: Path) -> None:
     """Read a file once, however often it is imported."""
     if path.resolve() in types.files:
         return
@@ -159,65 +159,67 @@ def _read(types: _Types, data: bytes, path: Path) -> None:
         place = f"{path.name}: " if len(types.files) > 1 else ""
         raise DocumentError(f"{place}not UTF-8 text (byte {error.start})") from None
     if path.suffix.lower() == AVRO_IDL:
-        _Parser(types, text, path).file()
+        _Parser(types, text, path).parse_file()
         return
     try:
         document = parse_json(text)
     except JSONError as error:
         raise DocumentError(f"{path.name}: {error}") from None
-    _take_json(types, document, path)
+    _register_json(types, document, path)
 
 
-def _take_json(types: _Types, document: JSON, path: Path) -> None:
+def _register_json(types: _Types, document: JSON, path: Path) -> None:
     """The types of an imported schema (``.avsc``) or protocol (``.avpr``)."""
     if isinstance(document, dict) and "protocol" in document:
-        namespace = str(document.get("namespace") or _split(str(document["protocol"]))[0])
+        namespace = str(document.get("namespace") or _split_name(str(document["protocol"]))[0])
         listed = document.get("types")
-        for each in listed if isinstance(listed, list) else ():
-            _registered(types, each, namespace, path.name)
+        for definition in listed if isinstance(listed, list) else ():
+            _register(types, definition, namespace, path.name)
     else:
-        _registered(types, document, "", path.name)
+        _register(types, document, "", path.name)
 
 
-def _registered(types: _Types, value: JSON, namespace: str, place: str) -> Any:
+def _register(types: _Types, value: JSON, namespace: str, place: str) -> Any:
     """A schema in JSON with references for named types, which are registered."""
     if isinstance(value, list):
-        return [_registered(types, each, namespace, place) for each in value]
+        return [_register(types, branch, namespace, place) for branch in value]
     if isinstance(value, str):
         return value if value in _PRIMITIVE else _Reference(name=value, namespace=namespace, place=place)
     if not isinstance(value, dict):
         raise DocumentError(f"{place}: a schema is an object, a list or a name")
     kind = value.get("type")
-    if not isinstance(kind, str) or kind not in _NAMED:
+    if not isinstance(kind, str) or kind not in _NAMED_KINDS:
         parts = [name for name in ("type", "items", "values") if name in value and value[name] not in ("array", "map")]
-        return {**value, **{name: _registered(types, value[name], namespace, place) for name in parts}}
+        return {**value, **{name: _register(types, value[name], namespace, place) for name in parts}}
     name = value.get("name")
     if not isinstance(name, str):
         raise DocumentError(f"{place}: a {kind} has no name")
     stated = value.get("namespace")
-    full = _full(name, stated if isinstance(stated, str) else namespace)
-    own = _split(full)[0]
-    made = {key: each for key, each in value.items() if key not in ("name", "namespace", "type", "fields")}
+    full = _join_name(name, stated if isinstance(stated, str) else namespace)
+    type_namespace = _split_name(full)[0]
+    members = {key: member for key, member in value.items() if key not in ("name", "namespace", "type", "fields")}
     if kind in ("record", "error"):
         fields = value.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(each, dict) and "type" in each for each in fields):
+        if not isinstance(fields, list) or not all(isinstance(entry, dict) and "type" in entry for entry in fields):
             raise DocumentError(f"{place}: the fields of {full} are no list of objects with a type")
-        made["fields"] = [{**each, "type": _registered(types, each["type"], own, place)} for each in fields]
-    types.add(full, _definition(kind, full, made), place)
+        members["fields"] = [
+            {**entry, "type": _register(types, entry["type"], type_namespace, place)} for entry in fields
+        ]
+    types.add(full, _build_definition(kind, full, members), place)
     return _Reference(name=full, namespace="", place=place)
 
 
-def _definition(kind: str, full: str, members: JSONObject) -> JSONObject:
-    namespace, name = _split(full)
+def _build_definition(kind: str, full: str, members: JSONObject) -> JSONObject:
+    namespace, name = _split_name(full)
     head = {"type": "record" if kind == "error" else kind, "name": name}
     return {**head, **({"namespace": namespace} if namespace else {}), **members}
 
 
-def _full(name: str, namespace: str) -> str:
+def _join_name(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _split(full: str) -> tuple[str, str]:
+def _split_name(full: str) -> tuple[str, str]:
     """Namespace and name."""
     namespace, _, name = full.rpartition(".")
     return namespace, name
@@ -238,21 +240,21 @@ class _Parser:
         self._namespace = ""
         self._next = self._scan()
 
-    def file(self) -> None:
+    def parse_file(self) -> None:
         """A protocol, or the schema syntax."""
         if self._is("namespace") or self._is("schema") or self._is("import"):
-            self._schema_syntax()
+            self._parse_schema_syntax()
             return
-        first, properties = self._next, self._properties()
+        first, properties = self._next, self._parse_properties()
         if self._is("protocol"):
-            self._protocol(first, properties)
+            self._parse_protocol(first, properties)
         else:
-            self._schema_syntax(first, properties)
+            self._parse_schema_syntax(first, properties)
 
-    def _protocol(self, first: _Token, properties: JSONObject) -> None:
+    def _parse_protocol(self, first: _Token, properties: JSONObject) -> None:
         self._take()
-        name = self._name()
-        self._namespace = str(properties.pop("namespace", "") or _split(name)[0])
+        name = self._take_name()
+        self._namespace = str(properties.pop("namespace", "") or _split_name(name)[0])
         lost = sorted([*properties, *(["its description"] if first.doc else [])])
         if lost:
             self._report(first, f"left out {', '.join(lost)} of the protocol {name}: there are schemas only")
@@ -260,88 +262,91 @@ class _Parser:
         messages: list[str] = []
         while not self._is("}"):
             if self._is("import"):
-                self._import()
+                self._parse_import()
                 continue
-            declared, own = self._next, self._properties()
-            if not self._declaration(declared, own):
-                messages.append(self._message())
+            declared, own_properties = self._next, self._parse_properties()
+            if not self._parse_declaration(declared, own_properties):
+                messages.append(self._skip_message())
         self._take()
         if messages:
-            shown = ", ".join(messages[:3]) + (f" and {len(messages) - 3} more" if len(messages) > 3 else "")
-            self._report(first, f"left out the messages {shown} of the protocol {name}: they are calls")
-        self._end()
+            message_names = ", ".join(messages[:3]) + (f" and {len(messages) - 3} more" if len(messages) > 3 else "")
+            self._report(first, f"left out the messages {message_names} of the protocol {name}: they are calls")
+        self._expect_end()
 
-    def _schema_syntax(self, first: _Token | None = None, properties: JSONObject | None = None) -> None:
+    def _parse_schema_syntax(self, first: _Token | None = None, properties: JSONObject | None = None) -> None:
         if first is None and self._is("namespace"):
             self._take()
-            self._namespace = self._name()
+            self._namespace = self._take_name()
             self._expect(";")
         while self._next.kind != "end":
             if first is None and self._is("import"):
-                self._import()
+                self._parse_import()
             elif first is None and self._is("schema"):
                 token = self._take()
-                self._types.main.append((self._namespace, self._type(), self._place(token)))
+                self._types.main.append((self._namespace, self._parse_type(), self._locate(token)))
                 self._expect(";")
             else:
-                declared, own = first or self._next, self._properties() if properties is None else properties
+                declared, own_properties = (
+                    first or self._next,
+                    self._parse_properties() if properties is None else properties,
+                )
                 first, properties = None, None
-                if not self._declaration(declared, own):
+                if not self._parse_declaration(declared, own_properties):
                     self._fail("a record, enum, fixed, schema or import is expected")
 
-    def _declaration(self, first: _Token, properties: JSONObject) -> bool:
+    def _parse_declaration(self, first: _Token, properties: JSONObject) -> bool:
         """A named type, if there is one here."""
         kind = self._next.text if self._next.kind == "name" else ""
-        if kind not in _NAMED:
+        if kind not in _NAMED_KINDS:
             return False
         self._take()
         stated = properties.pop("namespace", None)
-        full = _full(self._name(), stated if isinstance(stated, str) else self._namespace)
-        outer, self._namespace = self._namespace, _split(full)[0]
+        full = _join_name(self._take_name(), stated if isinstance(stated, str) else self._namespace)
+        outer, self._namespace = self._namespace, _split_name(full)[0]
         members: JSONObject = {"doc": first.doc} if first.doc else {}
         members |= properties
         if kind == "fixed":
             self._expect("(")
-            members["size"] = self._integer()
+            members["size"] = self._take_integer()
             self._expect(")")
             self._expect(";")
         elif kind == "enum":
-            members |= self._symbols()
+            members |= self._parse_symbols()
         else:
-            members["fields"] = self._fields()
+            members["fields"] = self._parse_fields()
         self._namespace = outer
-        self._types.add(full, _definition(kind, full, members), self._place(first))
+        self._types.add(full, _build_definition(kind, full, members), self._locate(first))
         return True
 
-    def _symbols(self) -> JSONObject:
+    def _parse_symbols(self) -> JSONObject:
         self._expect("{")
         symbols: list[str] = []
         while not self._is("}"):
-            symbols += self._symbol()
+            symbols += self._parse_symbol()
             if not self._is("}"):
                 self._expect(",")
         self._take()
         if not self._is("="):
             return {"symbols": symbols}
         self._take()
-        default = self._name()
+        default = self._take_name()
         self._expect(";")
         return {"symbols": symbols, "default": default}
 
-    def _symbol(self) -> list[str]:
-        token, properties = self._next, self._properties()
-        name = self._name()
+    def _parse_symbol(self) -> list[str]:
+        token, properties = self._next, self._parse_properties()
+        name = self._take_name()
         if properties:
             self._report(token, f"left out {', '.join(sorted(properties))} of the symbol {name}: it is but a name")
         return [name]
 
-    def _fields(self) -> list[JSONObject]:
+    def _parse_fields(self) -> list[JSONObject]:
         self._expect("{")
         fields: list[JSONObject] = []
         while not self._is("}"):
-            doc, kind = self._next.doc, self._type()
+            doc, kind = self._next.doc, self._parse_type()
             while True:
-                fields.append(self._field(kind, doc))
+                fields.append(self._parse_field(kind, doc))
                 if not self._is(","):
                     break
                 self._take()
@@ -349,33 +354,33 @@ class _Parser:
         self._take()
         return fields
 
-    def _field(self, kind: Any, doc: str) -> JSONObject:
+    def _parse_field(self, kind: Any, doc: str) -> JSONObject:
         doc = self._next.doc or doc
-        token, properties = self._next, self._properties()
-        made: JSONObject = {"name": self._name(), "type": kind, **({"doc": doc} if doc else {})}
+        token, properties = self._next, self._parse_properties()
+        definition: JSONObject = {"name": self._take_name(), "type": kind, **({"doc": doc} if doc else {})}
         if self._is("="):
             self._take()
-            default = self._json()
+            default = self._parse_json()
             if default is _ABSENT:
-                self._report(token, f"left out the default of {made['name']}: JSON has no such number")
+                self._report(token, f"left out the default of {definition['name']}: JSON has no such number")
             else:
-                made["default"] = default
+                definition["default"] = default
                 # An optional type has null first, unless its default is something else.
                 if isinstance(kind, _Optional):
-                    made["type"] = list(kind) if default is None else list(reversed(kind))
-        return {**made, **properties}
+                    definition["type"] = list(kind) if default is None else list(reversed(kind))
+        return {**definition, **properties}
 
-    def _message(self) -> str:
+    def _skip_message(self) -> str:
         """Pass over a message, and return its name."""
         if self._is("void"):
             self._take()
         else:
-            self._type()
-        name = self._name()
+            self._parse_type()
+        name = self._take_name()
         self._expect("(")
         while not self._is(")"):
-            self._type()
-            self._field("null", "")
+            self._parse_type()
+            self._parse_field("null", "")
             if not self._is(")"):
                 self._expect(",")
         self._take()
@@ -386,64 +391,64 @@ class _Parser:
         self._take()
         return name
 
-    def _type(self) -> Any:
+    def _parse_type(self) -> Any:
         self._depth += 1
         if self._depth > _MAX_NESTED:
             self._fail(f"types are nested deeper than {_MAX_NESTED} levels")
-        properties, token = self._properties(), self._next
-        made = self._bare_type()
+        properties, token = self._parse_properties(), self._next
+        parsed_type = self._parse_bare_type()
         self._depth -= 1
         if not properties:
-            return made
-        if isinstance(made, _Optional):
-            return _Optional(_with(each, properties) for each in made)
-        if isinstance(made, _Reference | list):
+            return parsed_type
+        if isinstance(parsed_type, _Optional):
+            return _Optional(_with(branch, properties) for branch in parsed_type)
+        if isinstance(parsed_type, _Reference | list):
             self._fail("a union or a type that is defined elsewhere has no annotations", token)
-        return _with(made, properties)
+        return _with(parsed_type, properties)
 
-    def _bare_type(self) -> Any:
+    def _parse_bare_type(self) -> Any:
         token = self._take()
         if token.kind != "name":
             self._fail("a type is expected", token)
         match token.text:
             case "array" | "map" if self._is("<"):
                 self._take()
-                inner = self._type()
+                inner = self._parse_type()
                 self._expect(">")
                 return {"type": token.text, "items" if token.text == "array" else "values": inner}
             case "union" if self._is("{"):
-                return self._union()
-        made = self._scalar(token)
+                return self._parse_union()
+        parsed_type = self._parse_scalar(token)
         if self._is("?"):
             self._take()
-            return _Optional(["null", made])
-        return made
+            return _Optional(["null", parsed_type])
+        return parsed_type
 
-    def _union(self) -> list[Any]:
+    def _parse_union(self) -> list[Any]:
         self._take()
-        branches = [self._type()]
+        branches = [self._parse_type()]
         while self._is(","):
             self._take()
-            branches.append(self._type())
+            branches.append(self._parse_type())
         self._expect("}")
         return branches
 
-    def _scalar(self, token: _Token) -> Any:
+    def _parse_scalar(self, token: _Token) -> Any:
         if token.text in _PRIMITIVE:
             return token.text
-        if token.text in _LOGICAL:
-            return dict(_LOGICAL[token.text])
+        if token.text in _LOGICAL_TYPES:
+            return dict(_LOGICAL_TYPES[token.text])
         if token.text == "decimal" and self._is("("):
             self._take()
-            made = {"type": "bytes", "logicalType": "decimal", "precision": self._integer()}
+            decimal = {"type": "bytes", "logicalType": "decimal", "precision": self._take_integer()}
             if self._is(","):
                 self._take()
-                made["scale"] = self._integer()
+                decimal["scale"] = self._take_integer()
             self._expect(")")
-            return made
-        return _Reference(name=_unquoted(token.text), namespace=self._namespace, place=self._place(token))
+            return decimal
+        return _Reference(name=_strip_backticks(token.text), namespace=self._namespace, place=self._locate(token))
 
-    def _import(self) -> None:
+    def _parse_import(self) -> None:
         self._take()
         kind = self._take()
         if kind.text not in ("idl", "schema", "protocol"):
@@ -454,88 +459,88 @@ class _Parser:
         self._expect(";")
         if self._types.open is None:
             self._fail(f"it imports {name.text}: give the file, or the folder that it is in, by its path", name)
-        wanted = self._string(name)
+        file_name = self._parse_string(name)
         try:
-            file, data = self._types.open(self._path, wanted)
+            file, data = self._types.open(self._path, file_name)
         except DocumentError as error:
-            raise DocumentError(f"{self._place(name)}: {error}") from None
+            raise DocumentError(f"{self._locate(name)}: {error}") from None
         if (file.suffix.lower() == AVRO_IDL) != (kind.text == "idl"):
-            self._fail(f"{wanted} is imported as {kind.text}, and does not look like it by its name", name)
+            self._fail(f"{file_name} is imported as {kind.text}, and does not look like it by its name", name)
         self._types.importing += 1
         if self._types.importing > _MAX_IMPORTS:
             self._fail(f"more than {_MAX_IMPORTS} files import one another in a row", name)
-        _read(self._types, data, file)
+        _read_file(self._types, data, file)
         self._types.importing -= 1
 
-    def _properties(self) -> JSONObject:
-        found: JSONObject = {}
+    def _parse_properties(self) -> JSONObject:
+        properties: JSONObject = {}
         while self._is("@"):
             self._take()
-            name = self._name()
+            name = self._take_name()
             self._expect("(")
-            value = self._json()
+            value = self._parse_json()
             self._expect(")")
-            found |= {} if value is _ABSENT else {name: value}
-        return found
+            properties |= {} if value is _ABSENT else {name: value}
+        return properties
 
-    def _json(self) -> Any:
+    def _parse_json(self) -> Any:
         """A value, ``_ABSENT`` for a number that JSON has no form for."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._fail(f"nested deeper than {MAX_DEPTH} levels")
-        made = self._json_value(self._take())
+        value = self._parse_json_value(self._take())
         self._depth -= 1
-        return made
+        return value
 
-    def _json_value(self, token: _Token) -> Any:
+    def _parse_json_value(self, token: _Token) -> Any:
         match token.kind, token.text:
             case "string", _:
-                return self._string(token)
+                return self._parse_string(token)
             case "number", _:
-                return self._number(token)
+                return self._parse_number(token)
             case "name", "true" | "false" | "null":
                 return {"true": True, "false": False, "null": None}[token.text]
             case "mark", "[":
-                return self._elements("]", self._json)
+                return self._parse_elements("]", self._parse_json)
             case "mark", "{":
-                return dict(self._elements("}", self._pair))
+                return dict(self._parse_elements("}", self._parse_pair))
         return self._fail("a value in JSON is expected", token)
 
-    def _elements(self, end: str, read: Callable[[], Any]) -> list[Any]:
-        found: list[Any] = []
+    def _parse_elements(self, end: str, read: Callable[[], Any]) -> list[Any]:
+        elements: list[Any] = []
         while not self._is(end):
-            found.append(read())
+            elements.append(read())
             if not self._is(end):
                 self._expect(",")
         self._take()
-        return found
+        return elements
 
-    def _pair(self) -> tuple[str, Any]:
+    def _parse_pair(self) -> tuple[str, Any]:
         key = self._take()
         if key.kind != "string":
             self._fail("a name in quotes is expected", key)
         self._expect(":")
-        return self._string(key), self._json()
+        return self._parse_string(key), self._parse_json()
 
-    def _string(self, token: _Token) -> str:
+    def _parse_string(self, token: _Token) -> str:
         try:
-            found = str(json.loads(f'"{_ESCAPE.sub(_escaped, token.text[1:-1])}"', strict=False))
+            text = str(json.loads(f'"{_ESCAPE.sub(_convert_escape, token.text[1:-1])}"', strict=False))
         except json.JSONDecodeError as error:
             return self._fail(f"a string with a fault: {error.msg}", token)
-        if any("\ud800" <= character <= "\udfff" for character in found):
+        if any("\ud800" <= character <= "\udfff" for character in text):
             self._fail("a string with half a character in it", token)
-        return found
+        return text
 
-    def _number(self, token: _Token) -> Any:
+    def _parse_number(self, token: _Token) -> Any:
         text = token.text.lower()
         if "nan" in text or "inf" in text:
             return _ABSENT
         if re.fullmatch(r"[+-]?(0x[0-9a-f]+|[0-9]+)l?", text):
-            return self._whole(token)
+            return self._parse_whole_number(token)
         value = float(text.rstrip("fdl"))
         return _ABSENT if value in (float("inf"), float("-inf")) else value
 
-    def _whole(self, token: _Token) -> int:
+    def _parse_whole_number(self, token: _Token) -> int:
         text = token.text.lower().rstrip("l")
         if token.kind != "number" or not re.fullmatch(r"[+-]?(0x[0-9a-f]{1,16}|[0-9]{1,19})", text):
             self._fail("a whole number is expected", token)
@@ -543,14 +548,14 @@ class _Parser:
         value = int(digits, 16 if "x" in digits else 8 if re.fullmatch(r"0[0-7]+", digits) else 10)
         return -value if text[0] == "-" else value
 
-    def _integer(self) -> int:
-        return self._whole(self._take())
+    def _take_integer(self) -> int:
+        return self._parse_whole_number(self._take())
 
-    def _name(self) -> str:
+    def _take_name(self) -> str:
         token = self._take()
         if token.kind != "name":
             self._fail("a name is expected", token)
-        return _unquoted(token.text)
+        return _strip_backticks(token.text)
 
     def _is(self, text: str) -> bool:
         return self._next.text == text and self._next.kind in ("name", "mark")
@@ -565,30 +570,30 @@ class _Parser:
         self._next = self._scan()
         return token
 
-    def _end(self) -> None:
+    def _expect_end(self) -> None:
         if self._next.kind != "end":
             self._fail("the file ends here, behind the protocol, and not with more")
 
     def _scan(self) -> _Token:
         doc = ""
         while self._at < len(self._text) and self._text[self._at] != "\x1a":
-            found = _TOKEN.match(self._text, self._at)
+            match = _TOKEN_PATTERN.match(self._text, self._at)
             self._line += self._text.count("\n", self._counted, self._at)
             self._counted = self._at
-            if found is None:
-                shown = self._text[self._at : self._at + 20].split("\n")[0]
-                raise DocumentError(f"{self._line_of(self._line)}: {shown!r} is nothing of Avro IDL")
-            self._at = found.end()
-            if found.lastgroup == "doc":
-                doc = _plain_doc(found[0])
-            elif found.lastgroup != "skip":
-                return _Token(kind=str(found.lastgroup), text=found[0], line=self._line, doc=doc)
+            if match is None:
+                excerpt = self._text[self._at : self._at + 20].split("\n")[0]
+                raise DocumentError(f"{self._format_line(self._line)}: {excerpt!r} is nothing of Avro IDL")
+            self._at = match.end()
+            if match.lastgroup == "doc":
+                doc = _clean_doc(match[0])
+            elif match.lastgroup != "skip":
+                return _Token(kind=str(match.lastgroup), text=match[0], line=self._line, doc=doc)
         return _Token(kind="end", text="", line=line_of(self._text, len(self._text.rstrip())))
 
-    def _place(self, token: _Token) -> str:
-        return self._line_of(token.line)
+    def _locate(self, token: _Token) -> str:
+        return self._format_line(token.line)
 
-    def _line_of(self, line: int) -> str:
+    def _format_line(self, line: int) -> str:
         """A place for messages, which begin with the name of the file that is read: only others are named here."""
         return f"{self._imported}: line {line}" if self._imported else f"line {line}"
 
@@ -597,8 +602,8 @@ class _Parser:
 
     def _fail(self, message: str, token: _Token | None = None) -> NoReturn:
         token = token or self._next
-        found = f", not {token.text[:40]!r}" if token.text and message.endswith("expected") else ""
-        raise DocumentError(f"{self._place(token)}: {message}{found}")
+        actual = f", not {token.text[:40]!r}" if token.text and message.endswith("expected") else ""
+        raise DocumentError(f"{self._locate(token)}: {message}{actual}")
 
 
 class _Optional(list[Any]):
@@ -611,19 +616,19 @@ def _with(kind: Any, properties: JSONObject) -> Any:
     return {**(kind if isinstance(kind, dict) else {"type": kind}), **properties}
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _convert_escape(match: re.Match[str]) -> str:
     """An escape of Java as one of JSON."""
-    given = found[1] or ""
-    if given.isdecimal():
-        return f"\\u{int(given, 8):04x}"
-    return '\\"' if found[0] == '"' else "'" if given == "'" else found[0]
+    escape = match[1] or ""
+    if escape.isdecimal():
+        return f"\\u{int(escape, 8):04x}"
+    return '\\"' if match[0] == '"' else "'" if escape == "'" else match[0]
 
 
-def _unquoted(name: str) -> str:
+def _strip_backticks(name: str) -> str:
     return name.replace("`", "")
 
 
-def _plain_doc(comment: str) -> str:
+def _clean_doc(comment: str) -> str:
     """The text of a comment, without the stars at the beginnings of its lines."""
     lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment[3:-2].strip().split("\n")]
     return "\n".join(line.rstrip() for line in lines).strip()

@@ -48,7 +48,7 @@ class RepairedObject:
             if item is not None:
                 yield item
 
-    def _entity(self, collection: str, name: str) -> RepairedObject | None:
+    def _find_entity(self, collection: str, name: str) -> RepairedObject | None:
         body = self.body[collection].get(name)
         if not isinstance(body, dict):
             return None
@@ -58,7 +58,7 @@ class RepairedObject:
         """Yield all entities of an inlined collection."""
         members = self.body.get(collection)
         for name in list(members) if isinstance(members, dict) else ():
-            item = self._entity(collection, name)
+            item = self._find_entity(collection, name)
             if item is not None:
                 yield item
 
@@ -90,7 +90,7 @@ class RepairedObject:
             self.report(name, f"moved to {inner}.{new}", rule)
 
 
-def mend_documentation(item: RepairedObject) -> None:
+def repair_documentation(item: RepairedObject) -> None:
     """Put the only URL of an object at ``documentation``, which is a URL; leave any other object out."""
     stated = item.body.get("documentation")
     if not isinstance(stated, dict):
@@ -107,19 +107,19 @@ _OLD_STAMPS: Final = {"createdtimeutc": "createdat", "updatedtimeutc": "modified
 _IN_DEPRECATED: Final = ("effective", "removal")
 
 
-def mend_timestamps(item: RepairedObject) -> None:
+def repair_timestamps(item: RepairedObject) -> None:
     """``createdat``, ``modifiedat`` and the dates of ``deprecated``; what is no date is left out."""
     for old, new in _OLD_STAMPS.items():
         item.rename(old, new, "I-6")
     for name in ("createdat", "modifiedat"):
-        mend_timestamp(item, name)
+        repair_timestamp(item, name)
     deprecated = item.member("deprecated")
     for name in _IN_DEPRECATED if deprecated else ():
         assert deprecated is not None
-        mend_timestamp(deprecated, name)
+        repair_timestamp(deprecated, name)
 
 
-def mend_timestamp(item: RepairedObject, name: str) -> None:
+def repair_timestamp(item: RepairedObject, name: str) -> None:
     """Leave ``name`` out if it is no timestamp."""
     text = item.body.get(name)
     if not isinstance(text, str):
@@ -139,50 +139,50 @@ GROUP_TYPES: Final = {
     "schemaGroups": "schemagroups",
 }
 RESOURCE_TYPES: Final = {"definitions": "messages", "schema": "schemas", "message": "messages"}
-_KNOWN: Final = frozenset({"endpoints", "messagegroups", "schemagroups"})
+_GROUP_COLLECTIONS: Final = frozenset({"endpoints", "messagegroups", "schemagroups"})
 _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
-_LONGEST: Final = 128
+_MAX_ID_CHARS: Final = 128
 
 
-def modern_reference(text: str) -> str:
+def modernise_reference(text: str) -> str:
     """``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
     path, mark, fragment = text.removeprefix("#").partition("#")
     if not path.startswith("/"):
         return text
     segments = [segment.replace("~1", "/").replace("~0", "~") for segment in path[1:].split("/")]
-    named = _named(segments)
+    renamed = _rename_segments(segments)
     # The fragment points into the document of the schema, whose names are its own.
-    return f"/{'/'.join(named)}{mark}{fragment}" if named[0] in _KNOWN else text
+    return f"/{'/'.join(renamed)}{mark}{fragment}" if renamed[0] in _GROUP_COLLECTIONS else text
 
 
-def legal_id(id: str) -> str:
+def make_legal_id(id: str) -> str:
     """``id`` with an underscore for every character that no id has, and in front where it cannot begin so (L-4)."""
     legal = _FORBIDDEN.sub("_", id)
-    return (legal if re.match(r"\w", legal) else f"_{legal}")[:_LONGEST]
+    return (legal if re.match(r"\w", legal) else f"_{legal}")[:_MAX_ID_CHARS]
 
 
-def _named(segments: Sequence[str]) -> list[str]:
-    named = list(segments)
-    named[0] = GROUP_TYPES.get(named[0], named[0])
-    if len(named) > 2:
-        named[2] = RESOURCE_TYPES.get(named[2], named[2])
-    if len(named) > 4 and named[4] == "version":
-        named[4] = "versions"
-    return [segment if position % 2 == 0 else _legal_link(segment) for position, segment in enumerate(named)]
+def _rename_segments(segments: Sequence[str]) -> list[str]:
+    renamed = list(segments)
+    renamed[0] = GROUP_TYPES.get(renamed[0], renamed[0])
+    if len(renamed) > 2:
+        renamed[2] = RESOURCE_TYPES.get(renamed[2], renamed[2])
+    if len(renamed) > 4 and renamed[4] == "version":
+        renamed[4] = "versions"
+    return [segment if position % 2 == 0 else _make_legal_link(segment) for position, segment in enumerate(renamed)]
 
 
-def _legal_link(segment: str) -> str:
+def _make_legal_link(segment: str) -> str:
     """An id in a reference may have a pointer into the schema behind a colon; both keep to the same characters."""
-    return legal_id(segment) if segment else segment
+    return make_legal_id(segment) if segment else segment
 
 
 _NO_CODE: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DAMAGED: Final = re.compile(r"(.+)version", re.DOTALL)
 
 
-def mend_schema(item: RepairedObject) -> None:
+def repair_schema(item: RepairedObject) -> None:
     """The attributes of a schema, its Versions apart, and what those have of it."""
-    mend_schema_version(item)
+    repair_schema_version(item)
     shared = item.body.get("format")
     for version in item.entities("versions"):
         stated = version.body.get("format")
@@ -196,24 +196,24 @@ def mend_schema(item: RepairedObject) -> None:
 def _unify_formats(item: RepairedObject) -> None:
     """Versions of one format's different versions: the name alone is what they share, and have to (G-4)."""
     items = [item, *item.entities("versions")]
-    stated = {stated for each in items if isinstance(stated := each.body.get("format"), str)}
+    stated = {stated for entity in items if isinstance(stated := entity.body.get("format"), str)}
     names = {text.partition("/")[0].lower() for text in stated}
     # Versions of two formats are no slip of old, and stay as they are: the registry refuses them.
     if len({text.lower() for text in stated}) > 1 and len(names) == 1:
-        for each in items:
-            if "format" in each.body:
-                name = each.body["format"].partition("/")[0]
-                each.change("format", name, f"was {each.body['format']}; all Versions have one format", "G-4")
+        for entity in items:
+            if "format" in entity.body:
+                name = entity.body["format"].partition("/")[0]
+                entity.change("format", name, f"was {entity.body['format']}; all Versions have one format", "G-4")
 
 
-def mend_schema_version(item: RepairedObject) -> None:
+def repair_schema_version(item: RepairedObject) -> None:
     """The attributes of a Version of a schema, or those of a schema's default Version."""
     item.rename("schemauri", "schemaurl", "I-7")
     item.rename("schemaformat", "format", "I-6")
-    mend_protobuf(item, "schema", item.body.get("format"))
+    repair_protobuf(item, "schema", item.body.get("format"))
 
 
-def mend_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
+def repair_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
     """Protobuf text that ends in one brace too many (L-33)."""
     text = item.body.get(name)
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
@@ -239,21 +239,21 @@ _SCHEMA_NAMES: Final = {
 _REFERENCES: Final = ("dataschemauri", "dataschemaxid", "basemessage", "basemessageuri")
 
 
-def mend_endpoint(item: RepairedObject) -> None:
+def repair_endpoint(item: RepairedObject) -> None:
     """The attributes of an endpoint, its messages apart."""
     if isinstance(item.body.get("usage"), str):
         item.change("usage", [item.body["usage"]], "made an array of it", "I-6")
     item.rename("definitionGroups", "messagegroups", "I-6")
-    _config(item)
-    mend_selectors(item)
+    _spread_config(item)
+    repair_selectors(item)
     for name in ("deployed", "endpoints"):
         item.move(name, "protocoloptions", name, "I-7")
-    _addresses(item)
-    _groups(item)
-    _options(item)
+    _repair_addresses(item)
+    _repair_groups(item)
+    _rename_options(item)
 
 
-def mend_selectors(item: RepairedObject) -> None:
+def repair_selectors(item: RepairedObject) -> None:
     """Repair envelope and protocol.
 
     ``format`` was split into ``envelope`` and ``protocol``; envelopes are misspelt (L-2); ``None`` is no protocol.
@@ -270,49 +270,49 @@ def mend_selectors(item: RepairedObject) -> None:
         item.drop("protocol", f"{protocol} means no protocol", "rc1")
 
 
-def mend_message(item: RepairedObject) -> None:
+def repair_message(item: RepairedObject) -> None:
     """The attributes of a message, or of one of its Versions."""
-    if _cross_reference(item):
+    if _convert_cross_reference(item):
         return
     for old, new in _SCHEMA_NAMES.items():
         item.rename(old, new, "I-6")
     item.rename("metadata", "envelopemetadata", "I-6")
     item.rename("basemessageurl", "basemessageuri", "F-57")
-    mend_selectors(item)
-    _config(item)
+    repair_selectors(item)
+    _spread_config(item)
     _lift_attributes(item)
     for name in _REFERENCES:
-        mend_reference(item, name)
-    mend_protobuf(item, "dataschema", item.body.get("dataschemaformat"))
+        repair_reference(item, name)
+    repair_protobuf(item, "dataschema", item.body.get("dataschemaformat"))
     metadata, options = item.member("envelopemetadata"), item.member("protocoloptions")
     for section in (metadata, options):
-        _properties(section, 3) if section else None
-    _query(item)
-    _options(item)
+        _repair_property_types(section, 3) if section else None
+    _repair_query(item)
+    _rename_options(item)
 
 
-def mend_reference(item: RepairedObject, name: str) -> None:
+def repair_reference(item: RepairedObject, name: str) -> None:
     """A reference to an entity, in today's names and as an xid."""
     text = item.body.get(name)
     if isinstance(text, str):
-        item.change(name, modern_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
+        item.change(name, modernise_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
 
 
-def _cross_reference(item: RepairedObject) -> bool:
+def _convert_cross_reference(item: RepairedObject) -> bool:
     """A message that only points to another one by ``uri`` shows it through ``meta.xref`` today (F-58, L-27)."""
     uri = item.body.get("uri")
-    target = modern_reference(uri) if isinstance(uri, str) else ""
+    target = modernise_reference(uri) if isinstance(uri, str) else ""
     if not target.startswith(("/messagegroups/", "/endpoints/")):
         return False
     # A Resource with ``xref`` has no attributes of its own: what stands beside it would be refused.
-    kept = {name: item.body[name] for name in ("messageid",) if name in item.body}
+    id_attribute = {name: item.body[name] for name in ("messageid",) if name in item.body}
     item.body.clear()
-    item.body.update(kept, meta={"xref": target})
+    item.body.update(id_attribute, meta={"xref": target})
     item.report("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
     return True
 
 
-def _config(item: RepairedObject) -> None:
+def _spread_config(item: RepairedObject) -> None:
     """``config`` of 2023: protocol, addresses and options in one object."""
     config = item.body.pop("config", None)
     if not isinstance(config, dict):
@@ -321,8 +321,8 @@ def _config(item: RepairedObject) -> None:
         return
     item.report("config", "spread over protocol and protocoloptions", "I-6")
     options = item.body.setdefault("protocoloptions", {})
-    given = config.get("options")
-    for name, value in {**(given if isinstance(given, dict) else {}), **config}.items():
+    nested_options = config.get("options")
+    for name, value in {**(nested_options if isinstance(nested_options, dict) else {}), **config}.items():
         if name == "protocol":
             item.body.setdefault("protocol", value)
         elif name not in ("options", "strict") and isinstance(options, dict):
@@ -331,7 +331,7 @@ def _config(item: RepairedObject) -> None:
         del item.body["protocoloptions"]
 
 
-def _addresses(item: RepairedObject) -> None:
+def _repair_addresses(item: RepairedObject) -> None:
     """Addresses are objects; those of Kafka are lists of ``bootstrap.servers``."""
     options = item.member("protocoloptions")
     entries = options.body.get("endpoints") if options else None
@@ -340,27 +340,27 @@ def _addresses(item: RepairedObject) -> None:
     objects = [{"uri": entry} if isinstance(entry, str) else entry for entry in entries]
     options.change("endpoints", objects, "made objects of the addresses", "I-6")
     if str(item.body.get("protocol", "")).lower().startswith("kafka"):
-        servers = [_bootstrap(entry) for entry in objects]
+        servers = [_make_bootstrap_servers(entry) for entry in objects]
         options.change("endpoints", servers, "made bootstrap.servers of the addresses", "I-7")
 
 
-def _bootstrap(entry: JSON) -> JSON:
+def _make_bootstrap_servers(entry: JSON) -> JSON:
     if not isinstance(entry, dict) or not isinstance(entry.get("uri"), str) or "bootstrap.servers" in entry:
         return entry
     parts = urlsplit(entry["uri"])
     security = {"security.protocol": parts.scheme.upper()} if parts.scheme.upper() in _SECURITY else {}
-    rest = {name: value for name, value in entry.items() if name != "uri"}
-    return {"bootstrap.servers": [parts.netloc or entry["uri"]], **security, **rest}
+    members = {name: value for name, value in entry.items() if name != "uri"}
+    return {"bootstrap.servers": [parts.netloc or entry["uri"]], **security, **members}
 
 
-def _groups(item: RepairedObject) -> None:
+def _repair_groups(item: RepairedObject) -> None:
     groups = item.body.get("messagegroups")
     if isinstance(groups, list):
-        named = [modern_reference(item) if isinstance(item, str) else item for item in groups]
-        item.change("messagegroups", named, "named the groups by xid", "I-3")
+        references = [modernise_reference(item) if isinstance(item, str) else item for item in groups]
+        item.change("messagegroups", references, "named the groups by xid", "I-3")
 
 
-def _options(item: RepairedObject) -> None:
+def _rename_options(item: RepairedObject) -> None:
     """AMQP's options have dashes, not underscores (I-7)."""
     options = item.member("protocoloptions")
     if options is not None and str(item.body.get("protocol", "")).lower().startswith("amqp"):
@@ -374,18 +374,18 @@ def _lift_attributes(item: RepairedObject) -> None:
         item.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
 
 
-def _properties(section: RepairedObject, depth: int) -> None:
+def _repair_property_types(section: RepairedObject, depth: int) -> None:
     """Types of property definitions, at whatever depth a protocol has them."""
-    named, value = section.body.get("type"), section.body.get("value")
-    if isinstance(named, str) and named in _PROPERTY_TYPES:
-        section.change("type", _PROPERTY_TYPES[named], f"was {named}", "I-6")
+    type_name, value = section.body.get("type"), section.body.get("value")
+    if isinstance(type_name, str) and type_name in _PROPERTY_TYPES:
+        section.change("type", _PROPERTY_TYPES[type_name], f"was {type_name}", "I-6")
     if value == SENTINEL:
         section.drop("value", f"{value} stands for any value", "I-6")
     for item in section.members() if depth else ():
-        _properties(item, depth - 1)
+        _repair_property_types(item, depth - 1)
 
 
-def _query(item: RepairedObject) -> None:
+def _repair_query(item: RepairedObject) -> None:
     """HTTP's ``query`` is an array in the model of rc4 and a map in its text (L-30)."""
     options = item.member("protocoloptions")
     query = options.body.get("query") if options else None

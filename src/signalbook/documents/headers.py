@@ -12,23 +12,23 @@ from signalbook.values import JSON, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents/1.0"
 _PREFIXES: Final = ("ce_", "ce-", "cloudEvents:", "cloudEvents_", "")
-_REQUIRED: Final = ("id", "source", "type")
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
-_FORMATS: Final = {
+_REQUIRED_ATTRIBUTES: Final = ("id", "source", "type")
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_FORMAT_TYPES: Final = {
     "date-time": "timestamp", "uri": "uri", "uri-reference": "urireference", "uuid": "uuid", "duration": "duration",
 }  # fmt: skip
-_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
-_SAID: Final = frozenset({"type", "const", "enum", "description", "title", "format", "x-uritemplate"})
+_SCALAR_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
+_KEYWORDS: Final = frozenset({"type", "const", "enum", "description", "title", "format", "x-uritemplate"})
 _MAX_NESTED: Final = 32
 # How a protocol has headers: the option, and whether it is a map.
-_SECTIONS: Final = {
+_HEADER_OPTIONS: Final = {
     "HTTP": ("headers", False),
     "KAFKA": ("headers", True),
     "MQTT/5.0": ("user_properties", False),
     "NATS": ("headers", False),
     "AMQP/1.0": ("application-properties", True),
 }
-_KEY: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,62}", re.ASCII)
+_HEADER_KEY: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,62}", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class SchemaMembers:
     required: set[str] = field(default_factory=set)
 
 
-def members_of(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers:
+def collect_members(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers:
     """Return the members of a schema by name."""
-    found = SchemaMembers()
+    members = SchemaMembers()
     pending = [(schema, path, 0)]
     while pending:
         value, place, depth = pending.pop()
@@ -49,44 +49,44 @@ def members_of(reader: DocumentReader, schema: JSON, path: str) -> SchemaMembers
         if followed is None or followed[0] is None or isinstance(followed[0], bool):
             continue
         body, place = reader.object(*followed), followed[1]
-        for name, each in reader.object(body.get("properties"), below(place, "properties")).items():
-            member = reader.follow(each, below(place, "properties", name))
+        for name, schema_of_name in reader.object(body.get("properties"), below(place, "properties")).items():
+            member = reader.follow(schema_of_name, below(place, "properties", name))
             if member is not None and isinstance(member[0], dict):
-                reader.spend(name)
-                found.schemas.setdefault(name, (member[0], member[1]))
-        found.required |= {name for name, _ in reader.items(body, "required", place) if isinstance(name, str)}
+                reader.count_copied(name)
+                members.schemas.setdefault(name, (member[0], member[1]))
+        members.required |= {name for name, _ in reader.items(body, "required", place) if isinstance(name, str)}
         # Beyond this depth nobody writes allOf by hand, and a cycle has no end.
         if depth < _MAX_NESTED:
-            reader.spend(body.get("allOf"))
-            pending += [(each, where, depth + 1) for each, where in reader.items(body, "allOf", place)]
-    return found
+            reader.count_copied(body.get("allOf"))
+            pending += [(branch, where, depth + 1) for branch, where in reader.items(body, "allOf", place)]
+    return members
 
 
-def attribute_prefix(members: SchemaMembers) -> str | None:
+def find_attribute_prefix(members: SchemaMembers) -> str | None:
     """Return the prefix of a CloudEvent's attributes, or None if the members are not those of an event."""
     for prefix in _PREFIXES:
         if all(prefix + name in members.schemas for name in ("specversion", "type") if prefix) and (
-            prefix or all(name in members.schemas for name in ("specversion", *_REQUIRED))
+            prefix or all(name in members.schemas for name in ("specversion", *_REQUIRED_ATTRIBUTES))
         ):
             return prefix
     return None
 
 
-def attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> JSONObject:
+def build_attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> JSONObject:
     """``envelopemetadata``: the members with this prefix that say more than CloudEvents does."""
-    found: JSONObject = {}
+    metadata: JSONObject = {}
     for name, (schema, path) in members.schemas.items():
-        own = name.removeprefix(prefix)
-        if own == "specversion" or not name.startswith(prefix) or not _ATTRIBUTE.fullmatch(own):
+        attribute = name.removeprefix(prefix)
+        if attribute == "specversion" or not name.startswith(prefix) or not _ATTRIBUTE_NAME.fullmatch(attribute):
             continue
-        made = _property(reader, schema, path, own)
-        if name in members.required and own not in _REQUIRED:
-            made["required"] = True
-        if own == "time" and made.get("type") == "timestamp":
-            del made["type"]  # always is one
-        if made or own not in _REQUIRED:
-            found[own] = made
-    return found
+        definition = _build_property(reader, schema, path, attribute)
+        if name in members.required and attribute not in _REQUIRED_ATTRIBUTES:
+            definition["required"] = True
+        if attribute == "time" and definition.get("type") == "timestamp":
+            del definition["type"]  # always is one
+        if definition or attribute not in _REQUIRED_ATTRIBUTES:
+            metadata[attribute] = definition
+    return metadata
 
 
 def is_structured(content_type: str) -> bool:
@@ -94,85 +94,85 @@ def is_structured(content_type: str) -> bool:
     return content_type.lower().startswith("application/cloudevents+")
 
 
-def structured_event(
+def read_structured_event(
     reader: DocumentReader, schema: JSON, path: str, content_type: str
 ) -> tuple[JSONObject, tuple[JSONObject, str] | None]:
     """An event by the schema of the whole of it, and the schema of its ``data`` with where that stands."""
-    members = members_of(reader, schema, path)
+    members = collect_members(reader, schema, path)
     data = members.schemas.pop("data", None)
     members.required.discard("data")
     stated = members.schemas.pop("datacontenttype", ({}, ""))[0]
     options = {"mode": "structured", "format": content_type}
-    found = attributes(reader, members, "")
-    made: JSONObject = {"envelope": CLOUDEVENTS, "envelopeoptions": options, "envelopemetadata": found}
-    if (value := constant(stated)) is not None:
-        made["datacontenttype"] = str(value)
+    metadata = build_attributes(reader, members, "")
+    event: JSONObject = {"envelope": CLOUDEVENTS, "envelopeoptions": options, "envelopemetadata": metadata}
+    if (value := find_constant(stated)) is not None:
+        event["datacontenttype"] = str(value)
     if data is None:
         reader.report(path, "the event has no schema: its payload says nothing of data", 6)
-    return made, data
+    return event, data
 
 
-def protocol_headers(
+def build_protocol_headers(
     reader: DocumentReader, members: SchemaMembers, protocol: str, skipped: str | None, path: str
 ) -> JSONObject:
     """The option of a protocol with the headers that are no attributes of an event (with ``skipped`` before them)."""
-    others = {
-        name: each
-        for name, each in members.schemas.items()
+    plain_headers = {
+        name: member
+        for name, member in members.schemas.items()
         if name.lower() != "content-type"
-        and not (skipped is not None and name.startswith(skipped) and _ATTRIBUTE.fullmatch(name[len(skipped) :]))
+        and not (skipped is not None and name.startswith(skipped) and _ATTRIBUTE_NAME.fullmatch(name[len(skipped) :]))
     }
-    if not others:
+    if not plain_headers:
         return {}
-    if protocol not in _SECTIONS:
-        known = f"{protocol} has no headers" if protocol else "no protocol is known"
-        reader.report(path, f"left out the headers {', '.join(sorted(others))}: {known}", 2)
+    if protocol not in _HEADER_OPTIONS:
+        reason = f"{protocol} has no headers" if protocol else "no protocol is known"
+        reader.report(path, f"left out the headers {', '.join(sorted(plain_headers))}: {reason}", 2)
         return {}
-    option, is_map = _SECTIONS[protocol]
+    option, is_map = _HEADER_OPTIONS[protocol]
     listed: list[tuple[str, JSONObject]] = []
-    for name, (schema, place) in others.items():
+    for name, (schema, place) in plain_headers.items():
         key = name.lower() if protocol == "KAFKA" else name
-        if is_map and not _KEY.fullmatch(key.lower()):
+        if is_map and not _HEADER_KEY.fullmatch(key.lower()):
             reader.report(place, f"left out the header {name}: its name is none of a registry", 5)
             continue
-        made = _property(reader, schema, place, name)
-        made |= {"required": True} if name in members.required else {}
-        listed.append((key, made if protocol == "AMQP/1.0" else {"name": name, **made}))
-    return {option: dict(listed) if is_map else [made for _, made in listed]} if listed else {}
+        definition = _build_property(reader, schema, place, name)
+        definition |= {"required": True} if name in members.required else {}
+        listed.append((key, definition if protocol == "AMQP/1.0" else {"name": name, **definition}))
+    return {option: dict(listed) if is_map else [definition for _, definition in listed]} if listed else {}
 
 
-def _property(reader: DocumentReader, schema: JSONObject, path: str, name: str) -> JSONObject:
+def _build_property(reader: DocumentReader, schema: JSONObject, path: str, name: str) -> JSONObject:
     """A property definition of a header's schema; constraints that it cannot say are noted."""
-    made: JSONObject = {}
+    definition: JSONObject = {}
     stated = schema.get("type")
-    if (kind := _FORMATS.get(str(schema.get("format")))) is not None:
-        made["type"] = kind
-    elif isinstance(stated, str) and stated in _TYPES - {"string"}:
-        made["type"] = stated
+    if (kind := _FORMAT_TYPES.get(str(schema.get("format")))) is not None:
+        definition["type"] = kind
+    elif isinstance(stated, str) and stated in _SCALAR_TYPES - {"string"}:
+        definition["type"] = stated
     if schema.get("description") and isinstance(schema["description"], str):
-        made["description"] = schema["description"]
-    if (value := constant(schema)) is not None:
-        made["value"] = value
+        definition["description"] = schema["description"]
+    if (value := find_constant(schema)) is not None:
+        definition["value"] = value
     if isinstance(schema.get("x-uritemplate"), str):
         # Its description is the template in words.
-        made = {"type": "uritemplate", "value": schema["x-uritemplate"]}
-    lost = sorted(_lost(schema))
+        definition = {"type": "uritemplate", "value": schema["x-uritemplate"]}
+    lost = sorted(_find_lost_keywords(schema))
     if lost:
         reader.report(path, f"left out {', '.join(lost)} of {name}: a header has a type and one value at most", 3)
-    return made
+    return definition
 
 
-def _lost(schema: JSONObject) -> Iterator[str]:
-    yield from (name for name in schema if name not in _SAID)
-    if "type" in schema and str(schema["type"]) not in _TYPES:
+def _find_lost_keywords(schema: JSONObject) -> Iterator[str]:
+    yield from (name for name in schema if name not in _KEYWORDS)
+    if "type" in schema and str(schema["type"]) not in _SCALAR_TYPES:
         yield "type"
-    if "enum" in schema and constant(schema) is None:
+    if "enum" in schema and find_constant(schema) is None:
         yield "enum"
-    if "format" in schema and str(schema["format"]) not in _FORMATS:
+    if "format" in schema and str(schema["format"]) not in _FORMAT_TYPES:
         yield "format"
 
 
-def constant(schema: JSON) -> str | int | float | bool | None:
+def find_constant(schema: JSON) -> str | int | float | bool | None:
     """The only value that a schema has, if it is a scalar."""
     if not isinstance(schema, dict):
         return None

@@ -30,7 +30,7 @@ class Upload:
     ignore: tuple[str, ...] = ("epoch",)
 
 
-def aim(document: JSON, *, to: Xid | None = None) -> Upload:
+def make_upload(document: JSON, *, to: Xid | None = None) -> Upload:
     """Return the place for ``document``: ``to`` names it, else the document itself.
 
     It can be a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their ``xid`` tells), a
@@ -39,7 +39,7 @@ def aim(document: JSON, *, to: Xid | None = None) -> Upload:
     if not isinstance(document, dict):
         raise DocumentError("a registry document is a JSON object")
     if to is not None:
-        return Upload(target=to, body=_without_identity(document, to))
+        return Upload(target=to, body=_strip_identity(document, to))
     if is_model(document):
         return Upload(target=ROOT, body={"modelsource": document})
     target = target_of(document)
@@ -53,26 +53,26 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
 
     Sent as it is, it would take the place of the registry's whole model. Left out if it changes nothing.
     """
-    given = upload.body["modelsource"]
-    if not isinstance(given, dict):
+    source = upload.body["modelsource"]
+    if not isinstance(source, dict):
         return upload
     # One level deep: a Group type that is given replaces the one of that name, as the model language has it.
-    wanted = {**current, **given}
+    merged = {**current, **source}
     for name in ("groups", "attributes"):
-        if isinstance(given.get(name), dict) and isinstance(current.get(name), dict):
-            wanted[name] = {**current[name], **given[name]}
+        if isinstance(source.get(name), dict) and isinstance(current.get(name), dict):
+            merged[name] = {**current[name], **source[name]}
     body = {name: value for name, value in upload.body.items() if name != "modelsource"}
-    return replace(upload, body=body if wanted == current else {"modelsource": wanted, **body})
+    return replace(upload, body=body if merged == current else {"modelsource": merged, **body})
 
 
-def _without_identity(document: JSONObject, to: Xid) -> JSONObject:
+def _strip_identity(document: JSONObject, to: Xid) -> JSONObject:
     """``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
-    own = target_of(document)
-    if own != ROOT and own.kind is not to.kind:
-        raise DocumentError(f"it is a {own.kind} ({own}) and cannot become {to}, a {to.kind}")
+    own_xid = target_of(document)
+    if own_xid != ROOT and own_xid.kind is not to.kind:
+        raise DocumentError(f"it is a {own_xid.kind} ({own_xid}) and cannot become {to}, a {to.kind}")
     names = {"xid", "self", "shortself"}
-    if own != ROOT and not own.is_collection:
-        names |= {name for name, value in document.items() if name.endswith("id") and value == own.id}
+    if own_xid != ROOT and not own_xid.is_collection:
+        names |= {name for name, value in document.items() if name.endswith("id") and value == own_xid.id}
     return {name: value for name, value in document.items() if name not in names}
 
 
@@ -127,25 +127,25 @@ def entities(document: JSON, *, without: Container[int] = ()) -> Iterator[tuple[
     """
     if isinstance(document, dict) and not is_model(document):
         target = target_of(document)
-        make = _entities_of if target.is_collection else _entities_at
+        make = _iterate_collection if target.is_collection else _iterate_entity
         yield from make(target, document, without)
 
 
-def _entities_of(collection: Xid, members: JSON, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
+def _iterate_collection(collection: Xid, members: JSON, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
     for name, body in members.items() if isinstance(members, dict) else ():
         if isinstance(body, dict) and id(body) not in without:
-            yield from _entities_at(collection / name, body, without)
+            yield from _iterate_entity(collection / name, body, without)
 
 
-def _entities_at(xid: Xid, body: JSONObject, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
+def _iterate_entity(xid: Xid, body: JSONObject, without: Container[int]) -> Iterator[tuple[Xid, JSONObject]]:
     if xid.kind in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
         yield xid, body
     match xid.kind:
         case Kind.REGISTRY | Kind.GROUP:
             for plural in collections(body):
-                yield from _entities_of(xid / plural, body[plural], without)
+                yield from _iterate_collection(xid / plural, body[plural], without)
         case Kind.RESOURCE:
-            yield from _entities_of(xid / "versions", body.get("versions"), without)
+            yield from _iterate_collection(xid / "versions", body.get("versions"), without)
 
 
 Find = Callable[[Xid], JSONObject | None]
@@ -181,9 +181,9 @@ def compare(upload: Upload, find: Find, collections: Collections, fill_defaults:
     comparison = _Comparison(find, collections, fill_defaults)
     target = upload.target
     if target.is_collection:
-        body: JSONObject | None = comparison.members(target, upload.body, None)
+        body: JSONObject | None = comparison.compare_members(target, upload.body, None)
     else:
-        body = comparison.entity(target, upload.body, find(target))
+        body = comparison.compare_entity(target, upload.body, find(target))
     comparison.work.upload = None if body is None else replace(upload, body=body)
     return comparison.work
 
@@ -195,73 +195,73 @@ class _Comparison:
         self._collections = collections
         self._fill_defaults = fill_defaults
 
-    def entity(self, xid: Xid, given: JSONObject, current: JSONObject | None) -> JSONObject | None:
-        """Return the new part of ``given``."""
+    def compare_entity(self, xid: Xid, body: JSONObject, current: JSONObject | None) -> JSONObject | None:
+        """Return the new part of ``body``."""
         if current is None:
-            self._created(xid, given)
-            return given
+            self._record_created(xid, body)
+            return body
         plurals = tuple(self._collections(xid))
-        there = _own_attributes(_effective(given, current), xid, plurals)
-        wanted = _own_attributes(given, xid, plurals)
-        news: JSONObject = {name: given[name] for name in self._changed_attributes(xid, wanted, there)}
+        stored = _select_own_attributes(_add_default_version(body, current), xid, plurals)
+        attributes = _select_own_attributes(body, xid, plurals)
+        news: JSONObject = {name: body[name] for name in self._find_changed_attributes(xid, attributes, stored)}
         # Attributes that only the registry has stay, in PATCH: they are no difference.
-        if "meta" in wanted and _meta_differs(wanted["meta"], there.get("meta")):
-            news["meta"] = given["meta"]
-        if wanted or xid.kind is not Kind.REGISTRY:  # a document of Groups says nothing of the Registry
+        if "meta" in attributes and _meta_differs(attributes["meta"], stored.get("meta")):
+            news["meta"] = body["meta"]
+        if attributes or xid.kind is not Kind.REGISTRY:  # a document of Groups says nothing of the Registry
             (self.work.changed if news else self.work.unchanged).append(xid)
         for plural in plurals:
-            members = self.members(xid / plural, given.get(plural), current.get(plural) or {})
+            members = self.compare_members(xid / plural, body.get(plural), current.get(plural) or {})
             news |= {plural: members} if members else {}
         return news or None
 
-    def members(self, collection: Xid, given: JSON, current: JSONObject | None) -> JSONObject | None:
+    def compare_members(self, collection: Xid, bodies: JSON, current: JSONObject | None) -> JSONObject | None:
         """Return the new part of a collection.
 
         With ``current`` None each member is looked up, as for the Registry's Groups.
         """
-        if not isinstance(given, dict):
-            refused: JSONObject | None = given  # by the registry, in its words
+        if not isinstance(bodies, dict):
+            refused: JSONObject | None = bodies  # by the registry, in its words
             return refused
         news = {}
-        for name, body in given.items():
+        for name, body in bodies.items():
             news[name] = body
             if isinstance(body, dict):
                 xid = collection / name
                 # Groups are fetched one by one: a registry in one piece may be too large for memory, and most imports
                 # name few of them.
-                known = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
-                news[name] = self.entity(xid, body, known)
+                stored = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
+                news[name] = self.compare_entity(xid, body, stored)
         return {name: body for name, body in news.items() if body is not None} or None
 
-    def _changed_attributes(self, xid: Xid, given: JSONObject, stored: JSONObject) -> list[str]:
-        changed = [name for name in given if name != "meta" and not _is_there(name, given, stored)]
+    def _find_changed_attributes(self, xid: Xid, attributes: JSONObject, stored: JSONObject) -> list[str]:
+        changed = [name for name in attributes if name != "meta" and not _is_there(name, attributes, stored)]
         if changed:
-            filled = self._fill_defaults(xid, {**stored, **given})
+            filled = self._fill_defaults(xid, {**stored, **attributes})
             changed = [name for name in changed if name not in stored or filled.get(name) != stored[name]]
         return changed
 
-    def _created(self, xid: Xid, given: JSONObject) -> None:
+    def _record_created(self, xid: Xid, entity: JSONObject) -> None:
         self.work.created.append(xid)
         for plural in self._collections(xid):
-            members = given.get(plural)
+            members = entity.get(plural)
             for name, body in members.items() if isinstance(members, dict) else ():
                 if isinstance(body, dict):
-                    self._created(xid / plural / name, body)
+                    self._record_created(xid / plural / name, body)
 
 
-def _is_there(name: str, wanted: JSONObject, there: JSONObject) -> bool:
+def _is_there(name: str, attributes: JSONObject, there: JSONObject) -> bool:
     """Return True if an attribute has the wanted value. JSON is equal in any spelling, base64 in one.
 
     A string is the text of a document, or JSON, depending on the content type that it will have (R248).
     """
     stored = there.get(f"{name}base64")
     if name in there or not isinstance(stored, str):
-        return bool(wanted[name] == there.get(name))
+        return bool(attributes[name] == there.get(name))
     content = base64.b64decode(stored)
-    if isinstance(wanted[name], str) and not _is_json(wanted.get("contenttype", there.get("contenttype"))):
-        return bool(content == wanted[name].encode("utf-8"))
+    if isinstance(attributes[name], str) and not _is_json(attributes.get("contenttype", there.get("contenttype"))):
+        return bool(content == attributes[name].encode("utf-8"))
     try:
-        return bool(parse_json(content) == wanted[name])
+        return bool(parse_json(content) == attributes[name])
     except JSONError:
         return False
 
@@ -271,24 +271,24 @@ def _is_json(contenttype: JSON) -> bool:
     return media_type == "application/json" or media_type.endswith("+json")
 
 
-def _effective(given: JSONObject, current: JSONObject) -> JSONObject:
-    """``current`` with the attributes that a Resource shows of its default Version, or of the one ``given`` names."""
+def _add_default_version(body: JSONObject, current: JSONObject) -> JSONObject:
+    """``current`` with the attributes that a Resource shows of its default Version, or of the one ``body`` names."""
     versions = current.get("versions") or {}
     default = (current.get("meta") or {}).get("defaultversionid")
-    shown = versions.get(given.get("versionid", default))
+    version = versions.get(body.get("versionid", default))
     # Exports repeat the default Version's attributes at the Resource; compared without them, every import would look
     # new.
-    return {**shown, **current} if shown else current
+    return {**version, **current} if version else current
 
 
-def _own_attributes(body: JSONObject, xid: Xid, plurals: tuple[str, ...]) -> JSONObject:
+def _select_own_attributes(body: JSONObject, xid: Xid, plurals: tuple[str, ...]) -> JSONObject:
     derived = {f"{plural}{suffix}" for plural in plurals for suffix in ("", "url", "count")}
-    own = {name: value for name, value in body.items() if name not in _SERVER and name not in derived}
+    attributes = {name: value for name, value in body.items() if name not in _SERVER and name not in derived}
     if xid.kind is Kind.RESOURCE and isinstance(body.get("meta"), dict):
-        own["meta"] = _own_attributes(body["meta"], xid, ())
-    return own
+        attributes["meta"] = _select_own_attributes(body["meta"], xid, ())
+    return attributes
 
 
-def _meta_differs(given: JSONObject, current: JSONObject | None) -> bool:
-    there = current or {}
-    return any(value != there.get(name) for name, value in given.items())
+def _meta_differs(meta: JSONObject, current: JSONObject | None) -> bool:
+    stored = current or {}
+    return any(value != stored.get(name) for name, value in meta.items())

@@ -27,7 +27,7 @@ def repair_json(text: str, *, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]
     Raises ``DocumentError`` with the line of anything else that is wrong, and for nesting beyond ``max_depth``.
     """
     reader = _Reader(text, max_depth)
-    return reader.document(), tuple(reader.repairs)
+    return reader.read_document(), tuple(reader.repairs)
 
 
 class _Reader:
@@ -39,105 +39,105 @@ class _Reader:
         self.depth = max_depth
         self.repairs: list[Repair] = []
 
-    def document(self) -> JSON:
-        value = self.value()
+    def read_document(self) -> JSON:
+        value = self.read_value()
         while self.peek() in ("}", "]", ","):
-            self.repaired("L-33", f"took away a surplus {self.peek()}")
+            self.record_repair("L-33", f"took away a surplus {self.peek()}")
             self.at += 1
         if self.peek():
-            raise self.error("the document ends before this")
+            raise self.build_error("the document ends before this")
         return value
 
-    def value(self) -> JSON:
+    def read_value(self) -> JSON:
         ahead = self.peek()
         if ahead in ("{", "["):
             if self.depth == 0:
-                raise self.error("nested too deep")
+                raise self.build_error("nested too deep")
             # Counted by hand: the stack of Python would overflow earlier than the limit that callers give.
             self.depth -= 1
-            value = self.object() if ahead == "{" else self.array()
+            value = self.read_object() if ahead == "{" else self.read_array()
             self.depth += 1
             return value
-        return self.string() if ahead == '"' else self.scalar()
+        return self.read_string() if ahead == '"' else self.read_scalar()
 
-    def object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def read_object(self) -> dict[str, Any]:
+        members: dict[str, Any] = {}
         self.at += 1
-        while not self.ended("}"):
+        while not self.take_end("}"):
             if self.peek() == "{":
-                self.repaired("L-16", "took an object without a key as members of the object around it")
+                self.record_repair("L-16", "took an object without a key as members of the object around it")
                 # As the published documents that have this mean it: they lost a key, and not an object.
-                found.update(self.value())
+                members.update(self.read_value())
             elif self.peek() == '"':
-                key = self.string()
-                self.colon()
-                found[key] = self.value()
+                key = self.read_string()
+                self.take_colon()
+                members[key] = self.read_value()
             else:
-                raise self.error("here a member needs to start with its key in double quotes")
-            self.comma("}")
-        return found
+                raise self.build_error("here a member needs to start with its key in double quotes")
+            self.take_comma("}")
+        return members
 
-    def array(self) -> list[Any]:
-        found: list[Any] = []
+    def read_array(self) -> list[Any]:
+        elements: list[Any] = []
         self.at += 1
-        while not self.ended("]"):
-            found.append(self.value())
-            self.comma("]")
-        return found
+        while not self.take_end("]"):
+            elements.append(self.read_value())
+            self.take_comma("]")
+        return elements
 
-    def ended(self, bracket: str) -> bool:
+    def take_end(self, bracket: str) -> bool:
         """Return True if the object or array ends here, and move past its bracket."""
         ahead = self.peek()
         if ahead == bracket:
             self.at += 1
         elif ahead == "":
-            self.repaired("L-37", f"added the closing {bracket} that the end of the document lacks")
+            self.record_repair("L-37", f"added the closing {bracket} that the end of the document lacks")
         elif ahead in ("}", "]"):
-            raise self.error(f"{ahead} stands where {bracket} is expected")
+            raise self.build_error(f"{ahead} stands where {bracket} is expected")
         return ahead in (bracket, "")
 
-    def colon(self) -> None:
+    def take_colon(self) -> None:
         if self.peek() == ":":
             self.at += 1
         elif self.peek() in ("{", "["):
-            self.repaired("L-28", f"added the colon before {self.peek()}")
+            self.record_repair("L-28", f"added the colon before {self.peek()}")
         else:
-            raise self.error("here a colon is expected")
+            raise self.build_error("here a colon is expected")
 
-    def comma(self, bracket: str) -> None:
+    def take_comma(self, bracket: str) -> None:
         """Go behind what separates two members."""
         if self.peek() == ",":
             comma = self.at
             self.at += 1
             if self.peek() in (bracket, ""):
-                self.repaired("L-1", f"took away the comma before {self.peek() or 'the end'}", comma)
+                self.record_repair("L-1", f"took away the comma before {self.peek() or 'the end'}", comma)
         elif self.peek() not in (bracket, ""):
-            self.repaired("L-1", "added a comma between two members", len(self.text[: self.at].rstrip()))
+            self.record_repair("L-1", "added a comma between two members", len(self.text[: self.at].rstrip()))
 
-    def string(self) -> str:
+    def read_string(self) -> str:
         match = _STRING.match(self.text, self.at)
         if match is None:
-            raise self.error("a string that starts here has no end")
+            raise self.build_error("a string that starts here has no end")
         raw = match[0]
         if _CONTROL.search(raw):
-            self.repaired("L-17", "took a raw line break or control character in a string as it is")
+            self.record_repair("L-17", "took a raw line break or control character in a string as it is")
         try:
             value: str = json.loads(raw, strict=False)
         except json.JSONDecodeError as error:
-            raise self.error(f"a string with a fault: {error.msg}") from None
+            raise self.build_error(f"a string with a fault: {error.msg}") from None
         self.at = match.end()
         return value
 
-    def scalar(self) -> JSON:
+    def read_scalar(self) -> JSON:
         match = _SCALAR.match(self.text, self.at)
         if match is None:
-            raise self.error(
+            raise self.build_error(
                 "here a value is expected" if self.peek() else "the document ends where a value is expected"
             )
         try:
             value: JSON = json.loads(match[0])
         except ValueError:  # thousands of digits
-            raise self.error("a number with too many digits") from None
+            raise self.build_error("a number with too many digits") from None
         self.at = match.end()
         return value
 
@@ -148,12 +148,12 @@ class _Reader:
             comment = _COMMENT.match(self.text, self.at)
             if comment is None:
                 return self.text[self.at : self.at + 1]
-            self.repaired("L-26", "took away a comment")
+            self.record_repair("L-26", "took away a comment")
             self.at = comment.end()
 
-    def repaired(self, rule: str, message: str, at: int | None = None) -> None:
+    def record_repair(self, rule: str, message: str, at: int | None = None) -> None:
         line = line_of(self.text, self.at if at is None else at)
         self.repairs.append(Repair(line=line, message=message, rule=rule))
 
-    def error(self, message: str) -> DocumentError:
+    def build_error(self, message: str) -> DocumentError:
         return DocumentError(f"line {line_of(self.text, self.at)}: {message}")

@@ -12,7 +12,7 @@ from signalbook.documents.errors import DocumentError
 _FILE_NAME: Final = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:)[^/?#][^?#]*")
 
 
-def names_file(reference: str) -> bool:
+def is_file_reference(reference: str) -> bool:
     """Return True if a URI reference without a fragment is the relative path of a file."""
     return _FILE_NAME.fullmatch(reference) is not None
 

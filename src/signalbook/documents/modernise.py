@@ -12,15 +12,15 @@ from typing import Final
 from signalbook.documents.entityrepairs import (
     GROUP_TYPES,
     RepairedObject,
-    legal_id,
-    mend_documentation,
-    mend_endpoint,
-    mend_message,
-    mend_reference,
-    mend_schema,
-    mend_schema_version,
-    mend_selectors,
-    mend_timestamps,
+    make_legal_id,
+    repair_documentation,
+    repair_endpoint,
+    repair_message,
+    repair_reference,
+    repair_schema,
+    repair_schema_version,
+    repair_selectors,
+    repair_timestamps,
 )
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import collections, is_model, target_of
@@ -34,20 +34,20 @@ _FLAGS_GONE: Final = frozenset(
 )
 
 
-def mend_registry(item: RepairedObject) -> None:
+def repair_registry(item: RepairedObject) -> None:
     """The Registry's own attributes, and the names of its collections."""
     stated = item.body.get("specversion")
     if stated not in (None, _SPECVERSION):
         item.drop("specversion", f"it was written for {stated}", "rc4")
-    mend_documentation(item)
+    repair_documentation(item)
     for old, new in GROUP_TYPES.items():
         item.rename(old, new, "I-6")
     capabilities = item.member("capabilities")
     if capabilities is not None:
-        _capabilities(capabilities)
+        _repair_capabilities(capabilities)
 
 
-def _capabilities(item: RepairedObject) -> None:
+def _repair_capabilities(item: RepairedObject) -> None:
     for name in _GONE_CAPABILITIES:
         item.drop(name, "there is no such capability any more", "rc4")
     flags = item.body.get("flags")
@@ -62,28 +62,28 @@ REPAIRED: Final = {"import.source": ", ", "import.repairs": " "}
 TAKEN: Final = "format"
 
 
-def mend_model(item: RepairedObject) -> None:
+def repair_model(item: RepairedObject) -> None:
     """A model source."""
-    for group in _type_definitions(item, "groups"):
-        _aspects(group)
-        for resource in _type_definitions(group, "resources"):
-            _aspects(resource)
+    for group in _list_type_definitions(item, "groups"):
+        _repair_aspects(group)
+        for resource in _list_type_definitions(group, "resources"):
+            _repair_aspects(resource)
             if resource.body.get("singular") == TAKEN:
                 resource.change("singular", f"{group.body.get('singular', '')}{TAKEN}", f"was {TAKEN}", "rc4")
 
 
-def _type_definitions(item: RepairedObject, name: str) -> list[RepairedObject]:
+def _list_type_definitions(item: RepairedObject, name: str) -> list[RepairedObject]:
     members = item.member(name)
     return list(members.members()) if members else []
 
 
-def _aspects(item: RepairedObject) -> None:
+def _repair_aspects(item: RepairedObject) -> None:
     item.rename("compatiblewith", "modelcompatiblewith", "F-56")
     for name in _GONE_ASPECTS:
         item.drop(name, "the model language has it no more", "F-56")
 
 
-Mend = Callable[[RepairedObject], None]
+RepairFunction = Callable[[RepairedObject], None]
 
 _SINGULARS: Final = {
     "endpoints": "endpoint",
@@ -93,9 +93,9 @@ _SINGULARS: Final = {
     "schemas": "schema",
     "versions": "version",
 }
-_GROUPS: Final[dict[str, Mend]] = {"endpoints": mend_endpoint, "messagegroups": mend_selectors}
-_RESOURCES: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema}
-_VERSIONS: Final[dict[str, Mend]] = {"messages": mend_message, "schemas": mend_schema_version}
+_GROUP_REPAIRS: Final[dict[str, RepairFunction]] = {"endpoints": repair_endpoint, "messagegroups": repair_selectors}
+_RESOURCE_REPAIRS: Final[dict[str, RepairFunction]] = {"messages": repair_message, "schemas": repair_schema}
+_VERSION_REPAIRS: Final[dict[str, RepairFunction]] = {"messages": repair_message, "schemas": repair_schema_version}
 _MARKERS: Final = frozenset(
     {"definition", "definitiongroup", "endpoint", "message", "messagegroup", "schema", "schemagroup", "schemaversion"}
 )
@@ -112,7 +112,7 @@ def modernise(document: JSON, *, source: str, text: Sequence[Repair] = ()) -> tu
     if isinstance(document, dict):
         # What was given stays as it was: its reader may want to say what a lenient reading would have changed.
         document = copy.deepcopy(document)
-        _Walk(log, source, [repair.rule for repair in text]).document(document)
+        _Walk(log, source, [repair.rule for repair in text]).repair_document(document)
     return document, tuple(log)
 
 
@@ -122,9 +122,9 @@ class _Walk:
         self._source = source
         self._everywhere = everywhere
 
-    def document(self, document: JSONObject) -> None:
+    def repair_document(self, document: JSONObject) -> None:
         if is_model(document):
-            mend_model(RepairedObject(xid="/", body=document, log=self._log))
+            repair_model(RepairedObject(xid="/", body=document, log=self._log))
             return
         try:
             target = target_of(document)
@@ -133,76 +133,76 @@ class _Walk:
         # The walk goes over entities below a parent, so that a collection gets one with nothing else in it.
         if target.is_collection:
             item = RepairedObject(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
-            self._members(item, target.parts[-1], target.parts)
+            self._repair_members(item, target.parts[-1], target.parts)
         else:
-            self._entity(RepairedObject(xid=str(target), body=document, log=self._log), target)
+            self._repair_entity(RepairedObject(xid=str(target), body=document, log=self._log), target)
 
-    def _entity(self, item: RepairedObject, xid: Xid) -> None:
+    def _repair_entity(self, item: RepairedObject, xid: Xid) -> None:
         if xid.kind is Kind.REGISTRY:
-            self._registry(item)
+            self._repair_registry(item)
         elif xid.kind is Kind.GROUP:
-            self._group(item, xid.parts[0])
+            self._repair_group(item, xid.parts[0])
         elif xid.kind is Kind.RESOURCE:
-            self._resource(item, xid.parts[0], xid.parts[2])
+            self._repair_resource(item, xid.parts[0], xid.parts[2])
         elif xid.kind is Kind.VERSION:
-            self._version(item, xid.parts[2])
+            self._repair_version(item, xid.parts[2])
 
-    def _members(self, item: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
-        self._ids(item, collection)
+    def _repair_members(self, item: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
+        self._repair_ids(item, collection)
         for member in item.entities(collection):
             if len(parts) == 1:
-                self._group(member, collection)
+                self._repair_group(member, collection)
             elif len(parts) == 3:
-                self._resource(member, parts[0], collection)
+                self._repair_resource(member, parts[0], collection)
             else:
-                self._version(member, parts[2])
+                self._repair_version(member, parts[2])
 
-    def _registry(self, item: RepairedObject) -> None:
-        mend_registry(item)
-        mend_timestamps(item)
+    def _repair_registry(self, item: RepairedObject) -> None:
+        repair_registry(item)
+        repair_timestamps(item)
         source = item.member("modelsource")
         if source is not None:
-            mend_model(source)
+            repair_model(source)
         for plural in collections(item.body):
-            self._members(item, plural, (plural,))
+            self._repair_members(item, plural, (plural,))
 
-    def _group(self, item: RepairedObject, plural: str) -> None:
+    def _repair_group(self, item: RepairedObject, plural: str) -> None:
         item.rules += self._everywhere
         _repair_common(item, plural)
         if plural in _SINGULARS:
             item.rename("definitions", "messages", "I-6")
-        _GROUPS.get(plural, _nothing)(item)
+        _GROUP_REPAIRS.get(plural, _repair_nothing)(item)
         for collection in collections(item.body):
             _rename_format(item, plural, collection)
-            self._members(item, collection, (plural, "", collection))
-        self._label(item)
+            self._repair_members(item, collection, (plural, "", collection))
+        self._add_labels(item)
 
-    def _resource(self, item: RepairedObject, group: str, plural: str) -> None:
+    def _repair_resource(self, item: RepairedObject, group: str, plural: str) -> None:
         _repair_common(item, plural)
-        _RESOURCES.get(plural, _nothing)(item)
+        _RESOURCE_REPAIRS.get(plural, _repair_nothing)(item)
         meta = item.member("meta")
         if meta is not None:
             _repair_meta(meta)
         if isinstance(item.body.get("versions"), dict):
-            self._members(item, "versions", (group, "", plural, "", "versions"))
+            self._repair_members(item, "versions", (group, "", plural, "", "versions"))
         # A cross reference shows the labels of its target, and has none.
         if meta is None or "xref" not in meta.body:
-            self._label(item)
+            self._add_labels(item)
 
-    def _version(self, item: RepairedObject, plural: str) -> None:
+    def _repair_version(self, item: RepairedObject, plural: str) -> None:
         _repair_common(item, "versions")
-        _VERSIONS.get(plural, _nothing)(item)
-        self._label(item)
+        _VERSION_REPAIRS.get(plural, _repair_nothing)(item)
+        self._add_labels(item)
 
-    def _ids(self, item: RepairedObject, collection: str) -> None:
+    def _repair_ids(self, item: RepairedObject, collection: str) -> None:
         """Keys with characters that no id has (L-4); a key that would take another's place stays, and is refused."""
         members = item.body[collection]
-        for name in [name for name in members if legal_id(name) != name]:
-            if legal_id(name) not in members:
-                members[legal_id(name)] = members.pop(name)
-                item.report(f"{collection}.{name}", f"renamed to {legal_id(name)}", "L-4")
+        for name in [name for name in members if make_legal_id(name) != name]:
+            if make_legal_id(name) not in members:
+                members[make_legal_id(name)] = members.pop(name)
+                item.report(f"{collection}.{name}", f"renamed to {make_legal_id(name)}", "L-4")
 
-    def _label(self, item: RepairedObject) -> None:
+    def _add_labels(self, item: RepairedObject) -> None:
         if item.rules and isinstance(item.body.get("labels", {}), dict):
             # As labels, so that whoever meets an entity later finds out what an import did to it.
             rules = " ".join(sorted(set(item.rules)))
@@ -211,35 +211,35 @@ class _Walk:
             }  # fmt: skip
 
 
-def _nothing(_: RepairedObject) -> None:
+def _repair_nothing(_: RepairedObject) -> None:
     """Repair nothing: no repairs are known for this type."""
 
 
 def _repair_common(item: RepairedObject, plural: str) -> None:
     """Repair the common parts of an entity: its id's name and value, its xid, its dates."""
     singular = _SINGULARS.get(plural)
-    own = item.xid.rpartition("/")[2]
+    entity_id = item.xid.rpartition("/")[2]
     if singular is not None:
         if isinstance(item.body.get("type"), str) and item.body["type"] in _MARKERS:
             item.drop("type", "entities do not name their type any more", "I-6")
         item.rename("id", f"{singular}id", "I-6")
         if f"{singular}id" in item.body:
             stated = item.body[f"{singular}id"]
-            item.change(f"{singular}id", own, f"was {stated}, which is not its key", "L-27")
+            item.change(f"{singular}id", entity_id, f"was {stated}, which is not its key", "L-27")
         item.rename("docs", "documentation", "rc2")
-    mend_documentation(item)
+    repair_documentation(item)
     item.rename("ancestor", "ancestorid", "F-50")
     if item.body.get("xid") not in (None, item.xid):
         item.drop("xid", f"{item.body['xid']} is not where it stands", "I-5")
-    mend_timestamps(item)
+    repair_timestamps(item)
     deprecated = item.member("deprecated")
     if deprecated is not None and plural != "endpoints":
         deprecated.rename("docs", "documentation", "H-21")
 
 
 def _repair_meta(item: RepairedObject) -> None:
-    mend_timestamps(item)
-    mend_reference(item, "xref")
+    repair_timestamps(item)
+    repair_reference(item, "xref")
     item.drop("validation", "the model says what is validated", "G-10")
     item.drop("compatibilityauthority", "it is no attribute any more", "rc4")
     if str(item.body.get("compatibility", "")).lower() == "none":
@@ -247,7 +247,7 @@ def _repair_meta(item: RepairedObject) -> None:
 
 
 def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:
-    """Documents in an attribute ``format``, which every Version has for something else, as ``mend_model`` names it."""
+    """Rename documents in ``format``, which every Version has for something else, as ``repair_model`` does."""
     if collection != f"{TAKEN}s":
         return
     items = [item for member in group.entities(collection) for item in (member, *member.entities("versions"))]

@@ -16,9 +16,9 @@ from signalbook.documents.localfiles import LocalFiles
 from signalbook.documents.references import (
     DocumentReader,
     FreeIds,
+    add_labels,
     below,
     id_of,
-    labelled,
     last_name,
     name_of,
     split_place,
@@ -26,10 +26,10 @@ from signalbook.documents.references import (
 from signalbook.documents.standalone import StandaloneSchema
 from signalbook.values import JSON, JSONObject
 
-_VERSION: Final = re.compile(r"3\.([0-2])(\.[0-9]+)?(-[\w.-]+)?", re.ASCII)
+_SUPPORTED_VERSION: Final = re.compile(r"3\.([0-2])(\.[0-9]+)?(-[\w.-]+)?", re.ASCII)
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _ITEM: Final = frozenset({*_METHODS, "summary", "description", "parameters", "$ref"})
-_ROOT: Final = frozenset(
+_ROOT_MEMBERS: Final = frozenset(
     {"openapi", "info", "webhooks", "x-webhooks", "components", "externalDocs", "jsonSchemaDialect", "$self"}
 )  # fmt: skip
 _INFO: Final = frozenset({"title", "description", "summary"})
@@ -38,8 +38,8 @@ _OPERATION: Final = frozenset(
 )  # fmt: skip
 _PARAMETER: Final = frozenset({"name", "in", "required", "schema", "description"})
 _BODY: Final = frozenset({"content", "required", "description"})
-_SCHEMAS: Final = "/components/schemas/"
-_LONGEST_NAME: Final = 120
+_SCHEMAS_POINTER: Final = "/components/schemas/"
+_MAX_NAME_CHARS: Final = 120
 _DIALECTS: Final = {
     "draft-04": "draft-04", "draft-06": "draft-06", "draft-07": "draft-07",
     "2019-09": "draft/2019-09", "2020-12": "draft/2020-12",
@@ -55,13 +55,13 @@ def convert_openapi(
 
     ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
     """
-    version = _VERSION.fullmatch(str(document.get("openapi")))
+    version = _SUPPORTED_VERSION.fullmatch(str(document.get("openapi")))
     if version is None:
         raise DocumentError(f"/openapi: OpenAPI 3.0 to 3.2 is read, not {document.get('openapi', 'Swagger')!r}")
     reader = DocumentReader(document=document, family="OA", files=files)
-    made = _Webhooks(reader, _Schemas.of(reader, is_old=version[1] == "0")).made()
+    definitions = _Webhooks(reader, _Schemas.of(reader, is_old=version[1] == "0")).convert()
     repairs = tuple(dict.fromkeys(reader.repairs))
-    return labelled(made, repairs, source), repairs
+    return add_labels(definitions, repairs, source), repairs
 
 
 class _Webhooks:
@@ -72,89 +72,92 @@ class _Webhooks:
         self._group = id_of(reader.text(self._info, "title", "/info"), "webhooks")
         self._ids = FreeIds()
 
-    def made(self) -> JSONObject:
-        """The document."""
+    def convert(self) -> JSONObject:
+        """Return the registry document."""
         reader = self._reader
-        messages = {self._id(name, path): self._message(body, path) for body, path, name in self._operations()}
+        messages = {
+            self._assign_id(name, path): self._build_message(body, path)
+            for body, path, name in self._iterate_operations()
+        }
         if not messages:
             raise DocumentError(
                 "it has no webhooks (/webhooks, or /x-webhooks in 3.0): requests to a server are no messages"
             )
         about = {**self._info, "externalDocs": reader.document.get("externalDocs")}
         self._report_rest()
-        group = {**reader.described(about, "/info", name="title"), "messages": messages}
-        schemas = self._schemas.made
+        group = {**reader.describe(about, "/info", name="title"), "messages": messages}
+        schemas = self._schemas.schemas
         groups: JSONObject = {"messagegroups": {self._group: group}}
         return groups | ({"schemagroups": {self._group: {"schemas": schemas}}} if schemas else {})
 
-    def _operations(self) -> Iterator[tuple[JSONObject, str, str]]:
+    def _iterate_operations(self) -> Iterator[tuple[JSONObject, str, str]]:
         """Operations, with their place and name; the parameters of the webhook are theirs."""
         reader = self._reader
         for section in ("webhooks", "x-webhooks"):
             for key, item, path in reader.members(reader.document, section, ""):
                 reader.note_left_out(item, _ITEM, path)
                 methods = [name for name in item if name in _METHODS]
-                shared = [each for each, _ in reader.items(item, "parameters", path)]
+                shared = [parameter for parameter, _ in reader.items(item, "parameters", path)]
                 for method in methods:
                     place = below(path, method)
-                    found = dict(reader.object(item[method], place))
+                    operation = dict(reader.object(item[method], place))
                     # Its own come last, and take the place of those of their name.
-                    own = [each for each, _ in reader.items(found, "parameters", place)]
-                    found["parameters"] = [*shared, *own]
-                    yield found, place, f"{key}-{method}" if len(methods) > 1 else key
+                    own_parameters = [parameter for parameter, _ in reader.items(operation, "parameters", place)]
+                    operation["parameters"] = [*shared, *own_parameters]
+                    yield operation, place, f"{key}-{method}" if len(methods) > 1 else key
 
-    def _id(self, wanted: str, path: str) -> str:
-        name = self._ids.free(wanted, "webhook")
-        if name != wanted:
-            self._reader.report(path, f"its id is {name}, for {wanted}", 5)
+    def _assign_id(self, requested_id: str, path: str) -> str:
+        name = self._ids.take_id(requested_id, "webhook")
+        if name != requested_id:
+            self._reader.report(path, f"its id is {name}, for {requested_id}", 5)
         return name
 
-    def _message(self, body: JSONObject, path: str) -> JSONObject:
+    def _build_message(self, body: JSONObject, path: str) -> JSONObject:
         reader = self._reader
-        made = self._described(body, path)
+        definition = self._describe(body, path)
         method = last_name(path).upper()
-        content_type, schema, place = self._body(body, path)
-        members, query = self._parameters(body, path)
-        self._name_event(members, body, path)
+        content_type, schema, place = self._choose_body(body, path)
+        members, query = self._collect_parameters(body, path)
+        self._set_event_header(members, body, path)
         reader.note_left_out(body, _OPERATION, path)
         prefix = None
         if headers.is_structured(content_type):
-            found, data = headers.structured_event(reader, schema, place, content_type)
-            made |= found
+            event, data = headers.read_structured_event(reader, schema, place, content_type)
+            definition |= event
             schema, place = data or (None, place)
         else:
-            made |= {"datacontenttype": content_type} if content_type and "*" not in content_type else {}
-            prefix = headers.attribute_prefix(members) or None
+            definition |= {"datacontenttype": content_type} if content_type and "*" not in content_type else {}
+            prefix = headers.find_attribute_prefix(members) or None
             if prefix is not None:
-                found = headers.attributes(reader, members, prefix)
-                made |= {"envelope": headers.CLOUDEVENTS, **({"envelopemetadata": found} if found else {})}
+                metadata = headers.build_attributes(reader, members, prefix)
+                definition |= {"envelope": headers.CLOUDEVENTS, **({"envelopemetadata": metadata} if metadata else {})}
         if schema is not None:
-            made |= self._schemas.of_payload(schema, place, self._group)
+            definition |= self._schemas.of_payload(schema, place, self._group)
         options: JSONObject = {"method": method}
-        options |= headers.protocol_headers(reader, members, "HTTP", prefix, below(path, "parameters"))
-        listed = headers.protocol_headers(reader, query, "HTTP", None, below(path, "parameters"))
+        options |= headers.build_protocol_headers(reader, members, "HTTP", prefix, below(path, "parameters"))
+        listed = headers.build_protocol_headers(reader, query, "HTTP", None, below(path, "parameters"))
         options |= {"query": listed["headers"]} if listed else {}
-        return {**made, "protocol": "HTTP", "protocoloptions": options}
+        return {**definition, "protocol": "HTTP", "protocoloptions": options}
 
-    def _described(self, body: JSONObject, path: str) -> JSONObject:
+    def _describe(self, body: JSONObject, path: str) -> JSONObject:
         """A summary that is no name, but a paragraph, begins the description."""
         summary, description = (self._reader.text(body, name, path) for name in ("summary", "description"))
-        short = len(summary) <= _LONGEST_NAME and "\n" not in summary
-        parts = [each for each in ("" if short else summary, description) if each]
+        short = len(summary) <= _MAX_NAME_CHARS and "\n" not in summary
+        parts = [part for part in ("" if short else summary, description) if part]
         about = {"summary": summary if short else "", "description": "\n\n".join(parts)}
-        made = self._reader.described({**about, "externalDocs": body.get("externalDocs")}, path, name="summary")
-        return made | ({"meta": {"deprecated": {}}} if body.get("deprecated") is True else {})
+        attributes = self._reader.describe({**about, "externalDocs": body.get("externalDocs")}, path, name="summary")
+        return attributes | ({"meta": {"deprecated": {}}} if body.get("deprecated") is True else {})
 
-    def _body(self, body: JSONObject, path: str) -> tuple[str, JSON, str]:
+    def _choose_body(self, body: JSONObject, path: str) -> tuple[str, JSON, str]:
         """Content type, schema and its place; of several types the one in JSON."""
         reader = self._reader
-        found = reader.follow(body.get("requestBody"), below(path, "requestBody"))
-        if found is None or found[0] is None:
+        followed = reader.follow(body.get("requestBody"), below(path, "requestBody"))
+        if followed is None or followed[0] is None:
             return "", None, path
-        request, path = reader.object(*found), found[1]
+        request, path = reader.object(*followed), followed[1]
         reader.note_left_out(request, _BODY, path)
         content = reader.object(request.get("content"), below(path, "content"))
-        types = sorted(content, key=lambda each: (not _is_json(each), "*" in each))
+        types = sorted(content, key=lambda content_type: (not _is_json(content_type), "*" in content_type))
         if not types:
             return "", None, path
         chosen = types[0]
@@ -169,18 +172,18 @@ class _Webhooks:
             schema = None
         return chosen, schema, below(place, "schema")
 
-    def _parameters(self, body: JSONObject, path: str) -> tuple[headers.SchemaMembers, headers.SchemaMembers]:
+    def _collect_parameters(self, body: JSONObject, path: str) -> tuple[headers.SchemaMembers, headers.SchemaMembers]:
         """Headers and query parameters."""
         reader = self._reader
-        found = {"header": headers.SchemaMembers(), "query": headers.SchemaMembers()}
-        named: dict[tuple[str, str], str] = {}
+        by_location = {"header": headers.SchemaMembers(), "query": headers.SchemaMembers()}
+        spellings: dict[tuple[str, str], str] = {}
         for value, place in reader.items(body, "parameters", path):
             followed = reader.follow(value, place)
             if followed is None:
                 continue
             parameter, place = reader.object(*followed), followed[1]
             name, where = reader.text(parameter, "name", place), reader.text(parameter, "in", place)
-            if where not in found or not name:
+            if where not in by_location or not name:
                 reader.report(place, f"left out the parameter {name!r} in {where!r}: a message has none there", 2)
                 continue
             reader.note_left_out(parameter, _PARAMETER, place)
@@ -190,29 +193,29 @@ class _Webhooks:
                 stated.pop(annotation, None)
             if parameter.get("description"):
                 stated["description"] = parameter["description"]
-            members = found[where]
+            members = by_location[where]
             # Headers have names in any case.
-            same = named.setdefault((where, name.lower() if where == "header" else name), name)
+            same = spellings.setdefault((where, name.lower() if where == "header" else name), name)
             if same != name:
-                named[where, name.lower()] = name
+                spellings[where, name.lower()] = name
             members.schemas.pop(same, None)
             members.required.discard(same)
             members.schemas[name] = (stated, place)
             members.required |= {name} if parameter.get("required") is True else set()
-        return found["header"], found["query"]
+        return by_location["header"], by_location["query"]
 
-    def _name_event(self, members: headers.SchemaMembers, body: JSONObject, path: str) -> None:
+    def _set_event_header(self, members: headers.SchemaMembers, body: JSONObject, path: str) -> None:
         """The header that tells GitHub's deliveries apart has the value that ``x-github`` says, of its schema none."""
         github = body.get("x-github")
         event = github.get("subcategory") if isinstance(github, dict) else None
         for name, (schema, place) in members.schemas.items():
-            if name.lower() == _GITHUB_EVENT and isinstance(event, str) and headers.constant(schema) is None:
+            if name.lower() == _GITHUB_EVENT and isinstance(event, str) and headers.find_constant(schema) is None:
                 members.schemas[name] = ({**schema, "const": event}, place)
                 self._reader.note(path, f"{name} has the value of x-github's subcategory", 7)
 
     def _report_rest(self) -> None:
         reader = self._reader
-        reader.leave_out(reader.document, _ROOT, "")
+        reader.leave_out(reader.document, _ROOT_MEMBERS, "")
         reader.leave_out(self._info, _INFO, "/info")
         self._schemas.report()
         reader.report_noted()
@@ -223,9 +226,9 @@ def _is_json(content_type: str) -> bool:
     return media_type == "application/json" or media_type.endswith("+json")
 
 
-def _top(place: str) -> str:
+def _find_top_place(place: str) -> str:
     """The shared schema that a place is in, else the place."""
-    return "/".join(place.split("/")[:4]) if place.startswith(_SCHEMAS) else place
+    return "/".join(place.split("/")[:4]) if place.startswith(_SCHEMAS_POINTER) else place
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,9 +238,9 @@ class _Schemas:
     reader: DocumentReader
     dialect: str
     is_old: bool
-    made: JSONObject = field(default_factory=dict)
+    schemas: JSONObject = field(default_factory=dict)
     ids: FreeIds = field(default_factory=FreeIds)
-    known: dict[str, str] = field(default_factory=dict)
+    shared_names: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     changes: dict[tuple[str, int, str], set[str]] = field(default_factory=dict)
 
@@ -247,59 +250,59 @@ class _Schemas:
         if is_old:
             return cls(reader=reader, dialect="draft-07", is_old=True)
         stated = reader.text(reader.document, "jsonSchemaDialect", "")
-        found = next((version for name, version in _DIALECTS.items() if name in stated), "")
-        if stated and not found and "spec.openapis.org/oas/" not in stated:
+        dialect = next((version for name, version in _DIALECTS.items() if name in stated), "")
+        if stated and not dialect and "spec.openapis.org/oas/" not in stated:
             reader.report("/jsonSchemaDialect", f"took JSON Schema 2020-12 for {stated}, which is not known", 7)
-        return cls(reader=reader, dialect=found or "draft/2020-12", is_old=False)
+        return cls(reader=reader, dialect=dialect or "draft/2020-12", is_old=False)
 
     def of_payload(self, value: JSON, path: str, group: str) -> JSONObject:
         """Return the attributes for a message's schema: a reference to a shared one, else the schema itself."""
         # From 3.1 on what stands beside a reference holds, too.
         place = path
         if self.is_old or (isinstance(value, dict) and value.keys() - _ANNOTATIONS == {"$ref"}):
-            found = self.reader.follow(value, path)
-            if found is None:
+            followed = self.reader.follow(value, path)
+            if followed is None:
                 return {}
-            value, path = found
+            value, path = followed
         if not isinstance(value, dict | bool):
             raise DocumentError(f"{path}: a schema is an object, true or false")
         stated = {"dataschemaformat": f"JsonSchema/{self.dialect}"}
         is_elsewhere = path != place and split_place(path)[0] != ""
-        if is_elsewhere or (path.startswith(_SCHEMAS) and "/" not in path[len(_SCHEMAS) :]):
-            if path not in self.known:
-                self.known[path] = self._shared(value, path)
-            name = self.known[path]
+        if is_elsewhere or (path.startswith(_SCHEMAS_POINTER) and "/" not in path[len(_SCHEMAS_POINTER) :]):
+            if path not in self.shared_names:
+                self.shared_names[path] = self._add_shared_schema(value, path)
+            name = self.shared_names[path]
             return {**stated, "dataschemauri": f"/schemagroups/{group}/schemas/{name}"} if name else {}
-        document = self._standing(value, path)
+        document = self._build_standalone(value, path)
         return {} if document is None else {**stated, "dataschema": document}
 
-    def _shared(self, value: JSON, path: str) -> str:
+    def _add_shared_schema(self, value: JSON, path: str) -> str:
         self.used.add(path)
-        document = self._standing(value, path)
+        document = self._build_standalone(value, path)
         if document is None:
             return ""
-        wanted = name_of(path)
-        name = self.ids.free(wanted, "schema")
-        if name != wanted:
-            self.reader.report(path, f"its id is {name}, for {wanted}", 5)
-        self.made[name] = {"format": f"JsonSchema/{self.dialect}", "schema": document}
+        requested_id = name_of(path)
+        name = self.ids.take_id(requested_id, "schema")
+        if name != requested_id:
+            self.reader.report(path, f"its id is {name}, for {requested_id}", 5)
+        self.schemas[name] = {"format": f"JsonSchema/{self.dialect}", "schema": document}
         return name
 
-    def _standing(self, value: JSON, path: str) -> JSON:
-        self.reader.spend(value)
+    def _build_standalone(self, value: JSON, path: str) -> JSON:
+        self.reader.count_copied(value)
         return StandaloneSchema(
             reader=self.reader, value=value, path=path, keyword="definitions" if "draft-0" in self.dialect else "$defs",
-            root=lambda place: place, use=self._use, rewrite=self._rewritten,
-        ).made()  # fmt: skip
+            root=lambda place: place, use=self._use, rewrite=self._rewrite,
+        ).build()  # fmt: skip
 
     def _use(self, place: str) -> None:
         self.used.add(place)
 
-    def _rewritten(self, schema: JSONObject, path: str) -> JSONObject:
+    def _rewrite(self, schema: JSONObject, path: str) -> JSONObject:
         """Rewrite a schema in JSON Schema's own words."""
         if "discriminator" in schema:
             del schema["discriminator"]
-            self._changed(path, 2, "left out discriminator: JSON Schema has no such thing")
+            self._record_change(path, 2, "left out discriminator: JSON Schema has no such thing")
         if not self.is_old:
             return schema
         for limit, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
@@ -307,7 +310,7 @@ class _Schemas:
                 del schema[limit]
                 if exclusive and bound in schema:
                     schema[limit] = schema.pop(bound)
-                self._changed(path, 4, f"{limit} is a number, not {str(exclusive).lower()}")
+                self._record_change(path, 4, f"{limit} is a number, not {str(exclusive).lower()}")
         if "example" in schema:
             schema.setdefault("examples", [schema["example"]])
             del schema["example"]
@@ -322,34 +325,36 @@ class _Schemas:
         kind = schema.get("type")
         if isinstance(kind, str):
             schema["type"] = [kind, "null"]
-            self._changed(path, 4, "nullable became the type null")
+            self._record_change(path, 4, "nullable became the type null")
         enum = schema.get("enum")
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
-            self._changed(path, 7, "nullable, and so null is one of the values in enum")
+            self._record_change(path, 7, "nullable, and so null is one of the values in enum")
         if schema.keys() & {"$ref", "allOf", "anyOf", "oneOf", "not"}:
-            self._changed(path, 7, "nullable, and so null is allowed beside what it is made of")
+            self._record_change(path, 7, "nullable, and so null is allowed beside what it is made of")
             return {"anyOf": [schema, {"type": "null"}]}
         return schema
 
-    def _changed(self, path: str, number: int, text: str) -> None:
+    def _record_change(self, path: str, number: int, text: str) -> None:
         # Said once for a shared schema: GitHub's have tens of thousands of such places.
-        self.changes.setdefault((_top(path), number, text), set()).add(path)
+        self.changes.setdefault((_find_top_place(path), number, text), set()).add(path)
 
     def report(self) -> None:
         """Note what was changed in schemas, and how many have no part in any webhook."""
         for (top, number, text), places in self.changes.items():
             first = min(places)
-            others = f" (and in {len(places) - 1} more places of it)" if len(places) > 1 else ""
-            self.reader.report(first if len(places) == 1 else top, f"{text}{others}", number)
-        tops = {_top(place) for place in self.used}
+            count_text = f" (and in {len(places) - 1} more places of it)" if len(places) > 1 else ""
+            self.reader.report(first if len(places) == 1 else top, f"{text}{count_text}", number)
+        tops = {_find_top_place(place) for place in self.used}
         components = self.reader.object(self.reader.document.get("components"), "/components")
         unused = [
             name
             for name in self.reader.object(components.get("schemas"), "/components/schemas")
-            if below(_SCHEMAS.rstrip("/"), name) not in tops
+            if below(_SCHEMAS_POINTER.rstrip("/"), name) not in tops
         ]
         if unused:
-            shown = ", ".join(unused[:3])
+            unused_names = ", ".join(unused[:3])
             more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
-            self.reader.report(_SCHEMAS.rstrip("/"), f"left out {shown}{more}: no webhook refers to them", 2)
+            self.reader.report(
+                _SCHEMAS_POINTER.rstrip("/"), f"left out {unused_names}{more}: no webhook refers to them", 2
+            )

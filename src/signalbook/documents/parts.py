@@ -37,7 +37,7 @@ class Parts:
         """The value of a JSON text, as ``parse_json`` has it, to the same depth each time. Raises ``JSONError``."""
         reading = _Parse(text, self._known, max_depth)
         try:
-            value, quotes = reading.document()
+            value, quotes = reading.read_document()
         except (msgspec.DecodeError, UnicodeError, RecursionError, JSONError):
             quotes = -1
         # Of a name that an object has twice the first value is passed over, whatever is in it. Then there are more
@@ -67,40 +67,40 @@ class _Parse:
         self._known = known
         self._max_depth = max_depth
 
-    def document(self) -> tuple[JSONObject, int]:
+    def read_document(self) -> tuple[JSONObject, int]:
         """Read all, and count the quotation marks in the text."""
-        return self._object(_document.decode(self._text), 1)
+        return self._read_object(_document.decode(self._text), 1)
 
-    def _object(self, members: dict[str, Any], level: int) -> tuple[JSONObject, int]:
+    def _read_object(self, members: dict[str, Any], level: int) -> tuple[JSONObject, int]:
         value: JSONObject = {}
         total = 0
         for name, member in members.items():
             if level == _LEVELS:
-                value[name], quotes = self._resource(bytes(member))
+                value[name], quotes = self._read_resource(bytes(member))
             elif member.__class__ is dict:
-                value[name], quotes = self._object(member, level + 1)
+                value[name], quotes = self._read_object(member, level + 1)
             elif member.__class__ is list:
                 items = list(map(bytes, member))
                 value[name] = [parse_json(item, max_depth=self._max_depth - level - 1) for item in items]
                 quotes = sum(item.count(_QUOTE) for item in items)
             else:
                 value[name] = member
-                quotes = self._quotes(member) if isinstance(member, str) else 0
-            total += self._quotes(name) + quotes
+                quotes = self._count_quotes(member) if isinstance(member, str) else 0
+            total += self._count_quotes(name) + quotes
         return value, total
 
-    def _resource(self, text: bytes) -> tuple[JSON, int]:
-        found = self._known.get(text)
-        if found is None:
+    def _read_resource(self, text: bytes) -> tuple[JSON, int]:
+        part = self._known.get(text)
+        if part is None:
             value, quotes = parse_json(text, max_depth=self._max_depth - _LEVELS), text.count(_QUOTE)
             if not isinstance(value, dict):
                 return value, quotes
             is_plain = b'url"' not in text and b"\\u" not in text  # a letter may be written by its number
-            found = _Part(value, quotes, is_plain)
-        self.read[text] = found
-        return found.value, found.quotes
+            part = _Part(value, quotes, is_plain)
+        self.read[text] = part
+        return part.value, part.quotes
 
-    def _quotes(self, text: str) -> int:
+    def _count_quotes(self, text: str) -> int:
         """The quotation marks in a string as it is written."""
         if '"' in text and b"\\u0022" in self._text:  # no way to tell where there are fewer of them
             raise JSONError(text)

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from signalbook.documents.errors import DocumentError
-from signalbook.documents.reading import SUFFIXES, files_in, read_bytes
+from signalbook.documents.reading import SUFFIXES, find_files, read_bytes
 from signalbook.values import JSONObject
 from signalbook.xid import ID
 
@@ -21,19 +21,19 @@ _GAP: Final = rb"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
 _SYNTAX: Final = re.compile(
     rb"""(?:\xef\xbb\xbf)?%b(?:syntax%b=%b["'](proto[23])["']|(edition)%b=)""" % ((_GAP,) * 4), re.DOTALL
 )
-_FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edition": "Protobuf"}
+_PROTO_FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edition": "Protobuf"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
 def proto_format(content: bytes) -> str:
     """The format of a ``.proto`` file: as it states, else proto2, as the compiler has it."""
     match = _SYNTAX.match(content)  # before all else, or not at all
-    return "Protobuf/2" if match is None else _FORMATS[match[1] or match[2]]
+    return "Protobuf/2" if match is None else _PROTO_FORMATS[match[1] or match[2]]
 
 
 def is_proto_folder(folder: Path) -> bool:
     """Return True if there are ``.proto`` files in ``folder`` or below, and no possible registry document."""
-    return bool(files_in(folder, (SUFFIX,))) and not files_in(folder, SUFFIXES)
+    return bool(find_files(folder, (SUFFIX,))) and not find_files(folder, SUFFIXES)
 
 
 def group_of_files(folder: Path, *, max_bytes: int) -> JSONObject:
@@ -42,23 +42,23 @@ def group_of_files(folder: Path, *, max_bytes: int) -> JSONObject:
     Raises ``DocumentError`` for a file that cannot be read, and where two would have one id.
     """
     # "." has a name only once it is resolved.
-    group = _id(folder.resolve().name)
+    group = _make_id(folder.resolve().name)
     schemas: dict[str, JSONObject] = {}
-    left = max_bytes
-    for path in files_in(folder, (SUFFIX,)):
-        content = read_bytes(path, max_bytes=left)
-        left -= len(content)
+    bytes_left = max_bytes
+    for path in find_files(folder, (SUFFIX,)):
+        content = read_bytes(path, max_bytes=bytes_left)
+        bytes_left -= len(content)
         name = path.relative_to(folder).as_posix()
-        key = _id(name.removesuffix(SUFFIX).replace("/", "."))
+        key = _make_id(name.removesuffix(SUFFIX).replace("/", "."))
         if key in schemas:
             raise DocumentError(
                 f"{folder}: {name} and {schemas[key]['name']} would both be the schema {key}: rename one"
             )
-        schemas[key] = dict(_schema(name, path, content))
+        schemas[key] = dict(_build_schema(name, path, content))
     return {"xid": f"/schemagroups/{group}", "schemagroupid": group, "schemas": schemas}
 
 
-def _schema(name: str, path: Path, content: bytes) -> Iterator[tuple[str, str]]:
+def _build_schema(name: str, path: Path, content: bytes) -> Iterator[tuple[str, str]]:
     yield "name", name
     yield "format", proto_format(content)
     yield "contenttype", "text/plain"
@@ -68,8 +68,8 @@ def _schema(name: str, path: Path, content: bytes) -> Iterator[tuple[str, str]]:
         raise DocumentError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
-def _id(text: str) -> str:
-    found = _NOT_IN_AN_ID.sub("-", PurePath(text).as_posix()).lstrip("-.~:@")
-    if not ID.fullmatch(found):
+def _make_id(text: str) -> str:
+    new_id = _NOT_IN_AN_ID.sub("-", PurePath(text).as_posix()).lstrip("-.~:@")
+    if not ID.fullmatch(new_id):
         raise DocumentError(f"{text!r} makes no id (letters, digits, . _ ~ : @ -; at most 128): rename it")
-    return found
+    return new_id

@@ -47,7 +47,7 @@ def parse_document(
         text = data.decode("utf-8-sig")
         yaml = _is_yaml(text, name, media_type)
         if parts is not None and not yaml:
-            value = _parsed(text, parts, max_depth)
+            value = _parse_parts(text, parts, max_depth)
             # Whoever converts one of another standard may change it, and it is to share nothing with the one before.
             if standard_of(value) is None:
                 return value, ()
@@ -100,13 +100,13 @@ def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
         raise DocumentError(f"{name}: larger than the {max_bytes} bytes a document may have: split it")
 
 
-def files_of(folder: Path) -> list[Path]:
+def find_documents(folder: Path) -> list[Path]:
     """The registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
 
     Files of Avro IDL are among them. Where some are named as registry documents are (``NAMED``), the others are none: a
     repository has JSON and YAML of its own. Raises ``DocumentError`` if there are none.
     """
-    files = files_in(folder, (*SUFFIXES, AVRO_IDL))
+    files = find_files(folder, (*SUFFIXES, AVRO_IDL))
     files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
         if not folder.exists():
@@ -115,7 +115,7 @@ def files_of(folder: Path) -> list[Path]:
     return files
 
 
-def files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+def find_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """The files in ``folder`` and below with one of these ``suffixes``, by path, hidden ones left out."""
     root = folder.resolve()
     return sorted(
@@ -151,21 +151,21 @@ def _parse(text: str, yaml: bool, lenient: bool, max_depth: int, unique: bool) -
     except JSONError as error:
         if lenient:
             return repair_json(text, max_depth=max_depth)
-        raise DocumentError(_located(text, error)) from None
+        raise DocumentError(_locate_error(text, error)) from None
 
 
-def _parsed(text: str, parts: Parts, max_depth: int) -> JSON:
+def _parse_parts(text: str, parts: Parts, max_depth: int) -> JSON:
     try:
         return parts.parse(text.encode(), max_depth=max_depth)
     except JSONError as error:
-        raise DocumentError(_located(text, error)) from None
+        raise DocumentError(_locate_error(text, error)) from None
 
 
-def _located(text: str, error: JSONError) -> str:
+def _locate_error(text: str, error: JSONError) -> str:
     """The decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
-    words, _, rest = str(error).rpartition(" (byte ")
-    if not words or not rest.rstrip(")").isdigit():
+    words, _, offset = str(error).rpartition(" (byte ")
+    if not words or not offset.rstrip(")").isdigit():
         return f"line {line_of(text, len(text.rstrip()))}: {_TRUNCATED}" if "truncated" in str(error) else str(error)
-    before = text.encode()[: int(rest.rstrip(")"))]
+    before = text.encode()[: int(offset.rstrip(")"))]
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
     return f"line {line}, column {column}: {words}"

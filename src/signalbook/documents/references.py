@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.localfiles import LocalFiles, names_file
+from signalbook.documents.localfiles import LocalFiles, is_file_reference
 from signalbook.documents.reading import parse_document
 from signalbook.values import JSON, JSONObject, step_into
 from signalbook.xid import ID
@@ -53,9 +53,9 @@ class DocumentReader:
         """Note a repair or loss by the rule of this number."""
         self.repairs.append(Repair(message=message, path=path, rule=f"{self.family}-{number}"))
 
-    def leave_out(self, body: JSONObject, known: frozenset[str], path: str) -> None:
+    def leave_out(self, body: JSONObject, used: frozenset[str], path: str) -> None:
         """Note the members that nothing is made of."""
-        names = sorted(name for name in body if name not in known)
+        names = sorted(name for name in body if name not in used)
         if names:
             self.report(path, f"left out {', '.join(names)}: definitions have no such thing", 2)
 
@@ -63,27 +63,27 @@ class DocumentReader:
         """Note what many parts have in common: once, with the first place and their number (``report_noted``)."""
         self._noted.setdefault((number, message), []).append(path)
 
-    def note_left_out(self, body: JSONObject, known: frozenset[str], path: str) -> None:
+    def note_left_out(self, body: JSONObject, used: frozenset[str], path: str) -> None:
         """Note the members that nothing is made of, once for all parts that have the same."""
-        names = sorted(name for name in body if name not in known)
+        names = sorted(name for name in body if name not in used)
         if names:
             self.note(path, f"left out {', '.join(names)}", 2)
 
     def report_noted(self) -> None:
         """Report all that was noted."""
         for (number, message), places in self._noted.items():
-            others = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
-            self.report(places[0], f"{message}{others}", number)
+            count_text = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
+            self.report(places[0], f"{message}{count_text}", number)
         self._noted.clear()
 
-    def spend(self, value: JSON) -> None:
+    def count_copied(self, value: JSON) -> None:
         """Count what is copied. Raises ``DocumentError`` beyond the limit."""
         pending = [value]
         while pending:
             self._copied += 1
-            each = pending.pop()
-            if isinstance(each, dict | list):
-                pending += each.values() if isinstance(each, dict) else each
+            part = pending.pop()
+            if isinstance(part, dict | list):
+                pending += part.values() if isinstance(part, dict) else part
             if self._copied > _MAX_COPIED:
                 most = f"more than {_MAX_COPIED} values"
                 raise DocumentError(f"its shared parts, put where they are used, make {most}: split it")
@@ -122,12 +122,12 @@ class DocumentReader:
 
     def is_file(self, name: str) -> bool:
         """Return True if there is a file to read of this name."""
-        return self.files is not None and names_file(name) and self.files.exists(unquote(name))
+        return self.files is not None and is_file_reference(name) and self.files.exists(unquote(name))
 
     def explain_loss(self, reference: str) -> str:
         """Return why a reference was not followed."""
         name = reference.partition("#")[0]
-        if self.files is None or not names_file(name):
+        if self.files is None or not is_file_reference(name):
             return f"{reference} is in another document, and was not fetched"
         return f"{reference} is in a file that is not there, or not in {self.files.root}"
 
@@ -162,18 +162,18 @@ class DocumentReader:
 
     def entries(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSON, str]]:
         """Yield the members of a map, which may be in another file: key, value as written, and place."""
-        found = self.follow(parent.get(name), below(path, name))
-        if found is not None:
-            for key, value in self.object(*found).items():
-                yield key, value, below(found[1], key)
+        followed = self.follow(parent.get(name), below(path, name))
+        if followed is not None:
+            for key, value in self.object(*followed).items():
+                yield key, value, below(followed[1], key)
 
     def members(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[str, JSONObject, str]]:
         """Yield the objects in a map, with references followed: key, object, and place."""
         for key, value, place in self.entries(parent, name, path):
             if not key.startswith("x-"):
-                found = self.follow(value, place)
-                if found is not None:
-                    yield key, self.object(*found), found[1]
+                followed = self.follow(value, place)
+                if followed is not None:
+                    yield key, self.object(*followed), followed[1]
 
     def items(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[JSON, str]]:
         """The values in a list, with where each stands. Raises ``DocumentError`` if it is none."""
@@ -190,17 +190,17 @@ class DocumentReader:
             raise DocumentError(f"{below(path, name)}: must be a string")
         return value or ""
 
-    def described(self, body: JSONObject, path: str, *, name: str) -> JSONObject:
+    def describe(self, body: JSONObject, path: str, *, name: str) -> JSONObject:
         """``name``, ``description`` and ``documentation``, of the members ``name``, ``description`` and others."""
-        said = {
+        texts = {
             "name": self.text(body, name, path),
             "description": self.text(body, "description", path) or self.text(body, "summary", path),
         }
         documentation = body.get("externalDocs")
         url = documentation.get("url") if isinstance(documentation, dict) else None
         if isinstance(url, str) and url.startswith(("http://", "https://")):
-            said["documentation"] = url
-        return {name: value for name, value in said.items() if value}
+            texts["documentation"] = url
+        return {name: value for name, value in texts.items() if value}
 
 
 @dataclass(slots=True)
@@ -210,9 +210,9 @@ class FreeIds:
     taken: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def free(self, wanted: str, fallback: str) -> str:
-        """An id like ``wanted``; two that differ in case alone are one."""
-        plain = id_of(wanted, fallback)
+    def take_id(self, requested_id: str, fallback: str) -> str:
+        """An id like ``requested_id``; two that differ in case alone are one."""
+        plain = id_of(requested_id, fallback)
         name = plain
         while name.lower() in self.taken:
             self.counts[plain.lower()] = count = self.counts.get(plain.lower(), 1) + 1
@@ -223,11 +223,11 @@ class FreeIds:
 
 def id_of(text: str, fallback: str) -> str:
     """An id like ``text``, with a dash for what no id has; ``fallback`` if nothing is left."""
-    found = _NOT_IN_AN_ID.sub("-", text).strip("-.~:@")[:128]
-    return found if ID.fullmatch(found) else fallback
+    candidate = _NOT_IN_AN_ID.sub("-", text).strip("-.~:@")[:128]
+    return candidate if ID.fullmatch(candidate) else fallback
 
 
-def labelled(document: JSONObject, repairs: tuple[Repair, ...], source: str) -> JSONObject:
+def add_labels(document: JSONObject, repairs: tuple[Repair, ...], source: str) -> JSONObject:
     """``document`` with the labels of what was repaired in its groups of messages, or of schemas without any (L-38)."""
     rules = " ".join(sorted({repair.rule for repair in repairs}))
     groups = document.get("messagegroups") or document.get("schemagroups") or {}
@@ -282,7 +282,7 @@ def _rebase(value: JSON, file: str, copies: dict[tuple[int, bool], JSON], *, is_
             target, mark, fragment = member.partition("#")
             if not target:
                 target = file
-            elif names_file(target):
+            elif is_file_reference(target):
                 target = normpath(PurePosixPath(file).parent / target)
             rebased[name] = f"{target}{mark}{fragment}"
         elif name in ("const", "enum") and not is_map:
@@ -292,7 +292,7 @@ def _rebase(value: JSON, file: str, copies: dict[tuple[int, bool], JSON], *, is_
     return rebased
 
 
-def other_files(value: JSON, file: str) -> set[str]:
+def find_other_files(value: JSON, file: str) -> set[str]:
     """Return the files, or URLs, other than ``file`` that a value of ``file`` refers to."""
     targets: set[str] = set()
     pending, visited = [value], set[int]()

@@ -16,12 +16,12 @@ from urllib.parse import unquote
 from signalbook.documents import avroidl
 from signalbook.documents.conversion import convert
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.importing import aim, collections, entities
-from signalbook.documents.localfiles import LocalFiles, names_file
+from signalbook.documents.importing import collections, entities, make_upload
+from signalbook.documents.localfiles import LocalFiles, is_file_reference
 from signalbook.documents.modernise import REPAIRED, modernise
 from signalbook.documents.parts import Parts
 from signalbook.documents.protofiles import group_of_files, is_proto_folder
-from signalbook.documents.reading import AVRO_IDL, MAX_BYTES, files_in, files_of, parse_document, read_bytes
+from signalbook.documents.reading import AVRO_IDL, MAX_BYTES, find_documents, find_files, parse_document, read_bytes
 from signalbook.documents.standards import is_whole
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
@@ -46,14 +46,14 @@ def attach(document: JSON, files: LocalFiles, *, plain: Container[int] = ()) -> 
     for xid, body in entities(document, without=plain):
         if xid.kind is Kind.GROUP:
             continue
-        for name in [name for name in body if name.endswith("url") and _names_file(name, body[name])]:
+        for name in [name for name in body if name.endswith("url") and _is_file_attribute(name, body[name])]:
             _put(body, name, *files.read(unquote(body[name]), f"{xid}#{name}"))
 
 
-def _names_file(name: str, value: JSON) -> bool:
+def _is_file_attribute(name: str, value: JSON) -> bool:
     if name in _DERIVED or not isinstance(value, str):
         return False
-    return names_file(value)
+    return is_file_reference(value)
 
 
 def _put(body: JSONObject, name: str, file: Path, content: bytes) -> None:
@@ -63,7 +63,7 @@ def _put(body: JSONObject, name: str, file: Path, content: bytes) -> None:
     body.setdefault("contenttype", _CONTENT_TYPES.get(file.suffix.lower(), guessed))
 
 
-_SHOWN: Final = 5
+_MAX_SHOWN_REPAIRS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class SourceDocument:
     parts: tuple[SourceDocument, ...] = ()
     is_whole: bool = False
 
-    def repaired(self) -> Iterator[tuple[str, Repair]]:
+    def iterate_repairs(self) -> Iterator[tuple[str, Repair]]:
         """Yield each repair with the name of its file."""
         for part in self.parts or (self,):
             yield from ((repair.file or part.name, repair) for repair in part.repairs)
@@ -92,16 +92,16 @@ class SourceDocument:
         if self.lenient:
             return ""
         if not self.parts:
-            return _advice([str(repair) for repair in self._needed()])
-        return _advice([f"{part.name}, {repair}" for part in self.parts for repair in part._needed()])
+            return _format_advice([str(repair) for repair in self._find_needed_repairs()])
+        return _format_advice([f"{part.name}, {repair}" for part in self.parts for repair in part._find_needed_repairs()])
 
-    def _needed(self) -> tuple[Repair, ...]:
+    def _find_needed_repairs(self) -> tuple[Repair, ...]:
         return modernise(self.document, source=self.name)[1]
 
-    def naming(self, xids: Iterable[str]) -> list[str]:
+    def find_parts_naming(self, xids: Iterable[str]) -> list[str]:
         """Names of the parts that speak of one of ``xids``, or of what one of them is in."""
-        wanted = {xid for text in xids for xid in _upwards(text)}
-        return [part.name for part in self.parts if wanted & {str(xid) for xid, _ in entities(part.document)}]
+        related_xids = {xid for text in xids for xid in _iterate_ancestors(text)}
+        return [part.name for part in self.parts if related_xids & {str(xid) for xid, _ in entities(part.document)}]
 
 
 def parse_source(
@@ -121,7 +121,7 @@ def parse_source(
     """
     path = Path(name.partition("?")[0]) if files is None else files.document
     if path.suffix.lower() == AVRO_IDL:
-        return _avro_idl(path, data, label or path.name, files)
+        return _parse_avro_idl(path, data, label or path.name, files)
     try:
         document, repairs = parse_document(
             data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label, parts=parts
@@ -129,7 +129,7 @@ def parse_source(
     except DocumentError as error:
         if lenient:
             raise
-        raise DocumentError(f"{error}{_instead(data, name, media_type, max_depth)}") from None
+        raise DocumentError(f"{error}{_suggest_lenient(data, name, media_type, max_depth)}") from None
     whole = is_whole(document)
     try:
         converted = convert(document, source=label or path.name, files=files)
@@ -173,12 +173,12 @@ def source_of(
     return replace(source, files=tuple(sorted(files.paths - {path.resolve()})))
 
 
-def _avro_idl(path: Path, data: bytes, source: str, files: LocalFiles | None) -> SourceDocument:
+def _parse_avro_idl(path: Path, data: bytes, source: str, files: LocalFiles | None) -> SourceDocument:
     """Return the document of a file of Avro IDL; without ``files`` it may import nothing."""
 
     def open_import(beside: Path, name: str) -> tuple[Path, bytes]:
         assert files is not None
-        if not names_file(name):
+        if not is_file_reference(name):
             raise DocumentError(f"{name} is no file beside it, and was not fetched")
         return files.read(name, name, beside=beside)
 
@@ -203,7 +203,7 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
     if is_proto_folder(folder):
         group = group_of_files(folder, max_bytes=max_bytes)
         protos.append(SourceDocument(name=str(folder), document=group, lenient=lenient))
-    for file in files_in(folder, (AVRO_IDL,)) if protos else files_of(folder):
+    for file in find_files(folder, (AVRO_IDL,)) if protos else find_documents(folder):
         try:
             sources[file] = read_source(file, root=folder, lenient=lenient, max_bytes=max_bytes)
         except DocumentError as error:
@@ -217,27 +217,27 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
     return [*protos, *(source for file, source in sources.items() if source.is_whole or file.resolve() not in attached)]
 
 
-def _upwards(xid: str) -> Iterator[str]:
+def _iterate_ancestors(xid: str) -> Iterator[str]:
     """``xid`` and what it is in, but for the Registry."""
     parts = xid.partition("#")[0].strip("/").split("/")
     for length in range(len(parts), 0, -1):
         yield "/" + "/".join(parts[:length])
 
 
-def _instead(data: bytes, name: str, media_type: str, max_depth: int) -> str:
+def _suggest_lenient(data: bytes, name: str, media_type: str, max_depth: int) -> str:
     try:
         _, repairs = parse_document(data, name=name, media_type=media_type, lenient=True, max_depth=max_depth)
     except DocumentError:
         return ""
-    return f"\n{_advice([str(repair) for repair in repairs])}"
+    return f"\n{_format_advice([str(repair) for repair in repairs])}"
 
 
-def _advice(repairs: Sequence[str]) -> str:
+def _format_advice(repairs: Sequence[str]) -> str:
     if not repairs:
         return ""
-    shown = [f"  {repair}" for repair in repairs[:_SHOWN]]
-    more = [f"  and {len(repairs) - _SHOWN} more"] if len(repairs) > _SHOWN else []
-    return "\n".join(["--lenient would repair it:", *shown, *more])
+    lines = [f"  {repair}" for repair in repairs[:_MAX_SHOWN_REPAIRS]]
+    more = [f"  and {len(repairs) - _MAX_SHOWN_REPAIRS} more"] if len(repairs) > _MAX_SHOWN_REPAIRS else []
+    return "\n".join(["--lenient would repair it:", *lines, *more])
 
 
 def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
@@ -249,7 +249,7 @@ def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
     merging = _Merging()
     for source in sources:
         try:
-            upload = aim(source.document)
+            upload = make_upload(source.document)
         except DocumentError as error:
             raise DocumentError(f"{source.name}: {error}") from None
         body: JSON = upload.body
@@ -269,12 +269,14 @@ class _Merging:
 
     def add(self, path: tuple[str, ...], into: JSONObject, body: JSONObject, source: str) -> None:
         """Put what is at ``path`` of a document into ``into``, which is there in the tree."""
-        shared = _shared(path, body)
+        shared = _find_shared_members(path, body)
         for name, value in body.items():
             here = (*path, name)
             if name in shared and isinstance(value, dict) and isinstance(into.setdefault(name, {}), dict):
                 self.add(here, into[name], value, source)
-            elif name == "labels" and len(path) % 2 == 0 and (joined := _joined(into.get(name), value)) is not None:
+            elif (
+                name == "labels" and len(path) % 2 == 0 and (joined := _join_labels(into.get(name), value)) is not None
+            ):
                 into[name] = joined
             elif name in into and into[name] != value:
                 place = f"/{'/'.join(path)}#{name}"
@@ -286,21 +288,35 @@ class _Merging:
                 self._origins[here] = source
 
 
-def _joined(labels: JSON, others: JSON) -> JSONObject | None:
+def _join_labels(labels: JSON, other_labels: JSON) -> JSONObject | None:
     """Labels of an entity in two documents, if they differ in nothing but what was repaired in each."""
-    if not isinstance(labels, dict) or not isinstance(others, dict) or not REPAIRED.keys() & {*labels, *others}:
+    if (
+        not isinstance(labels, dict)
+        or not isinstance(other_labels, dict)
+        or not REPAIRED.keys() & {*labels, *other_labels}
+    ):
         return None
-    own, theirs = ({name: value for name, value in one.items() if name not in REPAIRED} for one in (labels, others))
-    if own and theirs and own != theirs:
+    own_labels, theirs = (
+        {name: value for name, value in label_map.items() if name not in REPAIRED}
+        for label_map in (labels, other_labels)
+    )
+    if own_labels and theirs and own_labels != theirs:
         return None
     words = {
-        name: sorted({word for one in (labels, others) for word in str(one.get(name, "")).split(between) if word})
+        name: sorted(
+            {
+                word
+                for label_map in (labels, other_labels)
+                for word in str(label_map.get(name, "")).split(between)
+                if word
+            }
+        )
         for name, between in REPAIRED.items()
     }
-    return {**own, **theirs, **{name: REPAIRED[name].join(found) for name, found in words.items()}}
+    return {**own_labels, **theirs, **{name: REPAIRED[name].join(values) for name, values in words.items()}}
 
 
-def _shared(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
+def _find_shared_members(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
     """The members at ``path`` that several documents may each have a part of."""
     if path[:1] == ("modelsource",):
         return {"groups", "attributes"} if len(path) == 1 else ()

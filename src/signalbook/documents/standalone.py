@@ -33,46 +33,49 @@ class StandaloneSchema:
     _pending: list[str] = field(default_factory=list)
     _failed: bool = False
 
-    def made(self) -> JSON:
+    def build(self) -> JSON:
         """The document, None if a part of it is elsewhere."""
-        own = self.value.get(self.keyword) if isinstance(self.value, dict) else None
-        self._taken |= set(own) if isinstance(own, dict) else set()
-        found = self._copy(self.value, self.path, root=True)
+        own_definitions = self.value.get(self.keyword) if isinstance(self.value, dict) else None
+        self._taken |= set(own_definitions) if isinstance(own_definitions, dict) else set()
+        schema = self._copy(self.value, self.path, root=True)
         shared: JSONObject = {}
         while self._pending:
             place = self._pending.pop()
             value = self.reader.value_at(place, self.path)
-            self.reader.spend(value)
+            self.reader.count_copied(value)
             self.use(place)
             shared[self._names[place]] = self._copy(value, place)
         if self._failed:
             return None
-        if shared and isinstance(found, dict):
-            own = found.get(self.keyword)
-            found[self.keyword] = {**(own if isinstance(own, dict) else {}), **dict(sorted(shared.items()))}
-        return found
+        if shared and isinstance(schema, dict):
+            own_definitions = schema.get(self.keyword)
+            schema[self.keyword] = {
+                **(own_definitions if isinstance(own_definitions, dict) else {}),
+                **dict(sorted(shared.items())),
+            }
+        return schema
 
-    def _copy(self, value: JSON, path: str, *, named: bool = False, root: bool = False) -> JSON:
+    def _copy(self, value: JSON, path: str, *, is_map: bool = False, root: bool = False) -> JSON:
         if isinstance(value, list):
-            return [self._copy(each, below(path, str(index))) for index, each in enumerate(value)]
+            return [self._copy(item, below(path, str(index))) for index, item in enumerate(value)]
         if not isinstance(value, dict):
             return value
-        made: JSONObject = {}
-        for name, each in value.items():
-            if named:  # the name of a property or definition, and no keyword
-                made[name] = self._copy(each, below(path, name))
-            elif name == "$ref" and isinstance(each, str):
-                made[name] = self._moved(each, path)
-            elif name == "$id" and isinstance(each, str) and not root:
+        copied: JSONObject = {}
+        for name, member in value.items():
+            if is_map:  # the name of a property or definition, and no keyword
+                copied[name] = self._copy(member, below(path, name))
+            elif name == "$ref" and isinstance(member, str):
+                copied[name] = self._move_reference(member, path)
+            elif name == "$id" and isinstance(member, str) and not root:
                 # References would be read relative to it, and here all are read from the document's root.
-                self.reader.report(path, f"left out the $id {each} within a schema", 5)
+                self.reader.report(path, f"left out the $id {member} within a schema", 5)
             elif name in _VALUES:
-                made[name] = each
+                copied[name] = member
             else:
-                made[name] = self._copy(each, below(path, name), named=name in SCHEMA_MAPS)
-        return made if named else self.rewrite(made, path)
+                copied[name] = self._copy(member, below(path, name), is_map=name in SCHEMA_MAPS)
+        return copied if is_map else self.rewrite(copied, path)
 
-    def _moved(self, reference: str, path: str) -> str:
+    def _move_reference(self, reference: str, path: str) -> str:
         """A reference to the same schema, from where it is now."""
         place = self.reader.locate(reference, path)
         if place is None:
@@ -80,19 +83,19 @@ class StandaloneSchema:
             self._failed = True
             return reference
         self.reader.value_at(place, path)
-        own = self.path
-        if place == own or place.startswith(f"{own}/"):
-            return f"#{place[len(own) :]}"
+        own_path = self.path
+        if place == own_path or place.startswith(f"{own_path}/"):
+            return f"#{place[len(own_path) :]}"
         root = self.root(place)
-        if root == own:
-            return f"#{place[len(own) :]}"
+        if root == own_path:
+            return f"#{place[len(own_path) :]}"
         if root not in self._names:
-            self._names[root] = self._free(name_of(root.removesuffix("/schema")))
+            self._names[root] = self._take_name(name_of(root.removesuffix("/schema")))
             self._pending.append(root)
         return f"#/{self.keyword}/{self._names[root]}{place[len(root) :]}"
 
-    def _free(self, wanted: str) -> str:
-        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "_"
+    def _take_name(self, requested_name: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", requested_name) or "_"
         name, count = plain, 1
         while name in self._taken:
             count += 1

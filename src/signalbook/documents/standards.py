@@ -12,7 +12,7 @@ Standard = Literal["AsyncAPI", "OpenAPI", "ODCS", "CloudEvents discovery"]
 def standard_of(document: JSON) -> Standard | None:
     """Return the standard that a document states, None for a document of a registry."""
     services = document.get("services") if isinstance(document, dict) else document
-    if isinstance(services, list) and services and all(_is_service(each) for each in services):
+    if isinstance(services, list) and services and all(_is_service(service) for service in services):
         return "CloudEvents discovery"
     if not isinstance(document, dict) or "registryid" in document:
         return None

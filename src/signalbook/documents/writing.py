@@ -36,7 +36,7 @@ def write_document(value: JSON, *, name: str = "") -> bytes:
 
 
 # A whole string, a bracket or comma or colon, a run of anything else, or the beginning of a string that goes on.
-_TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|([\[\]{},:])|([^"\[\]{},:\s]+)|(".*)', re.DOTALL)
+_JSON_TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|([\[\]{},:])|([^"\[\]{},:\s]+)|(".*)', re.DOTALL)
 _OPEN: Final = frozenset(b"[{")
 _CLOSE: Final = frozenset(b"]}")
 
@@ -47,11 +47,11 @@ def indent(pieces: Iterable[bytes], *, width: int = 2) -> Iterator[bytes]:
     The same text as ``dump_json(value, indent=2)``, whatever the pieces begin and end with.
     """
     writer = _Writer(width)
-    rest = b""
+    remainder = b""
     for piece in pieces:
-        written, rest = writer.take(rest + piece, final=False)
+        written, remainder = writer.take(remainder + piece, final=False)
         yield written
-    written, _ = writer.take(rest, final=True)
+    written, _ = writer.take(remainder, final=True)
     yield written + b"\n"
 
 
@@ -64,7 +64,7 @@ class _Writer:
     def take(self, text: bytes, *, final: bool) -> tuple[bytes, bytes]:
         """Return the part of ``text`` that can be written, and the part that waits for more."""
         written = bytearray()
-        for token in _TOKEN.finditer(text):
+        for token in _JSON_TOKEN.finditer(text):
             # A number or a string at the end of a piece may go on in the next one.
             unfinished = token[4] is not None or (token[3] is not None and token.end() == len(text))
             if unfinished and not final:
@@ -112,17 +112,19 @@ class FolderFile:
     content: bytes
 
 
-def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[FolderFile]:
+def build_files(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[FolderFile]:
     """The document of ``entity`` (in document view, ``binary``, its collections but for Versions apart), and its files.
 
     The same entity gives the same bytes. ``suffix`` ends the documents' names and says JSON or YAML.
     """
-    own = {"xid": str(xid), **_lasting(entity)}
-    for name, body in (own.get("versions") or {}).items():
-        file, content = _document(name, body, xid)
+    document = {"xid": str(xid), **_strip_derived(entity)}
+    for name, body in (document.get("versions") or {}).items():
+        file, content = _extract_document(name, body, xid)
         if file is not None:
             yield FolderFile(path=place(xid).parent / file, content=content)
-    yield FolderFile(path=place(xid).with_name(f"{place(xid).name}{suffix}"), content=write_document(own, name=suffix))
+    yield FolderFile(
+        path=place(xid).with_name(f"{place(xid).name}{suffix}"), content=write_document(document, name=suffix)
+    )
 
 
 def place(xid: Xid) -> PurePosixPath:
@@ -132,32 +134,32 @@ def place(xid: Xid) -> PurePosixPath:
     return PurePosixPath(*map(file_name, xid.parts))
 
 
-def _lasting(entity: JSONObject) -> JSONObject:
+def _strip_derived(entity: JSONObject) -> JSONObject:
     plurals = {name.removesuffix("count") for name in entity if name.endswith("count")}
     derived = {f"{plural}{end}" for plural in plurals if f"{plural}url" in entity for end in ("url", "count")}
-    own = {name: value for name, value in entity.items() if name not in _DERIVED and name not in derived}
-    if isinstance(own.get("meta"), dict):
-        own["meta"] = _lasting(own["meta"])
-    if isinstance(own.get("versions"), dict):
-        own["versions"] = {name: _lasting(version) for name, version in own["versions"].items()}
-    return own
+    attributes = {name: value for name, value in entity.items() if name not in _DERIVED and name not in derived}
+    if isinstance(attributes.get("meta"), dict):
+        attributes["meta"] = _strip_derived(attributes["meta"])
+    if isinstance(attributes.get("versions"), dict):
+        attributes["versions"] = {name: _strip_derived(version) for name, version in attributes["versions"].items()}
+    return attributes
 
 
-def _document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, bytes]:
+def _extract_document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, bytes]:
     """The name of the file for a Version's document, relative to that of its Resource, and its bytes."""
     for name in [name for name in body if name.endswith("base64")]:
         try:
             content = base64.b64decode(body[name], validate=True)
         except (binascii.Error, TypeError, ValueError):
             continue
-        file = f"{file_name(xid.id)}/{file_name(versionid)}{_suffix(body)}"
+        file = f"{file_name(xid.id)}/{file_name(versionid)}{_choose_suffix(body)}"
         del body[name]
         body[f"{name.removesuffix('base64')}url"] = f"./{quote(file)}"
         return file, content
     return None, b""
 
 
-def _suffix(version: JSONObject) -> str:
+def _choose_suffix(version: JSONObject) -> str:
     name = str(version.get("format", "")).partition("/")[0].lower()
     media = str(version.get("contenttype", "")).partition(";")[0].strip().lower()
     return _SUFFIXES.get(name) or _BY_TYPE.get(media) or (".json" if media.endswith("+json") else ".bin")

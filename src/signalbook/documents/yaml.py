@@ -76,36 +76,36 @@ class _Builder:
     def open(self, event: Any) -> None:
         self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if len(self.stack) >= self.max_depth:
-            raise _fault(event, f"nested deeper than {self.max_depth} levels")
+            raise _make_error(event, f"nested deeper than {self.max_depth} levels")
         value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
-            raise _fault(event, "a key needs to be plain text")
+            raise _make_error(event, "a key needs to be plain text")
         self.stack.append(_Open(value=value, anchor=event.anchor))
 
     def close(self, event: Any) -> None:
         ended = self.stack.pop()
         self._add(event, ended.value, ended.anchor, ended.nodes)
 
-    def scalar(self, event: Any) -> None:
+    def add_scalar(self, event: Any) -> None:
         if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
-            self._key(event)
+            self._set_key(event)
         else:
-            self._add(event, _scalar(event), event.anchor, 1)
+            self._add(event, _parse_scalar(event), event.anchor, 1)
 
-    def alias(self, event: Any) -> None:
+    def add_alias(self, event: Any) -> None:
         if event.anchor not in self.anchors:
-            raise _fault(event, f"the alias *{event.anchor} names nothing that stands before it")
+            raise _make_error(event, f"the alias *{event.anchor} names nothing that stands before it")
         value, nodes = self.anchors[event.anchor]
         if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
-            raise _fault(event, "a key needs to be plain text")
+            raise _make_error(event, "a key needs to be plain text")
         self._add(event, value, None, nodes)
 
-    def _key(self, event: Any) -> None:
+    def _set_key(self, event: Any) -> None:
         parent = self.stack[-1]
         assert isinstance(parent.value, dict)
         # The library would let the last one win, and hide a mistake.
         if event.value in parent.value:
-            raise _fault(event, f"the key {event.value!r} stands here twice")
+            raise _make_error(event, f"the key {event.value!r} stands here twice")
         parent.key = event.value
 
     def _add(self, event: Any, value: JSON, anchor: str | None, nodes: int) -> None:
@@ -118,7 +118,7 @@ class _Builder:
         # Aliases count with all they stand for: ten lines of them can stand for billions of values.
         parent.nodes += nodes
         if parent.nodes > MAX_NODES:
-            raise _fault(event, f"its aliases make more than {MAX_NODES} values of it")
+            raise _make_error(event, f"its aliases make more than {MAX_NODES} values of it")
         if isinstance(parent.value, dict):
             parent.value[str(parent.key)] = value
             parent.key = None
@@ -126,9 +126,9 @@ class _Builder:
             parent.value.append(value)
 
     @staticmethod
-    def _check_tag(event: Any, wanted: str) -> None:
-        if event.tag not in (None, "!", _TAG + wanted):
-            raise _fault(event, f"the tag {event.tag} has no form in JSON")
+    def _check_tag(event: Any, expected: str) -> None:
+        if event.tag not in (None, "!", _TAG + expected):
+            raise _make_error(event, f"the tag {event.tag} has no form in JSON")
 
 
 _HANDLERS: Final[dict[type[yaml.Event], Callable[[_Builder, Any], None]]] = {
@@ -136,22 +136,22 @@ _HANDLERS: Final[dict[type[yaml.Event], Callable[[_Builder, Any], None]]] = {
     yaml.SequenceStartEvent: _Builder.open,
     yaml.MappingEndEvent: _Builder.close,
     yaml.SequenceEndEvent: _Builder.close,
-    yaml.ScalarEvent: _Builder.scalar,
-    yaml.AliasEvent: _Builder.alias,
+    yaml.ScalarEvent: _Builder.add_scalar,
+    yaml.AliasEvent: _Builder.add_alias,
 }
 
 
-def _fault(event: Any, message: str) -> DocumentError:
+def _make_error(event: Any, message: str) -> DocumentError:
     return DocumentError(f"line {event.start_mark.line + 1}, column {event.start_mark.column + 1}: {message}")
 
 
-def _scalar(event: Any) -> JSON:
+def _parse_scalar(event: Any) -> JSON:
     text: str = event.value
     if event.tag in ("!", _TAG + "str") or (event.tag is None and not event.implicit[0]):
         return text
-    value = _plain(event, text)
+    value = _parse_plain(event, text)
     if event.tag is not None and _TAG_TYPES.get(event.tag) is not type(value):
-        raise _fault(event, f"{text!r} with the tag {event.tag} has no form in JSON")
+        raise _make_error(event, f"{text!r} with the tag {event.tag} has no form in JSON")
     return value
 
 
@@ -163,7 +163,7 @@ _TAG_TYPES: Final[dict[str, type]] = {
 }
 
 
-def _plain(event: Any, text: str) -> JSON:
+def _parse_plain(event: Any, text: str) -> JSON:
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text):
@@ -173,5 +173,5 @@ def _plain(event: Any, text: str) -> JSON:
     if _INT.fullmatch(text):
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if _NO_JSON.fullmatch(text) or (_FLOAT.fullmatch(text) and abs(float(text)) == float("inf")):
-        raise _fault(event, f"the number {text} has no form in JSON: put it in quotes if it is text")
+        raise _make_error(event, f"the number {text} has no form in JSON: put it in quotes if it is text")
     return float(text) if _FLOAT.fullmatch(text) else text

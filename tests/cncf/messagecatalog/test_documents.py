@@ -189,7 +189,7 @@ def test_accepted_errors_are_reported() -> None:
     event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": attributes}}
     adopted = adopt_catalog_documents(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
     expected = [("f/group", "B-3"), ("f/event", "L-19"), ("f/event", "C-21"), ("f/package", "C-14")]
-    assert [(file, repair.rule) for file, repair in adopted[0].repaired()] == expected
+    assert [(file, repair.rule) for file, repair in adopted[0].iterate_repairs()] == expected
     body = adopted[0].document["messagegroups"]["g"]
     assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,C-21,L-19"}
     assert body["messages"]["a"]["versions"]["1"]["authority"] == "cloudevents.io"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.documents.entityrepairs import legal_id, modern_reference
+from signalbook.documents.entityrepairs import make_legal_id, modernise_reference
 from signalbook.xid import check_id
 
 
@@ -28,7 +28,7 @@ from signalbook.xid import check_id
     ],
 )
 def test_references(text: str, expected: str) -> None:
-    assert modern_reference(text) == expected
+    assert modernise_reference(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_references(text: str, expected: str) -> None:
     ],
 )
 def test_ids(id: str, expected: str) -> None:
-    assert legal_id(id) == check_id(expected) == expected
+    assert make_legal_id(id) == check_id(expected) == expected

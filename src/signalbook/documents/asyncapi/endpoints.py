@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from signalbook.documents.asyncapi.reading import AsyncApiReader, ReadChannel, ReadOperation
-from signalbook.documents.headers import constant
+from signalbook.documents.headers import find_constant
 from signalbook.documents.references import below
 from signalbook.values import JSON, JSONObject
 
@@ -54,7 +54,7 @@ class ReadServer:
     """A server: its protocol (empty: none that messages can be bound to), its address, and how to be let in."""
 
     protocol: str
-    named: str
+    protocol_name: str
     address: JSONObject
     security: tuple[JSONObject, ...]
 
@@ -65,70 +65,71 @@ class Servers:
 
     reader: AsyncApiReader
     has_headers: bool
-    found: dict[str, ReadServer] = field(default_factory=dict)
+    by_name: dict[str, ReadServer] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Read all."""
+        """Read all servers of the document."""
         for key, body, path in self.reader.members(self.reader.document, "servers", ""):
-            self.found[key] = self._server(body, path)
+            self.by_name[key] = self._read_server(body, path)
 
-    def mqtt(self, version: str = "") -> str:
+    def choose_mqtt_version(self, version: str = "") -> str:
         """The version of MQTT that is meant."""
         return "MQTT/5.0" if version.startswith("5") or (not version and self.has_headers) else "MQTT/3.1.1"
 
-    def _server(self, body: JSONObject, path: str) -> ReadServer:
+    def _read_server(self, body: JSONObject, path: str) -> ReadServer:
         text = self.reader.text
-        named = text(body, "protocol", path).lower()
+        protocol_name = text(body, "protocol", path).lower()
         version = str(body.get("protocolVersion") or "")
-        protocol, scheme = _PROTOCOLS.get(named, ("", named))
-        if named in ("amqp", "amqps") and version.startswith("1"):
+        protocol, scheme = _PROTOCOLS.get(protocol_name, ("", protocol_name))
+        if protocol_name in ("amqp", "amqps") and version.startswith("1"):
             protocol = "AMQP/1.0"
         if protocol == _MQTT:
-            protocol = self.mqtt(version)
+            protocol = self.choose_mqtt_version(version)
             if not version:
                 self.reader.report(path, f"took its protocol for {protocol}: no protocolVersion is stated", 7)
         if not protocol:
-            self.reader.report(path, f"the protocol {named!r} is kept as a name: it has no message bindings", 4)
+            self.reader.report(path, f"the protocol {protocol_name!r} is kept as a name: it has no message bindings", 4)
         url = text(body, "url", path) if self.reader.is_old else text(body, "host", path) + text(body, "pathname", path)
         self.reader.leave_out(body, _SERVER, path)
-        bindings = [name for name, each in self.reader.bindings(body, path).items() if each]
+        bindings = [name for name, binding in self.reader.read_bindings(body, path).items() if binding]
         if bindings:
             self.reader.report(below(path, "bindings"), f"left out those of {', '.join(sorted(bindings))}", 2)
         for name, variable, place in self.reader.members(body, "variables", path):
             if variable:
-                said = ", ".join(sorted(variable))
-                self.reader.report(place, f"left out {said}: {name} is a placeholder of the address", 2)
+                member_names = ", ".join(sorted(variable))
+                self.reader.report(place, f"left out {member_names}: {name} is a placeholder of the address", 2)
         return ReadServer(
-            protocol=protocol, named=named, address=self._address(url, protocol, scheme, named),
-            security=tuple(self._security(body, path)),
+            protocol=protocol, protocol_name=protocol_name,
+            address=self._build_address(url, protocol, scheme, protocol_name),
+            security=tuple(self._read_security(body, path)),
         )  # fmt: skip
 
-    def _address(self, url: str, protocol: str, scheme: str, named: str) -> JSONObject:
-        before, separator, rest = url.partition("://")
-        bare = self.template(rest if separator else url)
+    def _build_address(self, url: str, protocol: str, scheme: str, protocol_name: str) -> JSONObject:
+        url_scheme, separator, after = url.partition("://")
+        bare = self.make_template(after if separator else url)
         if protocol == "KAFKA":
-            servers = [each.strip() for each in bare.rstrip("/").split(",") if each.strip()]
-            secure = {"security.protocol": "SSL"} if named == "kafka-secure" else {}
+            servers = [server.strip() for server in bare.rstrip("/").split(",") if server.strip()]
+            secure = {"security.protocol": "SSL"} if protocol_name == "kafka-secure" else {}
             return {"bootstrap.servers": servers, **secure}
-        return {"uri": f"{before if separator else scheme}://{bare}"}
+        return {"uri": f"{url_scheme if separator else scheme}://{bare}"}
 
-    def template(self, text: str) -> str:
+    def make_template(self, text: str) -> str:
         """``text`` with names in braces that a URI Template may have."""
-        return _PLACEHOLDER.sub(lambda found: "{" + re.sub(r"[^A-Za-z0-9_.]", "_", found[1]) + "}", text)
+        return _PLACEHOLDER.sub(lambda match: "{" + re.sub(r"[^A-Za-z0-9_.]", "_", match[1]) + "}", text)
 
-    def _security(self, body: JSONObject, path: str) -> list[JSONObject]:
-        found: list[JSONObject] = []
+    def _read_security(self, body: JSONObject, path: str) -> list[JSONObject]:
+        authorizations: list[JSONObject] = []
         for value, place in self.reader.items(body, "security", path):
-            for scheme in self._schemes(value, place):
+            for scheme in self._find_schemes(value, place):
                 kind = scheme.get("type")
-                made = _SECURITY.get(kind) if isinstance(kind, str) else None
-                if made is None:
+                authorization = _SECURITY.get(kind) if isinstance(kind, str) else None
+                if authorization is None:
                     self.reader.report(place, f"left out security of type {kind!r}", 2)
-                elif made not in found:
-                    found.append(dict(made))
-        return found
+                elif authorization not in authorizations:
+                    authorizations.append(dict(authorization))
+        return authorizations
 
-    def _schemes(self, value: JSON, path: str) -> list[JSONObject]:
+    def _find_schemes(self, value: JSON, path: str) -> list[JSONObject]:
         """The Security Scheme Objects of a requirement: by name in 2.x, references in 3.0."""
         if not self.reader.is_old:
             followed = self.reader.follow(value, path)
@@ -148,35 +149,35 @@ class Channels:
     reader: AsyncApiReader
     servers: Servers
 
-    def protocols(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
+    def group_servers(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
         """The servers of a channel by their protocol; without servers, its bindings say one."""
-        found: dict[str, list[ReadServer]] = {}
-        for name in channel.servers or self.servers.found:
-            server = self.servers.found.get(name)
+        by_protocol: dict[str, list[ReadServer]] = {}
+        for name in channel.servers or self.servers.by_name:
+            server = self.servers.by_name.get(name)
             if server is None:
                 self.reader.report(channel.path, f"there is no server {name}", 1)
             else:
-                found.setdefault(server.protocol or server.named.upper(), []).append(server)
-        return found
+                by_protocol.setdefault(server.protocol or server.protocol_name.upper(), []).append(server)
+        return by_protocol
 
-    def known(self, channel: ReadChannel) -> set[str]:
+    def find_message_protocols(self, channel: ReadChannel) -> set[str]:
         """The protocols that messages of the channel can be bound to."""
-        stated = [server.protocol for name in channel.servers or self.servers.found
-                  if (server := self.servers.found.get(name)) is not None]  # fmt: skip
+        stated = [server.protocol for name in channel.servers or self.servers.by_name
+                  if (server := self.servers.by_name.get(name)) is not None]  # fmt: skip
         if not stated:
-            stated = [self.bound(name) for name in self.reader.bindings(channel.body, channel.path)]
-        return {each for each in stated if each}
+            stated = [self.find_bound_protocol(name) for name in self.reader.read_bindings(channel.body, channel.path)]
+        return {protocol for protocol in stated if protocol}
 
-    def bound(self, binding: str) -> str:
+    def find_bound_protocol(self, binding: str) -> str:
         """The protocol of a binding, empty if messages are not bound to it."""
         protocol = BINDINGS.get(binding, "")
-        return self.servers.mqtt() if protocol == _MQTT else protocol
+        return self.servers.choose_mqtt_version() if protocol == _MQTT else protocol
 
-    def address(self, channel: ReadChannel) -> str | None:
+    def find_address(self, channel: ReadChannel) -> str | None:
         """Topic, subject or path."""
-        kafka = self.reader.bindings(channel.body, channel.path).get("kafka", {})
+        kafka = self.reader.read_bindings(channel.body, channel.path).get("kafka", {})
         stated = self.reader.text(kafka, "topic", below(channel.path, "bindings", "kafka")) or channel.address
-        return None if stated is None else self.servers.template(stated)
+        return None if stated is None else self.servers.make_template(stated)
 
     def report_losses(self, channel: ReadChannel) -> None:
         """Note what nothing is made of in a channel and its operations."""
@@ -185,67 +186,74 @@ class Channels:
         for name, body, place in reader.members(channel.body, "parameters", path):
             if body:
                 reader.report(place, f"left out {', '.join(sorted(body))}: {name} is a placeholder", 2)
-        if channel.address is not None and self.servers.template(channel.address) != channel.address:
-            reader.report(path, f"its address became {self.servers.template(channel.address)}", 5)
+        if channel.address is not None and self.servers.make_template(channel.address) != channel.address:
+            reader.report(path, f"its address became {self.servers.make_template(channel.address)}", 5)
         _leave_bindings(reader, channel.body, path, {"kafka": {"topic"}})
         for operation in channel.operations:
             reader.leave_out(operation.body, _OPERATION, operation.path)
-            kept = {"http": {"method"}, "kafka": {"groupId"}, "mqtt": {"qos", "retain"}, "mqtt5": {"qos", "retain"}}
-            _leave_bindings(reader, operation.body, operation.path, kept)
+            used_members = {
+                "http": {"method"},
+                "kafka": {"groupId"},
+                "mqtt": {"qos", "retain"},
+                "mqtt5": {"qos", "retain"},
+            }
+            _leave_bindings(reader, operation.body, operation.path, used_members)
 
-    def endpoint(
+    def build_endpoint(
         self, channel: ReadChannel, protocol: str, servers: list[ReadServer], operation: ReadOperation | None
     ) -> JSONObject:
         """The endpoint of one protocol, and one direction if there is any."""
         options: JSONObject = {"endpoints": [server.address for server in servers]}
-        security = [each for server in servers for each in server.security]
+        security = [authorization for server in servers for authorization in server.security]
         if security:
-            options["authorization"] = [each for at, each in enumerate(security) if each not in security[:at]]
-        address, option = self.address(channel), _TOPICS.get(protocol)
+            options["authorization"] = [
+                authorization for at, authorization in enumerate(security) if authorization not in security[:at]
+            ]
+        address, option = self.find_address(channel), _TOPICS.get(protocol)
         if address is not None and protocol == "AMQP/1.0":
             options["node"] = address
         elif address is not None and option:
             options[option] = address
         usage = []
         if operation is not None:
-            options |= self.operation_options(operation, protocol)
-            usage = ["producer" if operation.action == "send" else self._reads(options, protocol)]
-        made: JSONObject = {"usage": usage} if usage else {}
+            options |= self.build_operation_options(operation, protocol)
+            usage = ["producer" if operation.action == "send" else self._choose_reader_usage(options, protocol)]
+        endpoint: JSONObject = {"usage": usage} if usage else {}
         text = channel.body.get("description") or channel.body.get("summary")
-        made |= {"description": text} if isinstance(text, str) else {}
+        endpoint |= {"description": text} if isinstance(text, str) else {}
         title = channel.body.get("title")
-        made |= {"name": title} if isinstance(title, str) else {}
-        return {**made, "protocol": protocol, "protocoloptions": options}
+        endpoint |= {"name": title} if isinstance(title, str) else {}
+        return {**endpoint, "protocol": protocol, "protocoloptions": options}
 
     @staticmethod
-    def _reads(options: JSONObject, protocol: str) -> str:
+    def _choose_reader_usage(options: JSONObject, protocol: str) -> str:
         """A consumer of Kafka joins a group that it names; a subscriber makes its own."""
         return "subscriber" if protocol == "KAFKA" and "consumergroup" not in options else "consumer"
 
-    def operation_options(self, operation: ReadOperation, protocol: str) -> JSONObject:
+    def build_operation_options(self, operation: ReadOperation, protocol: str) -> JSONObject:
         """Return the options in the bindings of an operation."""
-        bindings: dict[str, Any] = self.reader.bindings(operation.body, operation.path)
-        found: JSONObject = {}
+        bindings: dict[str, Any] = self.reader.read_bindings(operation.body, operation.path)
+        options: JSONObject = {}
         if protocol == "HTTP" and isinstance(bindings.get("http", {}).get("method"), str):
-            found["method"] = bindings["http"]["method"]
+            options["method"] = bindings["http"]["method"]
         if protocol == "KAFKA" and operation.action == "receive":
-            group = constant(bindings.get("kafka", {}).get("groupId"))
-            found |= {"consumergroup": group} if isinstance(group, str) else {}
+            group = find_constant(bindings.get("kafka", {}).get("groupId"))
+            options |= {"consumergroup": group} if isinstance(group, str) else {}
         if protocol.startswith("MQTT/"):
-            given = {**bindings.get("mqtt", {}), **bindings.get("mqtt5", {})}
-            found |= {"qos": given["qos"]} if given.get("qos") in (0, 1, 2) else {}
-            found |= {"retain": given["retain"]} if isinstance(given.get("retain"), bool) else {}
-        return found
+            binding = {**bindings.get("mqtt", {}), **bindings.get("mqtt5", {})}
+            options |= {"qos": binding["qos"]} if binding.get("qos") in (0, 1, 2) else {}
+            options |= {"retain": binding["retain"]} if isinstance(binding.get("retain"), bool) else {}
+        return options
 
 
-def _leave_bindings(reader: AsyncApiReader, body: JSONObject, path: str, kept: dict[str, set[str]]) -> None:
-    for name, given in reader.bindings(body, path).items():
-        lost = sorted(given.keys() - kept.get(name, set()) - {"bindingVersion"})
+def _leave_bindings(reader: AsyncApiReader, body: JSONObject, path: str, used_members: dict[str, set[str]]) -> None:
+    for name, binding in reader.read_bindings(body, path).items():
+        lost = sorted(binding.keys() - used_members.get(name, set()) - {"bindingVersion"})
         if lost:
             reader.report(below(path, "bindings", name), f"left out {', '.join(lost)}", 2)
 
 
 def leave_message_bindings(reader: AsyncApiReader, body: JSONObject, path: str) -> None:
     """Note what nothing is made of in the bindings of a message."""
-    kept = {"http": {"headers"}, "kafka": {"key"}, "mqtt": {"contentType"}, "mqtt5": {"contentType"}}
-    _leave_bindings(reader, body, path, kept)
+    used_members = {"http": {"headers"}, "kafka": {"key"}, "mqtt": {"contentType"}, "mqtt5": {"contentType"}}
+    _leave_bindings(reader, body, path, used_members)

@@ -11,7 +11,7 @@ from signalbook.documents.errors import DocumentError
 from signalbook.documents.references import DocumentReader, below, name_of
 from signalbook.values import JSON, JSONObject
 
-_VERSION: Final = re.compile(r"(2\.[0-6]|3\.[01])\.[0-9]+(-[\w.-]+)?", re.ASCII)
+_SUPPORTED_VERSION: Final = re.compile(r"(2\.[0-6]|3\.[01])\.[0-9]+(-[\w.-]+)?", re.ASCII)
 _ACTIONS: Final = {"publish": "receive", "subscribe": "send"}
 _TRAITS: Final = "traits"
 
@@ -64,84 +64,84 @@ class AsyncApiReader(DocumentReader):
     def check_version(self) -> None:
         """Raise ``DocumentError`` for a version that is not read."""
         stated = self.document["asyncapi"]
-        if not isinstance(stated, str) or not _VERSION.fullmatch(stated):
+        if not isinstance(stated, str) or not _SUPPORTED_VERSION.fullmatch(stated):
             raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6, 3.0 and 3.1 are read, not {stated!r}")
 
-    def bindings(self, body: JSONObject, path: str) -> JSONObject:
+    def read_bindings(self, body: JSONObject, path: str) -> JSONObject:
         """The Bindings Object of a part, with references followed, by protocol."""
-        found = self.follow(body.get("bindings"), below(path, "bindings"))
-        if found is None or found[0] is None:
+        followed = self.follow(body.get("bindings"), below(path, "bindings"))
+        if followed is None or followed[0] is None:
             return {}
-        return {name: each for name, each, _ in self.members({"b": self.object(*found)}, "b", path)}
+        return {name: binding for name, binding, _ in self.members({"b": self.object(*followed)}, "b", path)}
 
     def with_traits(self, body: JSONObject, path: str) -> JSONObject:
         """A message or operation with its traits: they replace in 2.x, and complete in 3.0."""
-        made = {name: value for name, value in body.items() if name != _TRAITS}
-        self._plain_headers(made, path)
+        merged = {name: value for name, value in body.items() if name != _TRAITS}
+        self._resolve_headers(merged, path)
         for value, place in self.items(body, _TRAITS, path):
-            if (found := self.follow(value, place)) is None:
+            if (followed := self.follow(value, place)) is None:
                 continue
-            trait = dict(self.object(*found))
-            self._plain_headers(trait, found[1])
-            self.spend(trait)
-            made = merge_patch(made, trait) if self.is_old else merge_patch(trait, made)
-        return made
+            trait = dict(self.object(*followed))
+            self._resolve_headers(trait, followed[1])
+            self.count_copied(trait)
+            merged = merge_patch(merged, trait) if self.is_old else merge_patch(trait, merged)
+        return merged
 
-    def _plain_headers(self, body: JSONObject, path: str) -> None:
+    def _resolve_headers(self, body: JSONObject, path: str) -> None:
         if "headers" in body:
-            found = self.follow(body.pop("headers"), below(path, "headers"))
-            if found is not None:
-                body["headers"] = found[0]
+            followed = self.follow(body.pop("headers"), below(path, "headers"))
+            if followed is not None:
+                body["headers"] = followed[0]
 
-    def message(self, value: JSON, path: str, key: str) -> Iterator[str]:
+    def read_message(self, value: JSON, path: str, key: str) -> Iterator[str]:
         """Read a message, and give its place: once, however often it is referred to."""
-        found = self.follow(value, path)
-        if found is None:
+        followed = self.follow(value, path)
+        if followed is None:
             return
-        body, place = self.object(*found), found[1]
-        for position, (one, where) in enumerate(self.items(body, "oneOf", place) if self.is_old else ()):
-            yield from self.message(one, where, f"{key}-{position + 1}")
+        body, place = self.object(*followed), followed[1]
+        for position, (alternative, where) in enumerate(self.items(body, "oneOf", place) if self.is_old else ()):
+            yield from self.read_message(alternative, where, f"{key}-{position + 1}")
         if "oneOf" in body and self.is_old:
             return
         if place not in self.messages:
-            named = name_of(place) if place != path else key
+            name = name_of(place) if place != path else key
             whole = self.with_traits(body, place)
-            self.messages[place] = ReadMessage(path=place, key=named, body=whole)
+            self.messages[place] = ReadMessage(path=place, key=name, body=whole)
         yield place
 
-    def channels(self) -> list[ReadChannel]:
+    def read_channels(self) -> list[ReadChannel]:
         """Return all channels with their messages, and the other messages of ``components``."""
         self.server_names = {place: key for key, _, place in self.members(self.document, "servers", "")}
-        read = self._old_channel if self.is_old else self._channel
-        operations = {} if self.is_old else self._operations()
-        found = [read(*each, operations) for each in self.members(self.document, "channels", "")]
+        read = self._read_old_channel if self.is_old else self._read_channel
+        operations = {} if self.is_old else self._read_operations()
+        channels = [read(*member, operations) for member in self.members(self.document, "channels", "")]
         components = self.object(self.document.get("components"), "/components")
         for key, value, path in self.entries(components, "messages", "/components"):
-            list(self.message(value, path, key))
-        return found
+            list(self.read_message(value, path, key))
+        return channels
 
-    def _channel(self, key: str, body: JSONObject, path: str, operations: Any) -> ReadChannel:
-        named: list[str] = []
+    def _read_channel(self, key: str, body: JSONObject, path: str, operations: Any) -> ReadChannel:
+        message_places: list[str] = []
         for name, value, place in self.entries(body, "messages", path):
-            named += self.message(value, place, name)
-        servers = [self._server_name(value, place) for value, place in self.items(body, "servers", path)]
+            message_places += self.read_message(value, place, name)
+        servers = [self._find_server_name(value, place) for value, place in self.items(body, "servers", path)]
         address = body.get("address")
         return ReadChannel(
-            path=path, key=key, body=body, servers=tuple(servers), messages=tuple(named),
+            path=path, key=key, body=body, servers=tuple(servers), messages=tuple(message_places),
             address=None if address is None else self.text(body, "address", path),
             operations=tuple(operations.get(path, ())),
         )  # fmt: skip
 
-    def _server_name(self, value: JSON, path: str) -> str:
+    def _find_server_name(self, value: JSON, path: str) -> str:
         reference = value.get("$ref") if isinstance(value, dict) else None
         place = self.locate(reference, path) if isinstance(reference, str) else None
         if not place:
             raise DocumentError(f"{path}: must be a reference to a server of the document")
         return self.server_names.get(place) or name_of(place)
 
-    def _operations(self) -> dict[str, list[ReadOperation]]:
+    def _read_operations(self) -> dict[str, list[ReadOperation]]:
         """The operations of 3.0 by the place of their channel."""
-        found: dict[str, list[ReadOperation]] = {}
+        by_channel: dict[str, list[ReadOperation]] = {}
         for _, body, path in self.members(self.document, "operations", ""):
             whole = self.with_traits(body, path)
             if whole.get("action") not in _ACTIONS.values():
@@ -151,10 +151,10 @@ class AsyncApiReader(DocumentReader):
                 continue
             self.object(*channel)
             read = ReadOperation(path=path, action=whole["action"], body=whole, messages=())
-            found.setdefault(channel[1], []).append(read)
-        return found
+            by_channel.setdefault(channel[1], []).append(read)
+        return by_channel
 
-    def _old_channel(self, key: str, body: JSONObject, path: str, _: Any) -> ReadChannel:
+    def _read_old_channel(self, key: str, body: JSONObject, path: str, _: Any) -> ReadChannel:
         operations: list[ReadOperation] = []
         for name, action in _ACTIONS.items():
             if name in body:
@@ -162,12 +162,14 @@ class AsyncApiReader(DocumentReader):
                 whole = self.with_traits(self.object(body[name], place), place)
                 fallback = self.text(whole, "operationId", place) or f"{key}-{name}"
                 value = whole.get("message")
-                messages = () if value is None else tuple(self.message(value, below(place, "message"), fallback))
+                messages = () if value is None else tuple(self.read_message(value, below(place, "message"), fallback))
                 operations.append(ReadOperation(path=place, action=action, body=whole, messages=messages))
         servers = [str(value) for value, _ in self.items(body, "servers", path)]
-        named = dict.fromkeys(each for operation in operations for each in operation.messages)
+        message_places = dict.fromkeys(
+            message_place for operation in operations for message_place in operation.messages
+        )
         return ReadChannel(
-            path=path, key=key, address=key, body=body, servers=tuple(servers), messages=tuple(named),
+            path=path, key=key, address=key, body=body, servers=tuple(servers), messages=tuple(message_places),
             operations=tuple(operations),
         )  # fmt: skip
 
@@ -176,10 +178,10 @@ def merge_patch(target: JSON, patch: JSON) -> JSON:
     """RFC 7396."""
     if not isinstance(patch, dict):
         return patch
-    made = dict(target) if isinstance(target, dict) else {}
+    merged = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:
-            made.pop(name, None)
+            merged.pop(name, None)
         else:
-            made[name] = merge_patch(made.get(name), value)
-    return made
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged

@@ -10,13 +10,13 @@ from urllib.parse import unquote
 
 from signalbook.documents.asyncapi.reading import AsyncApiReader
 from signalbook.documents.errors import DocumentError
-from signalbook.documents.localfiles import names_file
-from signalbook.documents.references import below, name_of, other_files, place_in, split_place
+from signalbook.documents.localfiles import is_file_reference
+from signalbook.documents.references import below, find_other_files, name_of, place_in, split_place
 from signalbook.documents.standalone import StandaloneSchema
 from signalbook.values import JSON, JSONError, parse_json
 
 _SHARED: Final = "/components/schemas/"
-_DEFAULT: Final = "JsonSchema/draft-07"
+_DEFAULT_FORMAT: Final = "JsonSchema/draft-07"
 _MEDIA_TYPES: Final = {
     "application/vnd.aai.asyncapi": "aai",
     "application/schema": "JsonSchema",
@@ -25,7 +25,7 @@ _MEDIA_TYPES: Final = {
     "application/vnd.json-structure": "JsonStructure",
     "application/xml": "XSD",
 }
-_TEXT: Final = {"Protobuf": "text/plain", "XSD": "application/xml"}
+_TEXT_CONTENT_TYPES: Final = {"Protobuf": "text/plain", "XSD": "application/xml"}
 _SCHEMA_XID: Final = re.compile(r"/schemagroups/([^/]+)/schemas/([^/]+)(/versions/[^/]+)?")
 
 
@@ -42,15 +42,15 @@ class ReadPayload:
     xid: str = ""
 
 
-def registry_format(stated: str) -> str:
+def find_registry_format(stated: str) -> str:
     """The format that a ``schemaFormat`` stands for, empty if there is none."""
     media_type, _, parameters = stated.partition(";")
     kind = _MEDIA_TYPES.get(re.sub(r"\+(json|yaml)$", "", media_type.strip().lower()), "")
-    found = re.search(r"version\s*=\s*\"?([^\";\s]+)", parameters)
-    version = found[1] if found else ""
+    match = re.search(r"version\s*=\s*\"?([^\";\s]+)", parameters)
+    version = match[1] if match else ""
     match kind:
         case "aai":
-            return _DEFAULT
+            return _DEFAULT_FORMAT
         case "JsonSchema":
             dated = re.fullmatch(r"(?:draft[-/])?(20[0-9]{2}-[0-9]{2})", version)
             return f"JsonSchema/draft/{dated[1]}" if dated else f"JsonSchema/{version or 'draft-07'}"
@@ -72,127 +72,127 @@ class Payloads:
 
     def of(self, value: JSON, path: str, stated: str) -> ReadPayload | None:
         """The schema of a payload, None if there is none that can be kept; the loss is noted."""
-        if file := self._kept_file(value, path, stated):
-            return self._file(file, path, stated)
-        found = self.reader.follow(value, path)
-        if found is None or found[0] is None:
+        if file := self._find_kept_file(value, path, stated):
+            return self._build_file_payload(file, path, stated)
+        followed = self.reader.follow(value, path)
+        if followed is None or followed[0] is None:
             return None
-        is_shared = found[1] != path
-        value, path = found
+        is_shared = followed[1] != path
+        value, path = followed
         holder = path
         xid = str(value.get("x-xid") or "") if isinstance(value, dict) else ""
         link = str(value.get("x-type") or "") if isinstance(value, dict) else ""
         if isinstance(value, dict) and self._is_wrapper(value):
             stated = self.reader.text(value, "schemaFormat", path)
             inner, place = value["schema"], below(path, "schema")
-            if file := self._kept_file(inner, place, stated):
-                return self._file(file, place, stated)
-            found = self.reader.follow(inner, place)
-            if found is None:
+            if file := self._find_kept_file(inner, place, stated):
+                return self._build_file_payload(file, place, stated)
+            followed = self.reader.follow(inner, place)
+            if followed is None:
                 return None
-            is_shared = is_shared or found[1] != place
-            value, path = found
+            is_shared = is_shared or followed[1] != place
+            value, path = followed
         kind = self._format(stated, path)
         if not kind:
             return None
-        made = ReadPayload(format=kind, value=value, path=path, link=link, xid=xid)
-        return self._named(self._checked(made), holder, is_shared=is_shared)
+        payload = ReadPayload(format=kind, value=value, path=path, link=link, xid=xid)
+        return self._name_shared_schema(self._check_payload(payload), holder, is_shared=is_shared)
 
     def _format(self, stated: str, path: str) -> str:
         """The format of a schema, empty for one that is not read, which is noted."""
-        found = registry_format(stated) if stated else _DEFAULT
-        if not found:
+        schema_format = find_registry_format(stated) if stated else _DEFAULT_FORMAT
+        if not schema_format:
             self.reader.report(path, f"left out its schema: schemas in {stated} are not read", 6)
-        return found
+        return schema_format
 
-    def _checked(self, made: ReadPayload) -> ReadPayload:
+    def _check_payload(self, payload: ReadPayload) -> ReadPayload:
         """A schema of the type that its format needs. Raises ``DocumentError``."""
-        kind, value = made.format.partition("/")[0], made.value
-        if kind in _TEXT and not isinstance(value, str):
-            raise DocumentError(f"{made.path}: a schema in {kind} is text")
+        kind, value = payload.format.partition("/")[0], payload.value
+        if kind in _TEXT_CONTENT_TYPES and not isinstance(value, str):
+            raise DocumentError(f"{payload.path}: a schema in {kind} is text")
         if kind == "Avro" and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
             try:
                 value = parse_json(value)
             except JSONError as error:
-                raise DocumentError(f"{made.path}: an Avro schema is JSON: {error}") from None
+                raise DocumentError(f"{payload.path}: an Avro schema is JSON: {error}") from None
         if kind in ("JsonSchema", "JsonStructure") and not isinstance(value, dict | bool):
-            raise DocumentError(f"{made.path}: a JSON Schema is an object, true or false")
-        return replace(made, value=value)
+            raise DocumentError(f"{payload.path}: a JSON Schema is an object, true or false")
+        return replace(payload, value=value)
 
-    def _named(self, made: ReadPayload, holder: str, *, is_shared: bool) -> ReadPayload:
+    def _name_shared_schema(self, payload: ReadPayload, holder: str, *, is_shared: bool) -> ReadPayload:
         """Return it with the name of the shared schema that it is, or is in."""
-        root = self.root(made.path)
+        root = self.find_root(payload.path)
         file, pointer = split_place(root)
         if not pointer.startswith(_SHARED) and not (file and is_shared):
-            return made
+            return payload
         self._use(root)
-        top = self.reader.value_at(root, made.path)
-        entry_place = holder if root == f"{holder}/schema" else self._entry(root)
-        entry = self.reader.value_at(entry_place, made.path)
-        xid = str(entry.get("x-xid") or "") if isinstance(entry, dict) else made.xid
-        link = f"#{made.path[len(root) :]}" if made.path != root else made.link
-        if split_place(holder)[1].startswith(_SHARED) and made.link:
-            link = made.link
-        value = made.value if made.path == root else top
+        top = self.reader.value_at(root, payload.path)
+        entry_place = holder if root == f"{holder}/schema" else self._find_entry(root)
+        entry = self.reader.value_at(entry_place, payload.path)
+        xid = str(entry.get("x-xid") or "") if isinstance(entry, dict) else payload.xid
+        link = f"#{payload.path[len(root) :]}" if payload.path != root else payload.link
+        if split_place(holder)[1].startswith(_SHARED) and payload.link:
+            link = payload.link
+        value = payload.value if payload.path == root else top
         return ReadPayload(
-            format=made.format, value=value, path=root, xid=xid, link=link,
+            format=payload.format, value=value, path=root, xid=xid, link=link,
             name=name_of(entry_place),
         )  # fmt: skip
 
-    def root(self, place: str) -> str:
+    def find_root(self, place: str) -> str:
         """Return the place of the shared schema that a place is in; of any other, the place itself."""
-        entry = self._entry(place)
+        entry = self._find_entry(place)
         wrapped = self._is_wrapper(self.reader.value_at(entry, place))
         return f"{entry}/schema" if wrapped and place.startswith(f"{entry}/schema") else entry
 
     @staticmethod
-    def _entry(place: str) -> str:
+    def _find_entry(place: str) -> str:
         """Return the place of the member of ``components/schemas`` that a place is in; of any other, the place."""
         file, pointer = split_place(place)
         if not pointer.startswith(_SHARED):
             return place
         return place_in(file, _SHARED + pointer[len(_SHARED) :].partition("/")[0])
 
-    def _kept_file(self, value: JSON, path: str, stated: str) -> str:
+    def _find_kept_file(self, value: JSON, path: str, stated: str) -> str:
         """Return the file that a schema is, if its bytes are to be kept; else "".
 
         YAML, and a JSON Schema that refers to other files, are made to schemas that stand alone.
         """
         reference = value.get("$ref") if isinstance(value, dict) else None
         file = reference.removesuffix("#") if isinstance(reference, str) else ""
-        if self.reader.files is None or not names_file(file):
+        if self.reader.files is None or not is_file_reference(file):
             return ""
         place = self.reader.locate(file, path)
         if place is None:
             return file
         if PurePosixPath(file).suffix.lower() in (".yaml", ".yml"):
             return ""
-        kind = (registry_format(stated) if stated else _DEFAULT).partition("/")[0]
+        kind = (find_registry_format(stated) if stated else _DEFAULT_FORMAT).partition("/")[0]
         if kind not in ("JsonSchema", "JsonStructure"):
             return file
         document = self.reader.value_at(place, path)
-        refers = any(self.reader.is_file(target) for target in other_files(document, split_place(place)[0]))
+        refers = any(self.reader.is_file(target) for target in find_other_files(document, split_place(place)[0]))
         return "" if refers or self._is_wrapper(document) else file
 
     def _is_wrapper(self, value: JSON) -> bool:
         """Return True for a schema of 3.0 with its format (Multi Format Schema Object)."""
         return not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys()
 
-    def _file(self, file: str, path: str, stated: str) -> ReadPayload | None:
+    def _build_file_payload(self, file: str, path: str, stated: str) -> ReadPayload | None:
         kind = self._format(stated, path)
         if not kind:
             return None
         return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
 
-    def document(self, payload: ReadPayload) -> JSON:
+    def build_document(self, payload: ReadPayload) -> JSON:
         """A JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
         if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
             return payload.value
         old = payload.format.startswith("JsonSchema/draft-0")
         return StandaloneSchema(
             reader=self.reader, value=payload.value, path=payload.path, keyword="definitions" if old else "$defs",
-            root=self.root, use=self._use,
-        ).made()  # fmt: skip
+            root=self.find_root, use=self._use,
+        ).build()  # fmt: skip
 
     def _use(self, place: str) -> None:
         if place.startswith(_SHARED):
@@ -201,10 +201,10 @@ class Payloads:
 
 def text_type(format: str) -> str:
     """The content type of a schema that is text, empty for one in JSON."""
-    return _TEXT.get(format.partition("/")[0], "")
+    return _TEXT_CONTENT_TYPES.get(format.partition("/")[0], "")
 
 
-def schema_place(xid: str) -> tuple[str, str] | None:
+def parse_schema_xid(xid: str) -> tuple[str, str] | None:
     """Group and schema that an xid names, None if it names none."""
-    found = _SCHEMA_XID.fullmatch(xid)
-    return (found[1], found[2]) if found else None
+    match = _SCHEMA_XID.fullmatch(xid)
+    return (match[1], match[2]) if match else None

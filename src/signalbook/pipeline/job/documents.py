@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from signalbook.client import Client
 from signalbook.confluent.naming import URL_PREFIX
 from signalbook.confluent.schemas import reference_targets
-from signalbook.documents import Parts, SourceDocument, Upload, aim, read_bytes, read_folder, source_of
+from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.formats.references import ReferableSchema, identities, is_referable
 from signalbook.messages.definitions.normalise import stated_base
@@ -251,7 +251,7 @@ def read_documents(registry: str, *, parts: Parts | None = None) -> list[tuple[s
 
 
 def named(source: SourceDocument) -> tuple[str, JSONObject]:
-    return source.name, whole(aim(source.document))
+    return source.name, whole(make_upload(source.document))
 
 
 def is_foreign(registry: str) -> bool:
