@@ -17,7 +17,7 @@ from tests.codegen.hostile import HOSTILE, document, entity_id, payload, texts
 
 from signalbook.codegen.base import Generated, GeneratorInput, generate, read_input
 from signalbook.documents import read_source
-from signalbook.messages.definitions.definition import declared_options
+from signalbook.messages.definitions.definition import declare_options
 
 MODULES = Path(sys.prefix) / "brokers" / "asyncapi"
 PARSE = """
@@ -109,8 +109,8 @@ def test_headers_of_protocols(read: Callable[..., GeneratorInput], tmp_path: Pat
             for source in (input_, back)
         )
         protocol = HEADERS[name]["protocol"]
-        expected = declared_options(protocol, before["protocoloptions"])
-        assert declared_options(protocol, after["protocoloptions"]) == expected
+        expected = declare_options(protocol, before["protocoloptions"])
+        assert declare_options(protocol, after["protocoloptions"]) == expected
 
 
 def test_references_to_other_documents_are_omitted(make: Make) -> None:

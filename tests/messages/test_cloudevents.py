@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.cloudevents import CloudEvent, attribute_text, dedupe_key, invalid_attributes, is_timestamp
+from signalbook.messages.cloudevents import (
+    CloudEvent,
+    dedupe_key,
+    find_invalid_attributes,
+    format_attribute,
+    is_timestamp,
+)
 from signalbook.values import format_timestamp, parse_timestamp
 
 SOUND: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -24,13 +30,13 @@ SOUND: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type"
 )
 def test_valid_events(more: dict[str, Any]) -> None:
     """Valid attributes have no findings (K-24)."""
-    assert invalid_attributes({**SOUND, **more}) == []
+    assert find_invalid_attributes({**SOUND, **more}) == []
 
 
 @pytest.mark.parametrize("name", ["specversion", "id", "source", "type"])
 def test_required_attributes(name: str) -> None:
     """Missing required attributes are findings (K-24)."""
-    findings = invalid_attributes({key: value for key, value in SOUND.items() if key != name})
+    findings = find_invalid_attributes({key: value for key, value in SOUND.items() if key != name})
     assert [(finding.path, finding.rule) for finding in findings] == [(name, "required")]
 
 
@@ -54,12 +60,12 @@ INVALID: dict[str, list[object]] = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in INVALID.items() for value in values])
 def test_invalid_attributes(name: str, value: object) -> None:
     """Invalid values of attributes are findings (K-24)."""
-    findings = invalid_attributes({**SOUND, name: value})
+    findings = find_invalid_attributes({**SOUND, name: value})
     assert [(finding.path, finding.rule) for finding in findings] == [(name, "cloudevents")]
 
 
 def test_every_fault_is_reported() -> None:
-    findings = invalid_attributes({"id": "", "time": "x", "a_b": "y"})
+    findings = find_invalid_attributes({"id": "", "time": "x", "a_b": "y"})
     assert {finding.path for finding in findings} == {"specversion", "source", "type", "id", "time", "a_b"}
 
 
@@ -71,7 +77,7 @@ def test_copies_of_an_event_have_one_key() -> None:
 @pytest.mark.parametrize(("value", "expected"), [(True, "true"), (False, "false"), (-5, "-5"), ("x", "x")])
 def test_canonical_strings(value: str | int | bool, expected: str) -> None:
     """Values have a canonical text form (K-19)."""
-    assert attribute_text(value) == expected
+    assert format_attribute(value) == expected
 
 
 @pytest.mark.parametrize(

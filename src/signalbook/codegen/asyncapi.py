@@ -17,7 +17,7 @@ from signalbook.codegen.naming import last_part, unique
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.formats.base import family
 from signalbook.messages import CompiledDefinition, SchemaDocument
-from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.normalise import canonical_protocol
 from signalbook.messages.definitions.properties import Property
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
@@ -294,7 +294,7 @@ def _headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
     prefix = _PREFIXES.get(protocol)
     if definition.is_event and prefix is not None:
         found.append((f"{prefix}specversion", {"type": "string", "const": "1.0"}, True))
-        declared = {each.name: each for each in declared_attributes(definition.definition)}
+        declared = {each.name: each for each in declare_attributes(definition.definition)}
         for name in dict.fromkeys(("id", "source", "type", *declared)):
             each = declared.get(name)
             if name != "datacontenttype":
@@ -314,7 +314,7 @@ def _headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
 
 def _properties(definition: CompiledDefinition) -> list[Property]:
     """Return the definition's properties of its protocol."""
-    return declared_options(definition.protocol, definition.definition.get("protocoloptions"))
+    return declare_options(definition.protocol, definition.definition.get("protocoloptions"))
 
 
 def _header(declared: Property) -> JSONObject:

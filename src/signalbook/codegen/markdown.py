@@ -10,7 +10,7 @@ from signalbook.codegen.base import Generated, GeneratedFile, Generator, Generat
 from signalbook.codegen.naming import group_files, last_part
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import CompiledDefinition, required_inputs
-from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.properties import Property
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&$]|(?<=\{)%)")
@@ -75,8 +75,8 @@ def _message(definition: CompiledDefinition) -> Iterator[str]:
     facts += [("envelope", str(raw.get("envelope") or "")), ("payload", definition.payload_type)]
     yield from (f"- {name}: {_code(value)}" for name, value in facts if value)
     yield ""
-    yield from _properties("Attributes", declared_attributes(raw))
-    yield from _properties("Protocol options", declared_options(definition.protocol, raw.get("protocoloptions")))
+    yield from _properties("Attributes", declare_attributes(raw))
+    yield from _properties("Protocol options", declare_options(definition.protocol, raw.get("protocoloptions")))
     inputs = [each.name for each in required_inputs(definition) if each.required]
     if inputs:
         yield from (f"A producer gives: {', '.join(map(_code, inputs))}, and the payload.", "")

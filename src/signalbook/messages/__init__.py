@@ -1,13 +1,13 @@
 """What message definitions mean: bytes and values in, outcomes and findings out."""
 
-from signalbook.messages.cloudevents import CloudEvent, Mode, attribute_text, dedupe_key
+from signalbook.messages.cloudevents import CloudEvent, Mode, dedupe_key, format_attribute
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError
 from signalbook.messages.definitions.lint import lint
 from signalbook.messages.definitions.normalise import Materialised, materialise, normalise
 from signalbook.messages.definitions.schemas import SchemaDocument
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Correlation, Dropped, Outcome, Passed, Rejected, correlate
-from signalbook.messages.message import Message, Reason, of_record, sections_of_text, sections_text, to_record
+from signalbook.messages.message import Message, Reason, format_sections, of_record, parse_sections, to_record
 from signalbook.messages.payloads.payload import encode_payload
 from signalbook.messages.policy import Override, Policy, PolicyError, flag_settings, parse_flags, parse_policy
 from signalbook.messages.producing.building import Outbound, OutboundError, Param, Surroundings, build, required_inputs
@@ -36,13 +36,14 @@ __all__ = [
     "Rejected",
     "SchemaDocument",
     "Surroundings",
-    "attribute_text",
     "bind",
     "build",
     "correlate",
     "dedupe_key",
     "encode_payload",
     "flag_settings",
+    "format_attribute",
+    "format_sections",
     "from_cloudevent",
     "lint",
     "materialise",
@@ -50,9 +51,8 @@ __all__ = [
     "of_record",
     "parse_flags",
     "parse_policy",
+    "parse_sections",
     "required_inputs",
-    "sections_of_text",
-    "sections_text",
     "to_record",
     "validate_outbound",
 ]

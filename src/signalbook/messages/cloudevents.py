@@ -53,10 +53,10 @@ JSON_FORMAT: Final = "application/cloudevents+json"
 JSON_BATCH_FORMAT: Final = "application/cloudevents-batch+json"
 SPECVERSION: Final = "1.0"
 REQUIRED: Final = ("specversion", "id", "source", "type")
-_REQUIRED: Final = frozenset(REQUIRED)
+_REQUIRED_NAMES: Final = frozenset(REQUIRED)
 CORE: Final = frozenset((*REQUIRED, "subject", "time", "dataschema", "datacontenttype"))
 
-_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _FORBIDDEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
@@ -116,25 +116,25 @@ def dedupe_key(event: CloudEvent) -> tuple[str, str]:
     return str(event.attributes["source"]), str(event.attributes["id"])
 
 
-def invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
+def find_invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
     """Return all findings about context attributes: names, types, required ones, the core ones' own rules.
 
     JSON nulls must have been removed: they are attributes that are not set.
     """
-    findings = [] if attributes.keys() >= _REQUIRED else _missing(attributes)
+    findings = [] if attributes.keys() >= _REQUIRED_NAMES else _find_missing(attributes)
     for name, value in attributes.items():
         if type(value) is str and value and value.isascii() and value.isprintable():
             # nearly all values of nearly all events: only what is special about the attribute is left to check
-            rule = _RULES.get(name, _check_name)
+            rule = _VALUE_RULES.get(name, _check_name)
             fault = "" if rule is None else rule(name, value)
         else:
-            fault = _fault(name, value)
+            fault = _check_value(name, value)
         if fault:
             findings.append(Finding(path=name, rule="cloudevents", message=f"{name} {fault}"))
     return findings
 
 
-def _missing(attributes: Mapping[str, object]) -> list[Finding]:
+def _find_missing(attributes: Mapping[str, object]) -> list[Finding]:
     return [
         Finding(path=name, rule="required", message=f"a CloudEvent must have {name!r}")
         for name in REQUIRED
@@ -142,10 +142,10 @@ def _missing(attributes: Mapping[str, object]) -> list[Finding]:
     ]
 
 
-def _fault(name: str, value: object) -> str:
+def _check_value(name: str, value: object) -> str:
     if isinstance(value, str):
-        rule = _RULES.get(name, _check_name)
-        return _characters(name, value) or ("" if rule is None else rule(name, value))
+        rule = _VALUE_RULES.get(name, _check_name)
+        return _check_characters(name, value) or ("" if rule is None else rule(name, value))
     if name in CORE:
         return "must be a string"
     if isinstance(value, int):
@@ -154,52 +154,52 @@ def _fault(name: str, value: object) -> str:
     return "must be a string, a boolean or an integer"
 
 
-def _characters(name: str, value: str) -> str:
+def _check_characters(name: str, value: str) -> str:
     if not value and name in CORE:
         return "must not be empty"
     return "has a control character, a noncharacter or an unpaired surrogate" if _FORBIDDEN.search(value) else ""
 
 
 def _check_name(name: str, _: object) -> str:
-    if _NAME.fullmatch(name) is None:
+    if _ATTRIBUTE_NAME.fullmatch(name) is None:
         return "is no attribute name: only lower-case letters and digits are"
     return "is no attribute name: it is reserved" if name == "data" else ""
 
 
-def _specversion(_: str, value: str) -> str:
+def _check_specversion(_: str, value: str) -> str:
     return "" if value == SPECVERSION else f"must be {SPECVERSION!r}"
 
 
-def _source(_: str, value: str) -> str:
+def _check_source(_: str, value: str) -> str:
     return "" if is_uri_reference(value) else "must be a URI reference"
 
 
-def _dataschema(_: str, value: str) -> str:
+def _check_dataschema(_: str, value: str) -> str:
     return "" if is_uri(value) else "must be an absolute URI"
 
 
-def _time(_: str, value: str) -> str:
+def _check_time(_: str, value: str) -> str:
     return "" if is_timestamp(value) else "must be an RFC 3339 timestamp with a time zone"
 
 
-def _datacontenttype(_: str, value: str) -> str:
+def _check_datacontenttype(_: str, value: str) -> str:
     return "" if value == "application/json" or _MEDIA_TYPE.fullmatch(value) else "must be a media type"
 
 
 # What is special about the value of a core attribute, beyond being a non-empty string.
-_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
-    "specversion": _specversion,
+_VALUE_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
+    "specversion": _check_specversion,
     "id": None,
     "type": None,
-    "source": _source,
+    "source": _check_source,
     "subject": None,
-    "time": _time,
-    "dataschema": _dataschema,
-    "datacontenttype": _datacontenttype,
+    "time": _check_time,
+    "dataschema": _check_dataschema,
+    "datacontenttype": _check_datacontenttype,
 }
 
 
-def attribute_text(value: Attribute) -> str:
+def format_attribute(value: Attribute) -> str:
     """The canonical string of an attribute (CloudEvents "Type System")."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -223,23 +223,23 @@ class EventError(SignalbookError):
         return type(self), (self.reason, list(self.findings))
 
 
-def undecodable_event(rule: str, message: str) -> EventError:
+def make_decode_error(rule: str, message: str) -> EventError:
     """Bytes that are not of the format at all."""
     return EventError(Reason.DECODE_ERROR, [Finding(path="", rule=rule, message=shorten(message))])
 
 
-def invalid_event(path: str, rule: str, message: str) -> EventError:
+def make_event_error(path: str, rule: str, message: str) -> EventError:
     """Bytes of the format that are no CloudEvent."""
     return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule=rule, message=message)])
 
 
 def check_attributes(attributes: Mapping[str, Attribute]) -> None:
     """Raise ``EventError`` for context attributes that are no event's (K-24)."""
-    findings = invalid_attributes(attributes)
+    findings = find_invalid_attributes(attributes)
     if findings:
         raise EventError(Reason.INVALID_CLOUDEVENT, findings)
 
 
-def binary_text(value: bytes) -> str:
+def encode_binary(value: bytes) -> str:
     """A binary attribute in its canonical form (CloudEvents "Type System")."""
     return b64encode(value).decode("ascii")

@@ -59,50 +59,50 @@ _AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 # What lies deeper than any binding reads is cut off.
 _DEEPEST: Final = 64
 _CUT: Final = "…"
-_TEXTS: Final = ("protocol", "content_type", "content_encoding", "reference")
+_TEXT_FIELDS: Final = ("protocol", "content_type", "content_encoding", "reference")
 
 
 def to_record(message: Message) -> str:
     """Return everything of a message except its body as JSON. Empty members are left out."""
-    record: dict[str, Any] = {name: getattr(message, name) for name in _TEXTS if getattr(message, name)}
+    record: dict[str, Any] = {name: getattr(message, name) for name in _TEXT_FIELDS if getattr(message, name)}
     if message.received_at is not None:
         record["received_at"] = message.received_at.isoformat()
     if message.body is None:
         record["body"] = None
     if message.sections:
-        record["sections"] = _plain(message.sections, _DEEPEST)
+        record["sections"] = _to_plain(message.sections, _DEEPEST)
     return _ENCODE(record)
 
 
-def sections_text(sections: Mapping[str, Any]) -> str:
+def format_sections(sections: Mapping[str, Any]) -> str:
     """The sections of a message as ``to_record`` has them."""
-    return _ENCODE(_plain(sections, _DEEPEST))
+    return _ENCODE(_to_plain(sections, _DEEPEST))
 
 
-def sections_of_text(text: str) -> dict[str, Any]:
-    """The sections that ``sections_text`` made ``text`` of."""
-    found: dict[str, Any] = _from_plain(json.loads(text))
-    return found
+def parse_sections(text: str) -> dict[str, Any]:
+    """The sections that ``format_sections`` made ``text`` of."""
+    sections: dict[str, Any] = _from_plain(json.loads(text))
+    return sections
 
 
 def of_record(record: str, body: bytes) -> Message:
     """The message that ``to_record`` made ``record`` of. Raises ``ValueError`` for a text that is no record."""
     try:
-        found = json.loads(record)
-        if not isinstance(found.get("sections", {}), dict):
+        fields = json.loads(record)
+        if not isinstance(fields.get("sections", {}), dict):
             raise TypeError("sections are no object")
-        received_at = found.get("received_at")
+        received_at = fields.get("received_at")
         return Message(
-            **{name: str(found[name]) for name in _TEXTS if name in found},
-            body=None if "body" in found else body,
-            sections=_from_plain(found["sections"]) if "sections" in found else {},
+            **{name: str(fields[name]) for name in _TEXT_FIELDS if name in fields},
+            body=None if "body" in fields else body,
+            sections=_from_plain(fields["sections"]) if "sections" in fields else {},
             received_at=None if received_at is None else datetime.fromisoformat(received_at),
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not the record of a message: {error}") from None
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _to_plain(value: Any, depth: int) -> Any:
     """A value as JSON has it."""
     kind = type(value)
     if kind in _AS_THEY_ARE or isinstance(value, (str, int)):
@@ -113,14 +113,14 @@ def _plain(value: Any, depth: int) -> Any:
     if kind is bytes:
         return {"$bytes": b2a_base64(value, newline=False).decode()}
     if kind is tuple:
-        return [_plain(item, depth - 1) for item in value]
+        return [_to_plain(item, depth - 1) for item in value]
     match value:
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}
         case tuple():
-            return [_plain(item, depth - 1) for item in value]
+            return [_to_plain(item, depth - 1) for item in value]
         case list():
-            return {"$list": [_plain(item, depth - 1) for item in value]}
+            return {"$list": [_to_plain(item, depth - 1) for item in value]}
         case Mapping():
             return _map(value, depth - 1)
     for kind, name, write in _WRITERS:
@@ -132,12 +132,12 @@ def _plain(value: Any, depth: int) -> Any:
 def _map(value: Mapping[Any, Any], depth: int) -> Any:
     # Names with a dollar are ours, so that a map that has one is written as pairs.
     if all(isinstance(name, str) and not name.startswith("$") for name in value):
-        return {name: _plain(item, depth) for name, item in value.items()}
-    return {"$map": [[_plain(name, depth), _plain(item, depth)] for name, item in value.items()]}
+        return {name: _to_plain(item, depth) for name, item in value.items()}
+    return {"$map": [[_to_plain(name, depth), _to_plain(item, depth)] for name, item in value.items()]}
 
 
 def _from_plain(plain: Any) -> Any:
-    """Restore a value from the JSON that ``_plain`` made of it."""
+    """Restore a value from the JSON that ``_to_plain`` made of it."""
     if isinstance(plain, list):
         return tuple(map(_from_plain, plain))
     if not isinstance(plain, dict):

@@ -83,7 +83,7 @@ class Policy:
         """The settings for the definition ``xid``, without overrides."""
         if not self.overrides:
             return self
-        places = _group(xid), xid.partition("/versions/")[0]
+        places = _find_group(xid), xid.partition("/versions/")[0]
         chosen: dict[str, Any] = {}
         for place in places:
             chosen.update(pair for override in self.overrides if override.xid == place for pair in override.settings)
@@ -93,8 +93,8 @@ class Policy:
         """The xids of overrides that name none of these definitions, and no group of one."""
         if not self.overrides:
             return ()
-        known = {place for xid in definitions for place in (xid, _group(xid))}
-        return tuple(dict.fromkeys(override.xid for override in self.overrides if override.xid not in known))
+        places = {place for xid in definitions for place in (xid, _find_group(xid))}
+        return tuple(dict.fromkeys(override.xid for override in self.overrides if override.xid not in places))
 
 
 def parse_policy(settings: Mapping[str, Any]) -> Policy:
@@ -107,10 +107,10 @@ def parse_policy(settings: Mapping[str, Any]) -> Policy:
     xids = [name for name in settings if str(name).startswith("/")]
     plain = {name: value for name, value in settings.items() if name not in xids}
     overrides = tuple(
-        Override(xid=xid, settings=tuple(_checked(settings[xid], f"policy for {xid}", _BY_DEFINITION).items()))
+        Override(xid=xid, settings=tuple(_check_settings(settings[xid], f"policy for {xid}", _BY_DEFINITION).items()))
         for xid in xids
     )
-    return Policy(**_checked(plain, "policy", tuple(_CHOICES)), overrides=overrides)
+    return Policy(**_check_settings(plain, "policy", tuple(_SETTING_CHOICES)), overrides=overrides)
 
 
 def parse_flags(flags: Iterable[str]) -> Policy:
@@ -133,35 +133,35 @@ def flag_settings(flags: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
-def _choices() -> dict[str, tuple[Setting, ...]]:
+def _list_choices() -> dict[str, tuple[Setting, ...]]:
     hints = get_type_hints(Policy)
     names = [field.name for field in fields(Policy) if field.name != "overrides"]
     return {name: (True, False) if hints[name] is bool else get_args(hints[name]) for name in names}
 
 
-_CHOICES: Final = _choices()
-_BY_DEFINITION: Final = tuple(name for name in _CHOICES if name != "on_no_match")
+_SETTING_CHOICES: Final = _list_choices()
+_BY_DEFINITION: Final = tuple(name for name in _SETTING_CHOICES if name != "on_no_match")
 _FLAGS: Final = {"true": True, "false": False}
 
 
-def _checked(settings: Any, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _check_settings(settings: Any, where: str, names: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(settings, Mapping):
         raise PolicyError(f"{where}: must be an object of settings")
-    return {name: _value(name, value, where, names) for name, value in settings.items()}
+    return {name: _check_value(name, value, where, names) for name, value in settings.items()}
 
 
-def _value(name: str, value: Any, where: str, names: tuple[str, ...]) -> Setting:
+def _check_value(name: str, value: Any, where: str, names: tuple[str, ...]) -> Setting:
     if name not in names:
         raise PolicyError(f"{where}: there is no setting {name!r}; there are: {', '.join(names)}")
-    choices = _CHOICES[name]
-    found = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
+    choices = _SETTING_CHOICES[name]
+    converted = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
     for choice in choices:
         # By class too: 1 equals True, and a number is no setting.
-        if found.__class__ is choice.__class__ and found == choice:
+        if converted.__class__ is choice.__class__ and converted == choice:
             return choice
-    shown = ", ".join(str(choice).lower() for choice in choices)
-    raise PolicyError(f"{where}: {name} is {value!r}, and must be one of {shown}")
+    choice_names = ", ".join(str(choice).lower() for choice in choices)
+    raise PolicyError(f"{where}: {name} is {value!r}, and must be one of {choice_names}")
 
 
-def _group(xid: str) -> str:
+def _find_group(xid: str) -> str:
     return "/".join(xid.split("/")[:3])

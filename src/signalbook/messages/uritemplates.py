@@ -44,17 +44,17 @@ class Template:
 
     def match(self, value: str) -> dict[str, str] | None:
         """Return the values of placeholders in ``value``, or ``None`` without a match (F-27: one name, one value)."""
-        found = self.pattern.fullmatch(value)
-        if found is None:
+        matched = self.pattern.fullmatch(value)
+        if matched is None:
             return None
         # Nearly all templates have one placeholder, which cannot contradict itself.
         if len(self.names) == 1:
-            text = found[1]
-            return {self.names[0]: _decoded(text) if self.encoded and "%" in text else text}
+            text = matched[1]
+            return {self.names[0]: _decode(text) if self.encoded and "%" in text else text}
         captured: dict[str, str] = {}
-        for name, text in zip(self.names, found.groups(), strict=True):
+        for name, text in zip(self.names, matched.groups(), strict=True):
             if self.encoded and "%" in text:
-                text = _decoded(text)
+                text = _decode(text)
             if captured.setdefault(name, text) != text:
                 return None
         return captured
@@ -66,10 +66,10 @@ class Template:
             value = context.get(name)
             if not value:
                 raise TemplateError(f"{self.text!r} needs a value for {{{name}}}")
-            parts += [self._quoted(value) if self.encoded else value, literal]
+            parts += [self._quote(value) if self.encoded else value, literal]
         return "".join(parts)
 
-    def _quoted(self, value: str) -> str:
+    def _quote(self, value: str) -> str:
         """Percent-encoded, also the separator where it would end the placeholder, such as the dot in subjects."""
         try:
             text = quote(value, safe="")
@@ -100,7 +100,7 @@ def parse_template(text: str, *, encoded: bool = True, separator: str = "/") -> 
             )
     return Template(
         text=text, names=names, literals=literals, encoded=encoded, separator=separator,
-        pattern=_pattern(literals, separator),
+        pattern=_compile_pattern(literals, separator),
     )  # fmt: skip
 
 
@@ -112,24 +112,24 @@ def unify(context: dict[str, str], captured: Mapping[str, str]) -> str | None:
     return None
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         return text
 
 
-def _pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
+def _compile_pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
     """Return a pattern to match in full. Groups are atomic, so a hostile value costs linear time."""
     if literals == ("", ""):
         return re.compile("(.+)", re.DOTALL)
-    one = f"[^{re.escape(separator)}]"
+    character = f"[^{re.escape(separator)}]"
     parts = [re.escape(literals[0])]
     # Lazy within an atomic group: a placeholder ends at the first place where the literal behind it follows, and that
     # choice is never taken back. The last one is bounded by the end of the text, so greedy is right and cheap.
-    parts += [f"(?>({one}+?){re.escape(literal)})" for literal in literals[1:-1]]
+    parts += [f"(?>({character}+?){re.escape(literal)})" for literal in literals[1:-1]]
     if len(literals) > 1:
-        parts.append(f"({one}+){re.escape(literals[-1])}")
+        parts.append(f"({character}+){re.escape(literals[-1])}")
     return re.compile("".join(parts), re.DOTALL)
 
 
@@ -142,7 +142,7 @@ class _Node(Generic[T]):
     def __init__(self) -> None:
         self.literal: dict[str, _Node[T]] = {}
         self.patterns: dict[tuple[str, ...], tuple[re.Pattern[str], _Node[T]]] = {}
-        self.found: list[T] = []
+        self.values: list[T] = []
 
 
 class TemplateTree(Generic[T]):
@@ -157,28 +157,28 @@ class TemplateTree(Generic[T]):
         node = self._root
         for segment in template.text.split(self._separator):
             # By literal parts alone: templates that differ in names only share a node, and all of them are found.
-            node = self._child(node, segment)
-        node.found.append(value)
+            node = self._find_child(node, segment)
+        node.values.append(value)
 
     def find(self, text: str) -> list[T]:
         """Return everything filed under templates whose literal parts match ``text``."""
         nodes = [self._root]
         for segment in text.split(self._separator):
             # A segment may fit a literal and several patterns, so all nodes that fit so far are carried along.
-            nodes = [child for node in nodes for child in _children(node, segment)]
+            nodes = [child for node in nodes for child in _find_children(node, segment)]
             if not nodes:
                 return []
-        return [value for node in nodes for value in node.found]
+        return [value for node in nodes for value in node.values]
 
-    def _child(self, node: _Node[T], segment: str) -> _Node[T]:
+    def _find_child(self, node: _Node[T], segment: str) -> _Node[T]:
         template = parse_template(segment, separator=self._separator)
         if not template.names:
             return node.literal.setdefault(segment, _Node())
         return node.patterns.setdefault(template.literals, (template.pattern, _Node()))[1]
 
 
-def _children(node: _Node[T], segment: str) -> list[_Node[T]]:
+def _find_children(node: _Node[T], segment: str) -> list[_Node[T]]:
     exact = node.literal.get(segment)
-    found = [] if exact is None else [exact]
-    found += [child for pattern, child in node.patterns.values() if pattern.fullmatch(segment)]
-    return found
+    children = [] if exact is None else [exact]
+    children += [child for pattern, child in node.patterns.values() if pattern.fullmatch(segment)]
+    return children

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Uncarriable
-from signalbook.messages.bindings.options import grouped
-from signalbook.messages.bindings.outgoing import regrouped
+from signalbook.messages.bindings.options import group_values
+from signalbook.messages.bindings.outgoing import regroup
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ NAMES = st.sampled_from(["a", "A", "b"])
     st.lists(st.tuples(NAMES, st.text())), st.dictionaries(NAMES, st.one_of(st.text(), st.tuples(st.text(), st.text())))
 )
 def test_new_values_replace_existing_ones(pairs: list[tuple[str, str]], values: dict[str, Any]) -> None:
-    """K-23: ``regrouped`` is the reverse of ``grouped``."""
-    merged = regrouped(pairs, {f"h.{name}": value for name, value in values.items()}, "h.", fold=False)
+    """K-23: ``regroup`` is the reverse of ``group_values``."""
+    merged = regroup(pairs, {f"h.{name}": value for name, value in values.items()}, "h.", fold=False)
     expected = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
-    assert grouped(merged, "", fold=False) == {**grouped(pairs, "", fold=False), **expected}
+    assert group_values(merged, "", fold=False) == {**group_values(pairs, "", fold=False), **expected}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.properties import PropertyError
 
 
@@ -23,7 +23,7 @@ from signalbook.messages.definitions.properties import PropertyError
 def test_attributes(name: str, entry: dict[str, Any], type: str, required: bool) -> None:
     """F-30, F-31"""
     metadata = {"specversion": {}, name: entry}
-    (attribute,) = declared_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
+    (attribute,) = declare_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
     assert (attribute.name, attribute.path, attribute.type, attribute.required) == (
         name,
         f"envelopemetadata.{name}",
@@ -33,14 +33,14 @@ def test_attributes(name: str, entry: dict[str, Any], type: str, required: bool)
 
 
 def test_definition_without_an_envelope_has_no_attributes() -> None:
-    assert declared_attributes({"envelopemetadata": {"type": {}}}) == []
-    assert declared_attributes({"envelope": "CloudEvents/1.0"}) == []
+    assert declare_attributes({"envelopemetadata": {"type": {}}}) == []
+    assert declare_attributes({"envelope": "CloudEvents/1.0"}) == []
 
 
 def test_options() -> None:
     """Options are declared by the protocol (F.7)."""
-    assert [option.path for option in declared_options("KAFKA", {"topic": "t"})] == ["protocoloptions.topic"]
+    assert [option.path for option in declare_options("KAFKA", {"topic": "t"})] == ["protocoloptions.topic"]
     for protocol, options in (("KAFKA", None), ("KAFKA", {}), ("", {"topic": "t"}), ("SMTP", {"topic": "t"})):
-        assert declared_options(protocol, options) == []
+        assert declare_options(protocol, options) == []
     with pytest.raises(PropertyError):
-        declared_options("KAFKA", {"topic": 5})
+        declare_options("KAFKA", {"topic": 5})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from signalbook.messages.definitions.endpoints import OPTIONS, option_findings
+from signalbook.messages.definitions.endpoints import OPTIONS, check_options
 from signalbook.model import builtin, compile_model
 
 GOOD: dict[str, dict[str, Any]] = yaml.safe_load("""
@@ -25,7 +25,7 @@ NATS: {subjectfilter: "a.*.>", queuegroup: g}
 
 
 def found(protocol: str, *roles: str, **options: Any) -> list[tuple[str, str, str]]:
-    findings = option_findings(options, protocol, frozenset(roles))
+    findings = check_options(options, protocol, frozenset(roles))
     return [(f.path.removeprefix("protocoloptions."), f.rule, f.severity) for f in findings]
 
 

@@ -6,16 +6,16 @@ from uuid import UUID
 
 import pytest
 
-from signalbook.messages.definitions.lint import malformed
+from signalbook.messages.definitions.lint import find_malformed
 from signalbook.messages.definitions.properties import (
     CONFLICT,
     Property,
     PropertyError,
     check_type,
     compile_property,
-    equal,
-    known_type,
-    normal_property,
+    is_equal,
+    is_known_type,
+    normalise_property,
 )
 
 
@@ -50,7 +50,7 @@ def rule(declared: Property, values: dict[str, Any], context: dict[str, str] | N
 )
 def test_types(type: str, good: list[Any], bad: list[Any]) -> None:
     """F-24, K-19"""
-    assert known_type(type)
+    assert is_known_type(type)
     assert all(check_type(type, value) for value in good)
     assert not any(check_type(type, value) for value in bad)
 
@@ -78,7 +78,7 @@ def test_types(type: str, good: list[Any], bad: list[Any]) -> None:
 )
 def test_equality(type: str, declared: str, actual: Any, expected: bool) -> None:
     """Values are compared by their type (K-20)."""
-    assert equal(type, declared, actual) is expected
+    assert is_equal(type, declared, actual) is expected
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_braces_that_hold_no_symbol_are_literal_text() -> None:
 )
 def test_members_of_the_wrong_type(definition: dict[str, Any], path: str) -> None:
     """F-2, F-23"""
-    assert [finding.path for finding in malformed(definition)] == [path]
+    assert [finding.path for finding in find_malformed(definition)] == [path]
 
 
 def test_null_counts_as_absent() -> None:
-    assert malformed({"envelope": None, "envelopemetadata": None, "envelopeoptions": {"mode": None}}) == []
+    assert find_malformed({"envelope": None, "envelopemetadata": None, "envelopeoptions": {"mode": None}}) == []
 
 
 @pytest.mark.parametrize(
@@ -187,4 +187,4 @@ def test_null_counts_as_absent() -> None:
 )
 def test_one_way_to_write_a_property(entry: Any, expected: Any) -> None:
     """F-41, I-6"""
-    assert normal_property(entry) == expected
+    assert normalise_property(entry) == expected

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.messages.definitions.schemas import readings, resource_of, version_named
+from signalbook.messages.definitions.schemas import find_named_version, readings, resource_of
 
 S = "/schemagroups/g/schemas/s"
 
@@ -56,7 +56,7 @@ def test_no_reading_splits_scheme_or_authority() -> None:
 )
 def test_the_version_a_dataschema_names(uri: str, expected: str | None) -> None:
     """A dataschema can name a version of the schema (K-39)."""
-    assert version_named(uri, S) == expected
+    assert find_named_version(uri, S) == expected
 
 
 def test_the_resource_of_a_version() -> None:

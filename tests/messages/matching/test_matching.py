@@ -12,7 +12,7 @@ from signalbook.messages import Accepted, Contract, Message, Rejected
 from signalbook.messages.bindings.http import BINDING, request
 from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.eventformats import JSON_EVENTS
-from signalbook.messages.matching.matching import MatchSubject, attributed, violations
+from signalbook.messages.matching.matching import MatchSubject, merge_findings, violations
 from signalbook.values import Finding
 
 VALUES = st.sampled_from(["a", "b", "a/b", "{x}", "{x}/b", "a/{y}", "a{x}", "{x}/{x}"])
@@ -68,7 +68,7 @@ def test_findings_of_several_definitions_name_them_and_are_bounded() -> None:
     """The findings have the names of their definitions, and their number is limited (K-45)."""
     (first, second) = contract_of([{"protocol": "HTTP"}, {"protocol": "NATS"}]).definitions.values()
     findings = [Finding(path="p", rule="r", message="m")] * 80
-    assert attributed([(first, findings)]) == tuple(findings)
-    both = attributed([(first, findings), (second, findings)])
+    assert merge_findings([(first, findings)]) == tuple(findings)
+    both = merge_findings([(first, findings), (second, findings)])
     assert len(both) == 100
     assert (both[0].message, both[99].message) == ("/g/m0: m", "/g/m1: m")

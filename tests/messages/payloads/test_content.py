@@ -13,9 +13,9 @@ from signalbook.messages.payloads.content import (
     Unreadable,
     implied_content_type,
     is_implied,
-    packed,
+    pack_message,
     same_content_type,
-    unpacked,
+    unpack_message,
 )
 
 
@@ -111,7 +111,7 @@ def arrow(codec: str, content: bytes = b"text") -> bytes:
 )
 def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
     """Encoded content is decompressed (K-40)."""
-    assert unpacked(Message(body=body, content_encoding=encoding)).body == b"text"
+    assert unpack_message(Message(body=body, content_encoding=encoding)).body == b"text"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
 def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str) -> None:
     """K-40, K-44"""
     with pytest.raises(Unreadable) as caught:
-        unpacked(Message(body=body, content_encoding=encoding))
+        unpack_message(Message(body=body, content_encoding=encoding))
     assert caught.value.reason == reason
 
 
@@ -147,7 +147,7 @@ def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str)
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes) -> None:
     monkeypatch.setattr(content, "MAX_DECOMPRESSED", 1000)
     with pytest.raises(Unreadable, match="more than 1000 bytes"):
-        unpacked(Message(body=body, content_encoding=encoding))
+        unpack_message(Message(body=body, content_encoding=encoding))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
@@ -155,24 +155,24 @@ def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(content, "_PIECE", size)
     members = [bytes([number]) * number for number in range(200)]
     body = b"".join(gzip.compress(member, mtime=0) for member in members)
-    assert unpacked(Message(body=body, content_encoding="gzip")).body == b"".join(members)
+    assert unpack_message(Message(body=body, content_encoding="gzip")).body == b"".join(members)
 
 
 def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
     """Zlib copies the remaining input after each member; if this were the whole body, the test would take minutes."""
-    assert unpacked(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
+    assert unpack_message(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "Deflate, gzip", "identity", ""])
 def test_packed_content_can_be_unpacked(encoding: str) -> None:
     """K-40, K-52: the same bytes whenever it is done."""
     message = Message(body=b"text", content_encoding=encoding)
-    assert packed(message) == packed(message)
-    assert unpacked(packed(message)).body == b"text"
-    assert (packed(message).body == b"text") == (encoding in ("", "identity"))
-    assert packed(Message(body=None, content_encoding=encoding)).body is None
+    assert pack_message(message) == pack_message(message)
+    assert unpack_message(pack_message(message)).body == b"text"
+    assert (pack_message(message).body == b"text") == (encoding in ("", "identity"))
+    assert pack_message(Message(body=None, content_encoding=encoding)).body is None
 
 
 def test_encodings_that_are_not_written() -> None:
     with pytest.raises(Unreadable, match="no encoder for content encoding 'br'; there are: gzip"):
-        packed(Message(body=b"text", content_encoding="br"))
+        pack_message(Message(body=b"text", content_encoding="br"))

@@ -168,7 +168,7 @@ def test_events_in_json_have_no_prefix() -> None:
 @given(st.binary(max_size=20), st.sampled_from(["Avro", "Protobuf"]))
 def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
     try:
-        writer = content.writer_schema(record("t", payload), payload, format)
+        writer = content.read_writer_schema(record("t", payload), payload, format)
     except ValueError:
         return
     if payload[0]:

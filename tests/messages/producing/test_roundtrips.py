@@ -20,7 +20,7 @@ from tests.messages.test_webhooks import load as load_webhooks
 from signalbook.documents import read_source
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message, SchemaDocument
-from signalbook.messages.cloudevents import attribute_text
+from signalbook.messages.cloudevents import format_attribute
 from signalbook.messages.producing.building import Outbound, OutboundError, build, required_inputs
 from signalbook.messages.producing.sending import bind, validate_outbound
 from signalbook.values import JSON, JSONObject, dump_json
@@ -277,7 +277,7 @@ def test_generated_definitions(raw: JSONObject, values: dict[str, str], data: JS
     assert outcome.data == data
     if outbound.event is not None:
         assert outcome.event is not None
-        sent, got = ({name: attribute_text(value) for name, value in event.attributes.items()}
+        sent, got = ({name: format_attribute(value) for name, value in event.attributes.items()}
                      for event in (outbound.event, outcome.event))  # fmt: skip
         assert got == sent
 

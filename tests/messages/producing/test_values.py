@@ -10,9 +10,17 @@ import pytest
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.definitions.properties import Property
-from signalbook.messages.producing.building import OutboundError, declared_properties
+from signalbook.messages.producing.building import OutboundError, declare_properties
 from signalbook.messages.producing.sending import carry
-from signalbook.messages.producing.values import Valuation, by_path, clash, native, option_values, simple, undeclared
+from signalbook.messages.producing.values import (
+    Valuation,
+    build_option_values,
+    by_path,
+    declare_undeclared,
+    merge_context,
+    native,
+    simple,
+)
 
 STAMP = "2026-01-02T03:04:05Z"
 
@@ -61,7 +69,7 @@ def test_a_context_has_text(value: Any) -> None:
 def test_one_name_has_one_value() -> None:
     """Different values for one placeholder conflict (F-27)."""
     context = {"a": "1"}
-    assert [finding.path for finding in clash(context, {"a": "2", "b": "3"})] == ["{a}"]
+    assert [finding.path for finding in merge_context(context, {"a": "2", "b": "3"})] == ["{a}"]
     assert context == {"a": "1", "b": "3"}
 
 
@@ -91,7 +99,7 @@ BOTH: dict[str, Any] = {
 def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
     """A property can be given by its name or its path (K-50)."""
     definition = define(**BOTH)
-    values_by_path, findings = by_path(declared_properties(definition), {name: "v"}, definition)
+    values_by_path, findings = by_path(declare_properties(definition), {name: "v"}, definition)
     assert values_by_path == ({} if path is None else {path: "v"})
     assert [finding.path for finding in findings] == ([name] if path is None else [])
 
@@ -100,7 +108,7 @@ def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> 
     """K-50: attributes without an envelope, options without a protocol."""
     for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
         definition = define(**members)
-        _, (finding,) = by_path(declared_properties(definition), {name: "v"}, definition)
+        _, (finding,) = by_path(declare_properties(definition), {name: "v"}, definition)
         assert finding.rule == "unknown"
 
 
@@ -108,8 +116,8 @@ def test_options_for_a_binding(define: Define) -> None:
     """K-50, K-53: by name, with what is not declared; types where the protocol has some."""
     definition = define(**BOTH)
     overrides = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
-    properties = [*declared_properties(definition), *undeclared(declared_properties(definition), overrides)]
-    assert option_values(properties, overrides, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
+    properties = [*declare_properties(definition), *declare_undeclared(declare_properties(definition), overrides)]
+    assert build_option_values(properties, overrides, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
 
 
 def test_rejection_by_a_binding_names_the_definition() -> None:

@@ -43,7 +43,7 @@ from signalbook.brokers.amqp.messages import (
     split_body,
     to_bytes,
 )
-from signalbook.messages import Contract, parse_flags, sections_text
+from signalbook.messages import Contract, format_sections, parse_flags
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import arrays
 from signalbook.pipeline.fastpath import native
@@ -330,7 +330,7 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     if 0 not in refused:
         values = {name: _plain(fields) for name, fields in sections(some).items()}
         text = native.columns_of(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
-        assert text == (sections_text(values) if values else None)
+        assert text == (format_sections(values) if values else None)
 
 
 @pytest.mark.parametrize("text", ["%41", '"a"', " a", "a\u00a0"])

@@ -38,7 +38,7 @@ from tests.pipeline.kafkarows import (
 )
 
 from signalbook.messages import CompiledDefinition, Contract, Policy, parse_flags
-from signalbook.messages.cloudevents import invalid_attributes
+from signalbook.messages.cloudevents import find_invalid_attributes
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import attributes, reasons
 from signalbook.pipeline.fastpath.binary import BinaryMode
@@ -498,7 +498,7 @@ def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) 
 def test_equal_attribute_sets_are_checked_once(contract: Contract, parcels: Any) -> None:
     """K-24: invalid values, what is missing, and their order."""
     events = [parcels.event(n, time=f"{n % 2}", subject="", **({} if n % 3 else {"id": None})) for n in range(60)]
-    with patch.object(attributes, "invalid_attributes", side_effect=invalid_attributes) as mock:
+    with patch.object(attributes, "find_invalid_attributes", side_effect=find_invalid_attributes) as mock:
         assert outcome(contract, JSONL, parcels.lines(*events))[0].reasons == {"invalid_cloudevent": 60}
     assert mock.call_count < 30
 

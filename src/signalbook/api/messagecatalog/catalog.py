@@ -21,7 +21,7 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
-from signalbook.messages.definitions.normalise import materialise, stated_base
+from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ID, ROOT, Kind, Xid, named
 
@@ -179,7 +179,7 @@ class CatalogView:
             position = listed.following
 
     def _completed(self, version: JSONObject) -> JSONObject:
-        if stated_base(version):
+        if find_stated_base(version):
             version = {**materialise(version, self._base).definition, "messageid": version["messageid"]}
         other = version.get("relatedto")
         # A relation to a definition that was deleted, by whichever API, is none (C-15).

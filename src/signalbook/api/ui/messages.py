@@ -21,7 +21,7 @@ from signalbook.engine.read.view import View
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import DefinitionError, Materialised, normalise
 from signalbook.messages.cloudevents import REQUIRED
-from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -114,7 +114,7 @@ def _tables(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> I
     definition = made.definition
     layers = list(_layers(made, definitions, xid))
     if definition.get("envelope"):
-        attributes = declared_attributes(definition)
+        attributes = declare_attributes(definition)
         said = definition.get("envelopemetadata") or {}
         rows = [_row(each, each.name, said, layers, "envelopemetadata") for each in attributes]
         if definition["envelope"] == CLOUDEVENTS:
@@ -124,7 +124,7 @@ def _tables(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> I
     protocol = str(definition.get("protocol") or "")
     if protocol:
         try:
-            options = declared_options(protocol, definition.get("protocoloptions"))
+            options = declare_options(protocol, definition.get("protocoloptions"))
         except PropertyError:
             options = []
         said = definition.get("protocoloptions") or {}

@@ -20,7 +20,7 @@ from signalbook.messages import CompiledDefinition, Param, required_inputs
 from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.payloads.content import aliases, is_content_type
-from signalbook.messages.producing.building import declared_properties, is_open
+from signalbook.messages.producing.building import declare_properties, is_open
 from signalbook.messages.producing.values import ENVELOPE
 from signalbook.uris import is_uri
 from signalbook.values import JSON, JSONObject
@@ -131,7 +131,7 @@ def _message(
         "contentType": content_type,
         "stated": stated,
         "aliases": sorted(aliases(content_type)),
-        "properties": [_property(each, taken) for each in declared_properties(definition)],
+        "properties": [_property(each, taken) for each in declare_properties(definition)],
     }
     uri = definition.definition.get("dataschemauri")
     if isinstance(uri, str) and is_uri(uri):

@@ -23,7 +23,7 @@ from signalbook.formats.base import IMPORT, SchemaError
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
-from signalbook.messages.definitions.normalise import stated_base
+from signalbook.messages.definitions.normalise import find_stated_base
 from signalbook.messages.definitions.properties import finding
 from signalbook.messages.definitions.schemas import inline_document, readings
 from signalbook.storage.base import Row
@@ -165,7 +165,7 @@ class _DomainCheck:
             wanted = {base for xid in wanted for base in self._bases(self._attributes(xid) or {})} - known
 
     def _bases(self, attributes: JSONObject) -> set[Xid]:
-        reference = stated_base(attributes)
+        reference = find_stated_base(attributes)
         xid = None if reference is None else self._stored.named(reference)
         return set() if xid is None or not self._is_message(xid) else {xid}
 

@@ -14,24 +14,24 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
-from signalbook.messages.bindings.options import invalid_binary
+from signalbook.messages.bindings.options import make_binary_error
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
-from signalbook.messages.definitions.properties import Property, PropertyError, normal_property
+from signalbook.messages.definitions.properties import Property, PropertyError, normalise_property
 from signalbook.messages.message import Message
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import Finding, JSONObject, format_timestamp
 
-_SECTIONS: Final = (
+_PROPERTY_SECTIONS: Final = (
     "properties", "application-properties", "message-annotations", "delivery-annotations", "footer",
 )  # fmt: skip
 _HEADER: Final = {
     "durable": "boolean", "priority": "integer", "ttl": "ulong", "first-acquirer": "boolean", "delivery-count": "ulong",
 }  # fmt: skip
 # Types that properties have if their definition does not say; ``symbol`` would not take a media type (F.7).
-_TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
+_DEFAULT_TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
 MEDIA: Final = ("content-type", "content-encoding")
 """The properties that say what a body is."""
-_RULES: Final = outgoing.names((f"{section}." for section in ("header", *_SECTIONS)), outgoing.plain)
+_CARRY_RULES: Final = outgoing.names((f"{section}." for section in ("header", *_PROPERTY_SECTIONS)), outgoing.plain)
 _DISTINGUISHING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
 
@@ -60,15 +60,18 @@ class AmqpBinding(Binding):
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Values of properties as text (F-41)."""
-        sections = {name: options[name] for name in _SECTIONS if isinstance(options.get(name), dict)}
+        sections = {name: options[name] for name in _PROPERTY_SECTIONS if isinstance(options.get(name), dict)}
         normal = {
-            name: {key: normal_property(entry) for key, entry in section.items()} for name, section in sections.items()
+            name: {key: normalise_property(entry) for key, entry in section.items()}
+            for name, section in sections.items()
         }
         return {**options, **normal}, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """The property definitions of all sections; fields of the header are about delivery (K-27)."""
-        declared = [entry for section in _SECTIONS for entry in _section(section, options.get(section))]
+        declared = [
+            entry for section in _PROPERTY_SECTIONS for entry in _declare_section(section, options.get(section))
+        ]
         header = options.get("header")
         for name, kind in _HEADER.items():
             if isinstance(header, dict) and header.get(name) is not None:
@@ -89,25 +92,27 @@ class AmqpBinding(Binding):
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The application properties after ``cloudEvents_`` or ``cloudEvents:``; a message has one of the two."""
-        found = [
+        by_prefix = [
             {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
             for prefix in _PREFIXES
         ]
         # Both prefixes are legal, but which attributes count where they are mixed is nowhere said.
-        if all(found):
-            raise invalid_binary("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
-        attributes = {name: _attribute(name, value) for name, value in (found[0] or found[1]).items()}
+        if all(by_prefix):
+            raise make_binary_error("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
+        attributes = {name: _convert_attribute(name, value) for name, value in (by_prefix[0] or by_prefix[1]).items()}
         if "datacontenttype" in attributes:
-            raise invalid_binary("datacontenttype", "the content type is a property of its own: drop the other one")
+            raise make_binary_error("datacontenttype", "the content type is a property of its own: drop the other one")
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
     def binary(self, event: CloudEvent) -> Message:
         """Attributes keep the types they have (K-23)."""
-        named = {f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"}
+        application_properties = {
+            f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"
+        }
         properties = {"content-type": event.content_type} if event.content_type else {}
-        return message(event.payload(), {"properties": properties, "application-properties": named})
+        return message(event.payload(), {"properties": properties, "application-properties": application_properties})
 
     def native(self, body: bytes | None, content_type: str) -> Message:
         """A message to no address yet."""
@@ -115,7 +120,7 @@ class AmqpBinding(Binding):
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
         """Values keep the types they have."""
-        outgoing.refuse(values, _RULES)
+        outgoing.refuse(values, _CARRY_RULES)
         sections = {name: dict(fields) for name, fields in message.sections.items()}
         for name, value in values.items():
             section, _, member = name.partition(".")
@@ -124,15 +129,15 @@ class AmqpBinding(Binding):
 
     def identity(self, _message: Message, values: Mapping[str, Any]) -> str:
         """The message id (K-35)."""
-        found = values.get("properties.message-id")
-        return "" if found is None else str(_attribute("message-id", found))
+        message_id = values.get("properties.message-id")
+        return "" if message_id is None else str(_convert_attribute("message-id", message_id))
 
 
 _message: Final = message
 BINDING: Final = AmqpBinding()
 
 
-def _section(section: str, entries: Any) -> Iterator[Property]:
+def _declare_section(section: str, entries: Any) -> Iterator[Property]:
     if entries is None:
         return
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -141,19 +146,19 @@ def _section(section: str, entries: Any) -> Iterator[Property]:
         value = entry.get("value")
         constant = value is not None and not is_template(str(value))
         distinguishing = section == "application-properties" or (section == "properties" and name in _DISTINGUISHING)
-        known = section == "properties" and name in MEDIA
+        is_media = section == "properties" and name in MEDIA
         yield Property(
             name=f"{section}.{name}",
             path=f"protocoloptions.{section}.{name}",
-            type="string" if known else entry.get("type") or _TYPES.get(name, "string"),
+            type="string" if is_media else entry.get("type") or _DEFAULT_TYPES.get(name, "string"),
             value=value,
             required=entry.get("required") is True,
             role="discriminator" if distinguishing and constant else "plain",
-            comparison="content_type" if known and name == "content-type" else "value",
+            comparison="content_type" if is_media and name == "content-type" else "value",
         )
 
 
-def _attribute(name: str, value: Any) -> Attribute:
+def _convert_attribute(name: str, value: Any) -> Attribute:
     """An attribute as the event has it: native types that JSON lacks as canonical strings (3.1.3.2)."""
     if isinstance(value, (str, bool)):
         return value
@@ -164,5 +169,5 @@ def _attribute(name: str, value: Any) -> Attribute:
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, (list, dict)):
-        raise invalid_binary(name, f"{name} is no simple value")
+        raise make_binary_error(name, f"{name} is no simple value")
     return str(value)

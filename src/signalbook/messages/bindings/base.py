@@ -64,7 +64,7 @@ class Binding(Protocol):
 
         It depends on the content type; binary mode needs all required attributes.
         """
-        mode = structured_mode(message.content_type)
+        mode = find_structured_mode(message.content_type)
         if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
             return Mode.BINARY
         return mode
@@ -114,13 +114,13 @@ GROUP: Final = "signalbook.bindings"
 
 def find_binding(protocol: str) -> Binding | None:
     """The binding of a protocol by its canonical name, or ``None`` if there is none."""
-    point = _offered().get(protocol)
+    point = _find_entry_points().get(protocol)
     return None if point is None else _load(point)
 
 
 def protocols() -> tuple[str, ...]:
     """Canonical names of the protocols that can be read; ``""`` stands for files."""
-    return tuple(sorted(_offered()))
+    return tuple(sorted(_find_entry_points()))
 
 
 def bound(point: EntryPoint) -> str:
@@ -128,7 +128,7 @@ def bound(point: EntryPoint) -> str:
     return _load(point).protocol
 
 
-def _offered() -> Mapping[str, EntryPoint]:
+def _find_entry_points() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "protocol", bound)
 
 
@@ -137,14 +137,14 @@ def _load(point: EntryPoint) -> Binding:
     return loaded
 
 
-_LONGEST: Final = len(BATCH_MEDIA_TYPE)
+_MAX_PREFIX_CHARS: Final = len(BATCH_MEDIA_TYPE)
 
 
-def structured_mode(content_type: str) -> Mode:
+def find_structured_mode(content_type: str) -> Mode:
     """Structured or batch by the prefix of the content type, in any case; ``NONE`` for a type of another kind."""
     if content_type == JSON_FORMAT:
         return Mode.STRUCTURED
-    prefix = content_type[:_LONGEST].lower()
+    prefix = content_type[:_MAX_PREFIX_CHARS].lower()
     if prefix.startswith(BATCH_MEDIA_TYPE):
         return Mode.BATCH
     return Mode.STRUCTURED if prefix.startswith(MEDIA_TYPE) else Mode.NONE

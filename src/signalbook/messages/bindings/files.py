@@ -18,7 +18,7 @@ from signalbook.messages.message import Message
 from signalbook.values import JSONObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_PREFIX: Final = "attributes."
+_ATTRIBUTE_PREFIX: Final = "attributes."
 
 
 class FilesBinding(Binding):
@@ -26,7 +26,7 @@ class FilesBinding(Binding):
 
     protocol: Final = ""
     structured_only = "a file of lines"
-    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
+    mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def properties(self, _options: JSONObject) -> list[Property]:
         """Return no properties."""
@@ -35,12 +35,14 @@ class FilesBinding(Binding):
     def values(self, message: Message) -> Mapping[str, Any]:
         """Context attributes that are beside the body."""
         attributes: Mapping[str, str] = message.sections.get("attributes", _NOTHING)
-        return {_PREFIX + name: value for name, value in attributes.items()} if attributes else _NOTHING
+        return {_ATTRIBUTE_PREFIX + name: value for name, value in attributes.items()} if attributes else _NOTHING
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """Return the attributes, with the content type as ``datacontenttype``."""
-        found: dict[str, Attribute] = {name.removeprefix(_PREFIX): value for name, value in values.items()}
-        return add_content_type(found, message, f"{_PREFIX}datacontenttype")
+        context_attributes: dict[str, Attribute] = {
+            name.removeprefix(_ATTRIBUTE_PREFIX): value for name, value in values.items()
+        }
+        return add_content_type(context_attributes, message, f"{_ATTRIBUTE_PREFIX}datacontenttype")
 
     def native(self, body: bytes | None, content_type: str) -> Message:
         """The body alone."""

@@ -16,17 +16,17 @@ from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
     add_content_type,
-    grouped,
-    header_attributes,
-    header_property,
-    named_section,
+    declare_header,
+    group_values,
+    parse_named_section,
+    read_header_attributes,
 )
-from signalbook.messages.bindings.outgoing import escape_header, regrouped
+from signalbook.messages.bindings.outgoing import escape_header, regroup
 from signalbook.messages.cloudevents import (
     REQUIRED,
     Attribute,
     CloudEvent,
-    attribute_text,
+    format_attribute,
 )
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
@@ -35,8 +35,8 @@ from signalbook.values import JSON, Finding, JSONObject
 
 Pairs = Iterable[tuple[str, str]]
 
-_PREFIX: Final = "headers.ce-"
-_RULES: Final = {
+_ATTRIBUTE_PREFIX: Final = "headers.ce-"
+_CARRY_RULES: Final = {
     "method": outgoing.method, "path": outgoing.path, "status": outgoing.status, "headers.": outgoing.header,
     "query.": outgoing.parameter,
 }  # fmt: skip
@@ -57,15 +57,15 @@ def request(
     path, _, query = target.partition("?")
     parameters = tuple(parse_qsl(query, keep_blank_values=True)) if query else ()
     sections = {"method": method.upper(), "path": path, "query": parameters}
-    return _message(sections, headers, body, received_at, reference)
+    return _build_message(sections, headers, body, received_at, reference)
 
 
 def response(status: int, headers: Pairs, body: bytes | None) -> Message:
     """A response as a message."""
-    return _message({"status": str(status)}, headers, body, None, "")
+    return _build_message({"status": str(status)}, headers, body, None, "")
 
 
-def _message(
+def _build_message(
     sections: dict[str, Any], headers: Pairs, body: bytes | None, received_at: datetime | None, reference: str
 ) -> Message:
     sections["headers"] = pairs = tuple(headers)
@@ -86,45 +86,49 @@ class HttpBinding(Binding):
     """HTTP, all versions."""
 
     protocol: Final = "HTTP"
-    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
+    mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Headers and query as lists, the method in upper case, the status as text."""
-        found = dict(options)
+        normal = dict(options)
         for section in ("headers", "query"):
-            if section in found:
-                found[section] = named_section(section, found[section])
-        if isinstance(found.get("method"), str):
-            found["method"] = found["method"].upper()
-        if isinstance(found.get("status"), int):
-            found["status"] = str(found["status"])
-        return found, []
+            if section in normal:
+                normal[section] = parse_named_section(section, normal[section])
+        if isinstance(normal.get("method"), str):
+            normal["method"] = normal["method"].upper()
+        if isinstance(normal.get("status"), int):
+            normal["status"] = str(normal["status"])
+        return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Method, status, path, headers and query parameters."""
-        declared = [_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None]
+        declared = [
+            _declare_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None
+        ]
         if options.get("path") is not None:
-            declared.append(_path(options["path"]))
-        declared += [header_property(item) for item in named_section("headers", options.get("headers", []))]
-        return declared + [_parameter(item) for item in named_section("query", options.get("query", []))]
+            declared.append(_declare_path(options["path"]))
+        declared += [declare_header(item) for item in parse_named_section("headers", options.get("headers", []))]
+        return declared + [_declare_parameter(item) for item in parse_named_section("query", options.get("query", []))]
 
     def lint(self, options: JSONObject) -> list[Finding]:
         """A method beside a status, a method or status that is none (F.7)."""
         findings = []
         if options.get("method") is not None and options.get("status") is not None:
-            findings.append(_lint("status", "exclusive", "a request has a method, a response a status: not both"))
+            findings.append(
+                _make_option_finding("status", "exclusive", "a request has a method, a response a status: not both")
+            )
         if not _METHODS.fullmatch(str(options.get("method", "POST"))):
-            findings.append(_lint("method", "value", f"{options['method']!r} is no HTTP method"))
+            findings.append(_make_option_finding("method", "value", f"{options['method']!r} is no HTTP method"))
         if not _STATUS.fullmatch(str(options.get("status", "200"))):
-            findings.append(_lint("status", "value", f"{options['status']!r} is no HTTP status code"))
+            findings.append(_make_option_finding("status", "value", f"{options['status']!r} is no HTTP status code"))
         return findings
 
     def values(self, message: Message) -> Mapping[str, Any]:
         """Return the values in the message's head by property name."""
         sections = message.sections
-        values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
+        values: dict[str, Any] = group_values(sections.get("headers", ()), "headers.", fold=True)
         if parameters := sections.get("query"):
-            values.update(grouped(parameters, "query.", fold=False))
+            values.update(group_values(parameters, "query.", fold=False))
         for name in ("method", "path", "status"):
             if name in sections:
                 values[name] = sections[name]
@@ -132,17 +136,19 @@ class HttpBinding(Binding):
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
-        return add_content_type(header_attributes(values, _PREFIX), message, "ce-datacontenttype")
+        return add_content_type(read_header_attributes(values, _ATTRIBUTE_PREFIX), message, "ce-datacontenttype")
 
     def binary(self, event: CloudEvent) -> Message:
         """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""
         message = self.native(event.payload(), event.content_type)
-        named = [
-            (f"ce-{name}", escape_header(attribute_text(value)))
+        attribute_headers = [
+            (f"ce-{name}", escape_header(format_attribute(value)))
             for name, value in event.attributes.items()
             if name != "datacontenttype"
         ]
-        return _message({**message.sections}, (*named, *message.sections["headers"]), message.body, None, "")
+        return _build_message(
+            {**message.sections}, (*attribute_headers, *message.sections["headers"]), message.body, None, ""
+        )
 
     def native(self, body: bytes | None, content_type: str) -> Message:
         """A POST to ``/``."""
@@ -150,27 +156,29 @@ class HttpBinding(Binding):
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
         """A request, or a response if there is a ``status`` among the values."""
-        outgoing.refuse(values, _RULES)
-        found = outgoing.texts(values)
-        kept = dict(message.sections)
+        outgoing.refuse(values, _CARRY_RULES)
+        texts = outgoing.texts(values)
+        old_sections = dict(message.sections)
         sections: dict[str, Any] = {
-            name: found.get(name, kept.get(name)) for name in ("method", "path", "status") if name in (*found, *kept)
+            name: texts.get(name, old_sections.get(name))
+            for name in ("method", "path", "status")
+            if name in (*texts, *old_sections)
         }
         # What has a status is a response, which has neither method nor path.
-        if "status" in found:
-            sections = {"status": found["status"]}
+        if "status" in texts:
+            sections = {"status": texts["status"]}
         else:
-            sections["query"] = regrouped(kept.get("query", ()), found, "query.", fold=False)
-        headers = regrouped(kept.get("headers", ()), found, "headers.", fold=True)
-        return _message(sections, headers, message.body, message.received_at, message.reference)
+            sections["query"] = regroup(old_sections.get("query", ()), texts, "query.", fold=False)
+        headers = regroup(old_sections.get("headers", ()), texts, "headers.", fold=True)
+        return _build_message(sections, headers, message.body, message.received_at, message.reference)
 
 
-def _scalar(name: str, value: JSON) -> Property:
+def _declare_scalar(name: str, value: JSON) -> Property:
     _check_text(name, value)
     return Property(name=name, path=f"protocoloptions.{name}", value=value, role="discriminator")
 
 
-def _path(value: JSON) -> Property:
+def _declare_path(value: JSON) -> Property:
     _check_text("path", value)
     return Property(
         name="path", path="protocoloptions.path", type="uritemplate", value=value, required=True, role="discriminator"
@@ -182,7 +190,7 @@ def _check_text(name: str, value: JSON) -> None:
         raise PropertyError(f"protocoloptions.{name}: must be a string")
 
 
-def _parameter(item: JSONObject) -> Property:
+def _declare_parameter(item: JSONObject) -> Property:
     value = item.get("value")
     return Property(
         name=f"query.{item['name']}",
@@ -195,7 +203,7 @@ def _parameter(item: JSONObject) -> Property:
     )
 
 
-def _lint(name: str, rule: str, message: str) -> Finding:
+def _make_option_finding(name: str, rule: str, message: str) -> Finding:
     return Finding(path=f"protocoloptions.{name}", rule=rule, message=message)
 
 

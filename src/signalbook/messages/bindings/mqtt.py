@@ -16,28 +16,28 @@ from typing import Any, Final
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
-    flag_property,
-    grouped,
-    header_property,
-    implied_format,
-    named_section,
-    number_property,
-    place_property,
-    readable,
-    single_value,
-    text_property,
+    declare_flag,
+    declare_header,
+    declare_number,
+    declare_place,
+    declare_text,
+    decode_text,
+    detect_format,
+    group_values,
+    parse_named_section,
+    require_single_value,
 )
-from signalbook.messages.bindings.outgoing import regrouped
-from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
+from signalbook.messages.bindings.outgoing import regroup
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, format_attribute
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
 
 V3: Final = "MQTT/3.1.1"
 V5: Final = "MQTT/5.0"
-_PREFIX: Final = "user_properties."
+_ATTRIBUTE_PREFIX: Final = "user_properties."
 # Other user properties stand among the attributes, which have no prefix of their own.
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _RULES_3: Final = {"topic_name": outgoing.topic, "qos": outgoing.number, "retain": outgoing.truth}
 _RULES_5: Final = {
     **_RULES_3, "payload_format_indicator": outgoing.number, "message_expiry_interval": outgoing.number,
@@ -58,7 +58,7 @@ def publish(
     """A PUBLISH packet of version ``V3`` or ``V5`` as a message. With 3.1.1, an event is known by its looks alone."""
     stated = str(sections.get("content_type") or "")
     return Message(
-        protocol=protocol, content_type=stated if protocol == V5 else implied_format(payload), body=payload,
+        protocol=protocol, content_type=stated if protocol == V5 else detect_format(payload), body=payload,
         sections=sections, received_at=received_at, reference=reference,
     )  # fmt: skip
 
@@ -71,9 +71,7 @@ class Mqtt3Binding(Binding):
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic, and how it is delivered."""
-        return (
-            place_property(options, "topic_name") + number_property(options, "qos") + flag_property(options, "retain")
-        )
+        return declare_place(options, "topic_name") + declare_number(options, "qos") + declare_flag(options, "retain")
 
     def values(self, message: Message) -> Mapping[str, Any]:
         """Return all sections that are present."""
@@ -86,9 +84,9 @@ class Mqtt3Binding(Binding):
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
         """Values as sections."""
         outgoing.refuse(values, _RULES_3)
-        return self._published(message, values)
+        return self._publish_values(message, values)
 
-    def _published(self, message: Message, values: Mapping[str, Any]) -> Message:
+    def _publish_values(self, message: Message, values: Mapping[str, Any]) -> Message:
         sections = {**message.sections, **values}
         return publish(
             self.protocol, message.body or b"", sections, received_at=message.received_at, reference=message.reference
@@ -100,44 +98,44 @@ class Mqtt5Binding(Mqtt3Binding):
 
     protocol = V5
     structured_only = ""
-    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
+    mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """User properties as a list, names as the model has them."""
-        found = {_ALIASES.get(name, name): value for name, value in options.items()}
+        normal = {_ALIASES.get(name, name): value for name, value in options.items()}
         # Where both names are given, the model's own wins.
-        found |= {name: options[name] for name in _ALIASES.values() if name in options}
-        if "user_properties" in found:
-            found["user_properties"] = named_section("user_properties", found["user_properties"])
-        return found, []
+        normal |= {name: options[name] for name in _ALIASES.values() if name in options}
+        if "user_properties" in normal:
+            normal["user_properties"] = parse_named_section("user_properties", normal["user_properties"])
+        return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic and delivery, what is said of the payload, where replies go, user properties."""
-        declared = super().properties(options) + number_property(options, "message_expiry_interval")
-        declared += number_property(options, "payload_format_indicator", role="plain")
-        declared += text_property(options, "response_topic") + text_property(options, "correlation_data")
+        declared = super().properties(options) + declare_number(options, "message_expiry_interval")
+        declared += declare_number(options, "payload_format_indicator", role="plain")
+        declared += declare_text(options, "response_topic") + declare_text(options, "correlation_data")
         if (content_type := options.get("content_type")) is not None:
             if not isinstance(content_type, str):
                 raise PropertyError("protocoloptions.content_type: must be a string")
             path = "protocoloptions.content_type"
             declared.append(Property(name="content_type", path=path, value=content_type, comparison="content_type"))
-        named = named_section("user_properties", options.get("user_properties", []))
-        return declared + [header_property(item, section="user_properties", fold=False) for item in named]
+        user_properties = parse_named_section("user_properties", options.get("user_properties", []))
+        return declared + [declare_header(item, section="user_properties", fold=False) for item in user_properties]
 
     def values(self, message: Message) -> Mapping[str, Any]:
         """Return all sections that are present, user properties by name, correlation data as text if possible."""
         values = dict(super().values(message))
-        values |= grouped(values.pop("user_properties", ()), _PREFIX, fold=False)
+        values |= group_values(values.pop("user_properties", ()), _ATTRIBUTE_PREFIX, fold=False)
         if isinstance(values.get("correlation_data"), bytes):
-            values["correlation_data"] = readable(values["correlation_data"])
+            values["correlation_data"] = decode_text(values["correlation_data"])
         return values
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The user properties that have names of attributes; the content type is ``datacontenttype``."""
         attributes: dict[str, Attribute] = {
-            name[len(_PREFIX) :]: single_value(name, occurrences)
+            name[len(_ATTRIBUTE_PREFIX) :]: require_single_value(name, occurrences)
             for name, occurrences in values.items()
-            if name.startswith(_PREFIX) and _ATTRIBUTE.fullmatch(name[len(_PREFIX) :])
+            if name.startswith(_ATTRIBUTE_PREFIX) and _ATTRIBUTE_NAME.fullmatch(name[len(_ATTRIBUTE_PREFIX) :])
         }
         if message.content_type:
             attributes["datacontenttype"] = message.content_type
@@ -145,9 +143,11 @@ class Mqtt5Binding(Mqtt3Binding):
 
     def binary(self, event: CloudEvent) -> Message:
         """A message to no topic yet."""
-        named = [(name, attribute_text(value)) for name, value in event.attributes.items() if name != "datacontenttype"]
+        user_properties = [
+            (name, format_attribute(value)) for name, value in event.attributes.items() if name != "datacontenttype"
+        ]
         message = self.native(event.payload(), event.content_type)
-        return publish(V5, message.body or b"", {**message.sections, "user_properties": tuple(named)})
+        return publish(V5, message.body or b"", {**message.sections, "user_properties": tuple(user_properties)})
 
     def native(self, body: bytes | None, content_type: str) -> Message:
         """A message to no topic yet."""
@@ -156,11 +156,15 @@ class Mqtt5Binding(Mqtt3Binding):
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
         """Values as sections, user properties as pairs of text."""
         outgoing.refuse(values, _RULES_5)
-        named = regrouped(message.sections.get("user_properties", ()), outgoing.texts(values), _PREFIX, fold=False)
-        plainly = {name: value for name, value in values.items() if not name.startswith(_PREFIX)}
-        if isinstance(plainly.get("correlation_data"), str):
-            plainly["correlation_data"] = plainly["correlation_data"].encode()
-        return self._published(message, {**plainly, "user_properties": named} if named else plainly)
+        user_properties = regroup(
+            message.sections.get("user_properties", ()), outgoing.texts(values), _ATTRIBUTE_PREFIX, fold=False
+        )
+        other_values = {name: value for name, value in values.items() if not name.startswith(_ATTRIBUTE_PREFIX)}
+        if isinstance(other_values.get("correlation_data"), str):
+            other_values["correlation_data"] = other_values["correlation_data"].encode()
+        return self._publish_values(
+            message, {**other_values, "user_properties": user_properties} if user_properties else other_values
+        )
 
 
 MQTT3: Final = Mqtt3Binding()

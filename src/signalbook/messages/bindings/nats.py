@@ -13,22 +13,22 @@ from typing import Any, Final
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
-    grouped,
-    header_attributes,
-    header_property,
-    implied_format,
-    named_section,
-    place_property,
-    text_property,
+    declare_header,
+    declare_place,
+    declare_text,
+    detect_format,
+    group_values,
+    parse_named_section,
+    read_header_attributes,
 )
-from signalbook.messages.bindings.outgoing import escape_header, regrouped
-from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
+from signalbook.messages.bindings.outgoing import escape_header, regroup
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, format_attribute
 from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
 
-_PREFIX: Final = "headers.ce-"
-_RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
+_ATTRIBUTE_PREFIX: Final = "headers.ce-"
+_CARRY_RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
 CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
 """The headers that may state a content type, the one that counts first."""
 
@@ -51,7 +51,7 @@ def message(
     if reply_to:
         sections["reply-to"] = reply_to
     return Message(
-        protocol="NATS", content_type=content_type if pairs else implied_format(payload),
+        protocol="NATS", content_type=content_type if pairs else detect_format(payload),
         content_encoding=stated.get("content-encoding", ""), body=payload, sections=sections,
         received_at=received_at, reference=reference,
     )  # fmt: skip
@@ -61,31 +61,31 @@ class NatsBinding(Binding):
     """NATS, with headers and without."""
 
     protocol: Final = "NATS"
-    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
+    mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Headers as a list; ``reply``, as the model has it, is ``reply-to``."""
-        found = dict(options)
-        if "headers" in found:
-            found["headers"] = named_section("headers", found["headers"])
-        if "reply" in found and "reply-to" not in found:
-            found["reply-to"] = found.pop("reply")
-        return found, []
+        normal = dict(options)
+        if "headers" in normal:
+            normal["headers"] = parse_named_section("headers", normal["headers"])
+        if "reply" in normal and "reply-to" not in normal:
+            normal["reply-to"] = normal.pop("reply")
+        return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Subject, the subject for replies, headers."""
-        subjects = place_property(options, "subject", separator=".") + text_property(options, "reply-to", separator=".")
-        return subjects + [header_property(item) for item in named_section("headers", options.get("headers", []))]
+        subjects = declare_place(options, "subject", separator=".") + declare_text(options, "reply-to", separator=".")
+        return subjects + [declare_header(item) for item in parse_named_section("headers", options.get("headers", []))]
 
     def values(self, message: Message) -> Mapping[str, Any]:
         """Subjects and headers."""
         sections = message.sections
-        values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
+        values: dict[str, Any] = group_values(sections.get("headers", ()), "headers.", fold=True)
         return values | {name: sections[name] for name in ("subject", "reply-to") if name in sections}
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, ``ce-datacontenttype`` among them."""
-        attributes = header_attributes(values, _PREFIX)
+        attributes = read_header_attributes(values, _ATTRIBUTE_PREFIX)
         if message.content_type:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes
@@ -95,7 +95,7 @@ class NatsBinding(Binding):
         attributes = dict(event.attributes)
         if event.content_type:
             attributes["datacontenttype"] = event.content_type
-        headers = [(f"ce-{name}", escape_header(attribute_text(value))) for name, value in attributes.items()]
+        headers = [(f"ce-{name}", escape_header(format_attribute(value))) for name, value in attributes.items()]
         return message("", event.payload() or b"", headers)
 
     def native(self, body: bytes | None, content_type: str) -> Message:
@@ -104,13 +104,13 @@ class NatsBinding(Binding):
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
         """Values as text."""
-        outgoing.refuse(values, _RULES)
-        found, sections = outgoing.texts(values), message.sections
+        outgoing.refuse(values, _CARRY_RULES)
+        texts, sections = outgoing.texts(values), message.sections
         return _message(
-            found.get("subject", sections["subject"]),
+            texts.get("subject", sections["subject"]),
             message.body or b"",
-            regrouped(sections["headers"], found, "headers.", fold=True),
-            reply_to=found.get("reply-to", sections.get("reply-to", "")),
+            regroup(sections["headers"], texts, "headers.", fold=True),
+            reply_to=texts.get("reply-to", sections.get("reply-to", "")),
             received_at=message.received_at,
             reference=message.reference,
         )

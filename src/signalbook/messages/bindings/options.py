@@ -14,64 +14,69 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 from signalbook.messages.cloudevents import JSON_FORMAT, Attribute
-from signalbook.messages.definitions.properties import Property, PropertyError, malformed_property, normal_property
+from signalbook.messages.definitions.properties import (
+    Property,
+    PropertyError,
+    find_malformed_property,
+    normalise_property,
+)
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 
 
-def named_items(value: JSON) -> list[JSONObject]:
+def parse_named_items(value: JSON) -> list[JSONObject]:
     """A list of objects with a ``name``, from such a list or from a map of names to values or objects (K-11).
 
     Raises ``PropertyError`` for anything else.
     """
     if isinstance(value, dict):
-        return [_named(name, item) for name, item in value.items()]
+        return [_name_item(name, item) for name, item in value.items()]
     if isinstance(value, list):
-        return [_listed(item) for item in value]
+        return [_check_item(item) for item in value]
     raise PropertyError("must be a list of objects with a name, or a map of names")
 
 
-def _named(name: str, item: JSON) -> JSONObject:
-    return _listed(
+def _name_item(name: str, item: JSON) -> JSONObject:
+    return _check_item(
         {**item, "name": item.get("name") or name} if isinstance(item, dict) else {"name": name, "value": item}
     )
 
 
-def _listed(item: JSON) -> JSONObject:
+def _check_item(item: JSON) -> JSONObject:
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
         raise PropertyError("each item must be an object with a name")
-    found: JSONObject = normal_property(item)
-    faults = list(malformed_property(item["name"], found))
+    normal: JSONObject = normalise_property(item)
+    faults = list(find_malformed_property(item["name"], normal))
     if faults:
         raise PropertyError(f"{faults[0].path} {faults[0].message}")
-    return found
+    return normal
 
 
-def place_property(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
+def declare_place(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
     """The topic or subject: every message has one, and it tells kinds of messages apart."""
-    return _template_property(options, name, separator, required=True, role="discriminator")
+    return _declare_template(options, name, separator, required=True, role="discriminator")
 
 
-def text_property(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
+def declare_text(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
     """Text that a message may have."""
-    return _template_property(options, name, separator, required=False, role="plain")
+    return _declare_template(options, name, separator, required=False, role="plain")
 
 
-def number_property(
+def declare_number(
     options: JSONObject, name: str, *, role: Literal["plain", "delivery"] = "delivery"
 ) -> list[Property]:
     """A whole number; most are about the delivery of a message, not about the message (K-27)."""
-    return _typed(options, name, "integer", role)
+    return _declare_typed(options, name, "integer", role)
 
 
-def flag_property(options: JSONObject, name: str) -> list[Property]:
+def declare_flag(options: JSONObject, name: str) -> list[Property]:
     """Return a property that is true or false, and concerns only delivery."""
-    return _typed(options, name, "boolean", "delivery")
+    return _declare_typed(options, name, "boolean", "delivery")
 
 
-def _template_property(
+def _declare_template(
     options: JSONObject, name: str, separator: str, *, required: bool, role: Literal["discriminator", "plain"]
 ) -> list[Property]:
     value = options.get(name)
@@ -87,7 +92,7 @@ def _template_property(
     ]
 
 
-def _typed(options: JSONObject, name: str, type: str, role: Literal["plain", "delivery"]) -> list[Property]:
+def _declare_typed(options: JSONObject, name: str, type: str, role: Literal["plain", "delivery"]) -> list[Property]:
     value: Any = options.get(name)
     if value is None:
         return []
@@ -98,15 +103,15 @@ def _typed(options: JSONObject, name: str, type: str, role: Literal["plain", "de
 _INCIDENTAL: Final = ("content-type", "content-length", "date")
 
 
-def named_section(section: str, value: JSON) -> list[JSONObject]:
+def parse_named_section(section: str, value: JSON) -> list[JSONObject]:
     """The named items of a section of ``protocoloptions``. Raises ``PropertyError`` with its place."""
     try:
-        return named_items(value)
+        return parse_named_items(value)
     except PropertyError as error:
         raise PropertyError(f"protocoloptions.{section}: {error}") from None
 
 
-def header_property(item: JSONObject, *, section: str = "headers", fold: bool = True) -> Property:
+def declare_header(item: JSONObject, *, section: str = "headers", fold: bool = True) -> Property:
     """A declared header, or what a protocol has instead; with ``fold`` its name is in lower case (K-20)."""
     name = item["name"].lower() if fold else item["name"]
     value = item.get("value")
@@ -123,7 +128,7 @@ def header_property(item: JSONObject, *, section: str = "headers", fold: bool = 
     )
 
 
-def readable(raw: bytes) -> str | bytes:
+def decode_text(raw: bytes) -> str | bytes:
     """Bytes as the text they are, if they are."""
     try:
         return raw.decode()
@@ -131,7 +136,7 @@ def readable(raw: bytes) -> str | bytes:
         return raw
 
 
-def implied_format(body: bytes | None) -> str:
+def detect_format(body: bytes | None) -> str:
     """The JSON format where a protocol cannot say so and the body looks like an event, else ``""``.
 
     MQTT 3.1.1 and old NATS know events in structured mode only, and other messages too.
@@ -139,7 +144,7 @@ def implied_format(body: bytes | None) -> str:
     return JSON_FORMAT if body and body.lstrip()[:1] == b"{" and b'"specversion"' in body else ""
 
 
-def grouped(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]]:
+def group_values(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]]:
     """Name-value pairs as tuples of values by property name; with ``fold`` names compare without case (K-20)."""
     values: dict[str, tuple[str, ...]] = {}
     for name, value in pairs:
@@ -151,23 +156,23 @@ def grouped(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
-def header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
+def read_header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
     """The context attribute in a header: once, unquoted, percent-decoded once. Raises ``EventError``."""
-    value = single_value(name, occurrences).strip()
+    value = require_single_value(name, occurrences).strip()
     if '"' in value:
-        value = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), value)
+        value = _QUOTED.sub(lambda match: re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), value)
     if "%" not in value:
         return value
     try:
         return unquote(value, errors="strict")
     except UnicodeDecodeError:
-        raise invalid_binary(name, f"the header {name} is percent-encoded, but not as UTF-8") from None
+        raise make_binary_error(name, f"the header {name} is percent-encoded, but not as UTF-8") from None
 
 
-def header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attribute]:
+def read_header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attribute]:
     """The context attributes in headers whose property names begin with ``prefix``. Raises ``EventError``."""
     return {
-        name[len(prefix) :]: header_attribute(name.removeprefix("headers."), occurrences)
+        name[len(prefix) :]: read_header_attribute(name.removeprefix("headers."), occurrences)
         for name, occurrences in values.items()
         if name.startswith(prefix)
     }
@@ -176,21 +181,21 @@ def header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attri
 def add_content_type(attributes: dict[str, Attribute], message: Message, header: str) -> dict[str, Attribute]:
     """Add the content type as ``datacontenttype``, which no ``header`` may state too. Raises ``EventError``."""
     if "datacontenttype" in attributes:
-        raise invalid_binary(header, f"the content type is a header of its own: drop {header}")
+        raise make_binary_error(header, f"the content type is a header of its own: drop {header}")
     if message.content_type:
         attributes["datacontenttype"] = message.content_type
     return attributes
 
 
-def single_value(name: str, occurrences: tuple[str, ...]) -> str:
+def require_single_value(name: str, occurrences: tuple[str, ...]) -> str:
     """The one value of a header. Raises ``EventError`` if there are several."""
     if len(occurrences) > 1:
-        raise invalid_binary(
+        raise make_binary_error(
             name, f"the header {name} occurs {len(occurrences)} times: an event has each attribute once"
         )
     return occurrences[0]
 
 
-def invalid_binary(path: str, message: str) -> EventError:
+def make_binary_error(path: str, message: str) -> EventError:
     """Return the error for an invalid CloudEvent in binary mode."""
     return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule="cloudevents", message=message)])

@@ -21,8 +21,8 @@ _PATH: Final = re.compile(r"[\x21\x22\x24-\x3e\x40-\x7e]+", re.ASCII)
 _QUERY: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]*")
 _TOPIC: Final = re.compile(r"[^+#\x00\ud800-\udfff]+")
 _SUBJECT: Final = re.compile(r"[^\s.*>\x00-\x1f\x7f\ud800-\udfff]+(\.[^\s.*>\x00-\x1f\x7f\ud800-\udfff]+)*")
-_TEXT: Final = re.compile(r"[^\x00\ud800-\udfff]*")
-_MOST: Final = 65_535
+_TEXT_PATTERN: Final = re.compile(r"[^\x00\ud800-\udfff]*")
+_MAX_TEXT_BYTES: Final = 65_535
 
 
 def text(value: Any) -> str:
@@ -49,26 +49,26 @@ def refuse(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
 
     A rule is found under the whole name, or the part up to the first dot, with that dot.
     """
-    findings = [finding for name, value in values.items() for finding in _faults(name, value, rules)]
+    findings = [finding for name, value in values.items() for finding in _check_value(name, value, rules)]
     if findings:
         raise Uncarriable(findings)
 
 
-def _faults(name: str, value: Any, rules: Mapping[str, Rule]) -> Iterator[Finding]:
+def _check_value(name: str, value: Any, rules: Mapping[str, Rule]) -> Iterator[Finding]:
     # Names of members may have dots of their own; those of sections have none.
     section, dot, member = name.partition(".")
     rule = rules.get(name) or (rules.get(section + dot) if member else None)
     if rule is None:
-        there = ", ".join(f"{known}…" if known.endswith(".") else known for known in rules) or "none"
+        there = ", ".join(f"{rule_name}…" if rule_name.endswith(".") else rule_name for rule_name in rules) or "none"
         message = f"the protocol has no {name}; there are: {there}"
         yield Finding(path=f"protocoloptions.{name}", rule="unknown", message=message)
         return
-    for one in value if isinstance(value, tuple) else (value,):
-        if why := rule(member, text(one)):
-            yield Finding(path=f"protocoloptions.{name}", rule="value", message=f"{text(one)[:100]!r} {why}")
+    for part in value if isinstance(value, tuple) else (value,):
+        if why := rule(member, text(part)):
+            yield Finding(path=f"protocoloptions.{name}", rule="value", message=f"{text(part)[:100]!r} {why}")
 
 
-def _matching(pattern: re.Pattern[str], why: str) -> Rule:
+def _make_rule(pattern: re.Pattern[str], why: str) -> Rule:
     return lambda _, value: "" if pattern.fullmatch(value) else why
 
 
@@ -84,32 +84,32 @@ def header(name: str, value: str) -> str:
 
 def topic(_: str, value: str) -> str:
     """Check a topic of MQTT."""
-    if not _TOPIC.fullmatch(value) or len(value.encode()) > _MOST:
+    if not _TOPIC.fullmatch(value) or len(value.encode()) > _MAX_TEXT_BYTES:
         return "is no topic to publish to: it is empty, too long, or has +, # or a NUL in it"
     return ""
 
 
 def sized(_: str, value: str) -> str:
     """Check the length of a text of MQTT."""
-    fits = _TEXT.fullmatch(value) and len(value.encode()) <= _MOST
-    return "" if fits else f"is no text of at most {_MOST} bytes"
+    fits = _TEXT_PATTERN.fullmatch(value) and len(value.encode()) <= _MAX_TEXT_BYTES
+    return "" if fits else f"is no text of at most {_MAX_TEXT_BYTES} bytes"
 
 
 anything: Final[Rule] = lambda _, __: ""  # noqa: E731
-kafka_topic: Final = _matching(
+kafka_topic: Final = _make_rule(
     re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}", re.ASCII),
     "is no topic of Kafka: these are at most 249 letters, digits, dots, dashes and underscores",
 )
-plain: Final = _matching(_TEXT, "is no text: it has a NUL or half a character in it")
-parameter: Final = _matching(_QUERY, "is no value of a query parameter: it has a control character in it")
-path: Final = _matching(_PATH, "is no path: these are printable ASCII, without ? and #; percent-encode the rest")
-method: Final = _matching(TOKEN, "is no HTTP method")
-status: Final = _matching(re.compile(r"[1-5]\d\d", re.ASCII), "is no HTTP status code")
-subject: Final = _matching(
+plain: Final = _make_rule(_TEXT_PATTERN, "is no text: it has a NUL or half a character in it")
+parameter: Final = _make_rule(_QUERY, "is no value of a query parameter: it has a control character in it")
+path: Final = _make_rule(_PATH, "is no path: these are printable ASCII, without ? and #; percent-encode the rest")
+method: Final = _make_rule(TOKEN, "is no HTTP method")
+status: Final = _make_rule(re.compile(r"[1-5]\d\d", re.ASCII), "is no HTTP status code")
+subject: Final = _make_rule(
     _SUBJECT, "is no subject to publish to: words without spaces, * and >, with dots between them"
 )
-number: Final = _matching(re.compile(r"\d{1,20}", re.ASCII), "is no whole number")
-truth: Final = _matching(re.compile("true|false"), "is neither true nor false")
+number: Final = _make_rule(re.compile(r"\d{1,20}", re.ASCII), "is no whole number")
+truth: Final = _make_rule(re.compile("true|false"), "is neither true nor false")
 
 
 def names(rules: Iterable[str], rule: Rule) -> dict[str, Rule]:
@@ -122,19 +122,21 @@ _UNSAFE: Final = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 
 def escape_header(text: str) -> str:
     """An attribute as the value of a header."""
-    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8")), text)
+    return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8")), text)
 
 
 T = TypeVar("T")
 
 
-def regrouped(
+def regroup(
     pairs: Iterable[tuple[str, T]], values: Mapping[str, Any], prefix: str, *, fold: bool
 ) -> tuple[tuple[str, T], ...]:
-    """The pairs with ``values``, by property name, in place of those with the same name: the reverse of ``grouped``."""
-    named = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
-    taken = {name.lower() if fold else name for name in named}
+    """Replace pairs by ``values`` of the same name, given by property name: the reverse of ``group_values``."""
+    new_values = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
+    replaced_names = {name.lower() if fold else name for name in new_values}
     # All pairs of a name give way to a new value, or a header would go out with the old one beside it.
-    kept = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in taken]
-    added = [(name, one) for name, value in named.items() for one in (value if isinstance(value, tuple) else (value,))]
-    return (*kept, *added)
+    kept_pairs = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in replaced_names]
+    added = [
+        (name, part) for name, value in new_values.items() for part in (value if isinstance(value, tuple) else (value,))
+    ]
+    return (*kept_pairs, *added)

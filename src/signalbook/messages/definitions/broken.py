@@ -11,10 +11,10 @@ from typing import Final, Literal
 import msgspec
 
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition, declared_options
-from signalbook.messages.definitions.lint import malformed
+from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition, declare_options
+from signalbook.messages.definitions.lint import find_malformed
 from signalbook.messages.definitions.normalise import CLOUDEVENTS, Bases, materialise
-from signalbook.messages.definitions.properties import PropertyError, malformed_property
+from signalbook.messages.definitions.properties import PropertyError, find_malformed_property
 from signalbook.messages.definitions.schemas import ContractSchemas
 from signalbook.messages.policy import Policy
 from signalbook.values import JSON, Finding, JSONObject
@@ -48,38 +48,38 @@ def compile_broken(
     messages.
     """
     whole = materialise({"xid": xid, **raw}, bases).definition if isinstance(raw, Mapping) else {}
-    readable = _readable(whole)
-    said = (LeftOut(reasons=reasons).finding(xid),)
-    found = compile_definition(xid, readable, schemas, policy, broken=said)
-    if _is_known(found, whole):
-        return LeftOut(reasons=reasons, known_by="definition"), found
-    if not found.is_event:
+    readable = _strip_unreadable(whole)
+    findings = (LeftOut(reasons=reasons).finding(xid),)
+    compiled = compile_definition(xid, readable, schemas, policy, broken=findings)
+    if _is_known(compiled, whole):
+        return LeftOut(reasons=reasons, known_by="definition"), compiled
+    if not compiled.is_event:
         return LeftOut(reasons=reasons), None
     readable["envelopemetadata"] = {
         **(readable.get("envelopemetadata") or {}),
-        "type": {"value": found.message_id},
+        "type": {"value": compiled.message_id},
     }
-    found = compile_definition(xid, readable, schemas, policy, broken=said)
-    return LeftOut(reasons=reasons, known_by="id"), found
+    compiled = compile_definition(xid, readable, schemas, policy, broken=findings)
+    return LeftOut(reasons=reasons, known_by="id"), compiled
 
 
-def _is_known(found: CompiledDefinition, whole: JSONObject) -> bool:
+def _is_known(compiled: CompiledDefinition, whole: JSONObject) -> bool:
     """Return True if the readable part distinguishes its messages as far as the whole definition would."""
-    if not found.is_event:
-        return bool(found.protocol_keys)
+    if not compiled.is_event:
+        return bool(compiled.protocol_keys)
     metadata = whole.get("envelopemetadata")
     typed = isinstance(metadata, Mapping) and "type" in metadata
-    return any(key.name == "type" for key in found.event_keys) if typed else bool(found.event_keys)
+    return any(key.name == "type" for key in compiled.event_keys) if typed else bool(compiled.event_keys)
 
 
-def _readable(whole: JSONObject) -> JSONObject:
+def _strip_unreadable(whole: JSONObject) -> JSONObject:
     """A definition without the members, attributes and options that are of the wrong type."""
     definition = dict(whole)
     metadata = definition.get("envelopemetadata")
     if isinstance(metadata, Mapping):
-        sound = {name: entry for name, entry in metadata.items() if not [*malformed_property(name, entry)]}
+        sound = {name: entry for name, entry in metadata.items() if not [*find_malformed_property(name, entry)]}
         definition["envelopemetadata"] = sound
-    for finding in malformed(definition):
+    for finding in find_malformed(definition):
         definition.pop(finding.path.partition(".")[0], None)
     if "envelope" in whole and "envelope" not in definition:
         definition["envelope"] = CLOUDEVENTS  # there is no other
@@ -97,7 +97,7 @@ def _readable(whole: JSONObject) -> JSONObject:
 def _is_declared(protocol: str, name: str, option: JSON) -> bool:
     """Return True if an option states something about properties of the protocol."""
     try:
-        declared_options(protocol, {name: option})
+        declare_options(protocol, {name: option})
     except PropertyError:
         return False
     return True

@@ -13,7 +13,7 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
-from signalbook.messages.definitions.schemas import NONE, ContractSchemas, SchemaUse, version_named
+from signalbook.messages.definitions.schemas import NONE, ContractSchemas, SchemaUse, find_named_version
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
@@ -41,8 +41,8 @@ def has_format(expected: str, path: str) -> MessageCheck:
     def check(message: Message, mode: Mode) -> Finding | None:
         if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
             return None
-        found = message.content_type or "none"
-        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {found}")
+        actual = message.content_type or "none"
+        return Finding(path=path, rule="format", message=f"the event format must be {expected}, not {actual}")
 
     return check
 
@@ -79,7 +79,7 @@ def names_schema(xid: str, required: bool) -> Check:
         if actual is None:
             text = "dataschema is required"
             return Finding(path="dataschema", rule="required", message=text) if required else None
-        if version_named(str(actual), xid) is not None:
+        if find_named_version(str(actual), xid) is not None:
             return None
         return Finding(path="dataschema", rule="value", message=f"dataschema must name {xid}, not {actual!r}")
 
@@ -90,27 +90,27 @@ def names_schema(xid: str, required: bool) -> Check:
 _DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
 
 
-def declared_attributes(definition: JSONObject) -> list[Property]:
+def declare_attributes(definition: JSONObject) -> list[Property]:
     """The context attributes of a materialised definition, but for ``specversion``; none if it is of no event."""
     if definition.get("envelope") != CLOUDEVENTS:
         return []
     metadata = definition.get("envelopemetadata") or {}
     return [
-        _declared_attribute(name, entry.get("type"), entry.get("value"), entry.get("required"))
+        _declare_attribute(name, entry.get("type"), entry.get("value"), entry.get("required"))
         for name, entry in metadata.items()
         if name != "specversion"
     ]
 
 
-def declared_options(protocol: str, given: JSONObject | None) -> list[Property]:
+def declare_options(protocol: str, options: JSONObject | None) -> list[Property]:
     """The properties that ``protocoloptions`` declare. Raises ``PropertyError`` for options of the wrong shape."""
     binding = find_binding(protocol) if protocol else None
-    return binding.properties(given) if binding is not None and given else []
+    return binding.properties(options) if binding is not None and options else []
 
 
 # The definitions of a contract have most of their attributes in common.
 @lru_cache(maxsize=1024, typed=True)
-def _declared_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
+def _declare_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
     """A context attribute; what CloudEvents demands is required whatever the definition says (F-31)."""
     return Property(
         name=name,
@@ -124,7 +124,11 @@ def _declared_attribute(name: str, type: str | None, value: str | None, required
 
 _CACHED: Final = 1024
 # Types of core attributes that say no more than CloudEvents itself demands.
-_GIVEN: Final = {"time": ("timestamp",), "source": ("string", "urireference"), "dataschema": ("string", "uri")}
+_GUARANTEED_TYPES: Final = {
+    "time": ("timestamp",),
+    "source": ("string", "urireference"),
+    "dataschema": ("string", "uri"),
+}
 
 
 class DefinitionError(SignalbookError):
@@ -257,17 +261,17 @@ def compile_definition(
         event_checks=tuple(compiler.event_checks),
         protocol_checks=tuple(compiler.protocol_checks),
         message_checks=tuple(compiler.message_checks),
-        event_keys=_keys(compiler.attributes),
-        protocol_keys=_keys(compiler.options),
-        event_templates=_templates(compiler.attributes),
-        protocol_templates=_templates(compiler.options),
+        event_keys=_collect_keys(compiler.attributes),
+        protocol_keys=_collect_keys(compiler.options),
+        event_templates=_collect_templates(compiler.attributes),
+        protocol_templates=_collect_templates(compiler.options),
         options=frozenset(option.name for option in options),
         discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
         payload_type=compiler.payload_type,
-        event_score=_score(compiler.attributes),
-        protocol_score=_score(compiler.options),
-        warnings=doubts + _deprecation(definition),
-        removal=_removal(definition),
+        event_score=_sum_scores(compiler.attributes),
+        protocol_score=_sum_scores(compiler.options),
+        warnings=doubts + _warn_deprecated(definition),
+        removal=_parse_removal(definition),
         schemas=schemas,
         policy=policy,
         broken=broken,
@@ -283,33 +287,35 @@ class _Compiler:
         self.findings: list[Finding] = []
         self.is_event = definition.get("envelope") == CLOUDEVENTS
         self.protocol = str(definition.get("protocol") or "")
-        options = self._options()
-        self.attributes = self._parts(_attribute, declared_attributes(definition) if self.is_event else [])
-        self.options = self._parts(_option, options)
-        self.payload_type = self._payload_type()
+        options = self._declare_options()
+        self.attributes = self._compile_parts(
+            _compile_attribute, declare_attributes(definition) if self.is_event else []
+        )
+        self.options = self._compile_parts(_compile_option, options)
+        self.payload_type = self._find_payload_type()
         self.event_checks = [part.check for part in self.attributes if part.check is not None]
         self.protocol_checks = [part.check for part in self.options if part.check is not None]
-        self.message_checks = list(_message_checks(definition)) if self.is_event else []
-        self._content_type_check()
+        self.message_checks = list(_build_message_checks(definition)) if self.is_event else []
+        self._add_content_type_check()
 
-    def _options(self) -> list[Property]:
+    def _declare_options(self) -> list[Property]:
         try:
-            declared = declared_options(self.protocol, self.definition.get("protocoloptions"))
+            declared = declare_options(self.protocol, self.definition.get("protocoloptions"))
         except PropertyError as error:
-            self._fault("protocoloptions", str(error))
+            self._report("protocoloptions", str(error))
             return []
         return [option for option in declared if option.role != "delivery" or self.strict_delivery]
 
-    def _parts(self, compile: Callable[[Property], _Part], properties: Iterable[Property]) -> list[_Part]:
+    def _compile_parts(self, compile: Callable[[Property], _Part], properties: Iterable[Property]) -> list[_Part]:
         parts = []
         for declared in properties:
             try:
                 parts.append(compile(declared))
             except PropertyError as error:
-                self._fault(declared.path, str(error).removeprefix(f"{declared.path}: "))
+                self._report(declared.path, str(error).removeprefix(f"{declared.path}: "))
         return parts
 
-    def _payload_type(self) -> str:
+    def _find_payload_type(self) -> str:
         metadata = self.definition.get("envelopemetadata") or {}
         declared = (metadata.get("datacontenttype") or {}).get("value") if self.is_event else None
         if declared and not is_template(declared):
@@ -320,7 +326,7 @@ class _Compiler:
             return outer
         return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
 
-    def _content_type_check(self) -> None:
+    def _add_content_type_check(self) -> None:
         """Add the check of the declared or implied payload type, unless an option states it (K-26.5, K-26.6)."""
         # What is declared where the content type is carried goes before what is implied by the schema's format.
         by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
@@ -334,7 +340,7 @@ class _Compiler:
         else:
             self.message_checks.append(has_content_type(self.payload_type, same))
 
-    def _fault(self, path: str, message: str) -> None:
+    def _report(self, path: str, message: str) -> None:
         self.findings.append(Finding(path=path, rule="definition", message=message))
 
 
@@ -348,26 +354,26 @@ class _Part:
     score: tuple[int, int, int]
 
 
-def _option(declared: Property) -> _Part:
+def _compile_option(declared: Property) -> _Part:
     """Raises ``PropertyError``."""
-    return _part(declared, compile_property(declared))
+    return _build_part(declared, compile_property(declared))
 
 
 @lru_cache(maxsize=_CACHED)
-def _attribute(declared: Property) -> _Part:
+def _compile_attribute(declared: Property) -> _Part:
     """Raises ``PropertyError``."""
-    left = _left(declared)
-    if left.name == "dataschema" and str(left.value or "").startswith("/"):
-        return _part(left, names_schema(str(left.value), left.required))
-    return _part(left, compile_property(left))
+    reduced = _reduce_checks(declared)
+    if reduced.name == "dataschema" and str(reduced.value or "").startswith("/"):
+        return _build_part(reduced, names_schema(str(reduced.value), reduced.required))
+    return _build_part(reduced, compile_property(reduced))
 
 
-def _part(declared: Property, check: Check | None) -> _Part:
+def _build_part(declared: Property, check: Check | None) -> _Part:
     score = (declared.constant is not None, declared.template() is not None, declared.required)
-    return _Part(declared=declared, check=check, key=_key(declared), score=score)
+    return _Part(declared=declared, check=check, key=_build_key(declared), score=score)
 
 
-def _left(declared: Property) -> Property:
+def _reduce_checks(declared: Property) -> Property:
     """Return the part of an attribute's checks that a valid event can still fail."""
     name, core = declared.name, declared.name in CORE and declared.type == "string"
     # An event that lacks one of these was rejected before any definition was asked.
@@ -375,11 +381,11 @@ def _left(declared: Property) -> Property:
         declared = replace(declared, required=False)
     # The rules of CloudEvents for core attributes have been checked once for the event; again per definition would be
     # the larger part of the work.
-    given = declared.value is None and (core or declared.type in _GIVEN.get(name, ()))
-    return replace(declared, type="any") if given else declared
+    is_guaranteed = declared.value is None and (core or declared.type in _GUARANTEED_TYPES.get(name, ()))
+    return replace(declared, type="any") if is_guaranteed else declared
 
 
-def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
+def _build_message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
     options = definition.get("envelopeoptions") or {}
     if options.get("mode"):
         yield has_mode(str(options["mode"]))
@@ -390,15 +396,15 @@ def _message_checks(definition: JSONObject) -> Iterable[MessageCheck]:
         yield has_format(outer, "datacontenttype")
 
 
-def _templates(parts: Iterable[_Part]) -> Mapping[str, Template]:
+def _collect_templates(parts: Iterable[_Part]) -> Mapping[str, Template]:
     return {part.declared.name: template for part in parts if (template := part.declared.template()) is not None}
 
 
-def _keys(parts: Iterable[_Part]) -> tuple[IndexKey, ...]:
+def _collect_keys(parts: Iterable[_Part]) -> tuple[IndexKey, ...]:
     return tuple(sorted((part.key for part in parts if part.key is not None), key=lambda key: key.tier))
 
 
-def _key(declared: Property) -> IndexKey | None:
+def _build_key(declared: Property) -> IndexKey | None:
     if declared.name == "dataschema":
         return None  # any Version of a schema will do
     constant = declared.constant
@@ -414,26 +420,26 @@ def _key(declared: Property) -> IndexKey | None:
     return IndexKey(name=declared.name, value=template, tier=2, required=required)
 
 
-def _score(parts: Iterable[_Part]) -> tuple[int, int, int]:
+def _sum_scores(parts: Iterable[_Part]) -> tuple[int, int, int]:
     constants = templates = required = 0
     for constant, template, demanded in (part.score for part in parts):
         constants, templates, required = constants + constant, templates + template, required + demanded
     return constants, templates, required
 
 
-def _deprecation(definition: JSONObject) -> tuple[Finding, ...]:
+def _warn_deprecated(definition: JSONObject) -> tuple[Finding, ...]:
     """A warning for a deprecated definition, with what replaces it (K-33)."""
     deprecated = definition.get("deprecated")
     if not isinstance(deprecated, dict):
         return ()
-    said = ", ".join(
+    details = ", ".join(
         f"{name} {deprecated[name]}" for name in ("effective", "removal", "alternative") if name in deprecated
     )
-    text = f"the definition is deprecated: {said}" if said else "the definition is deprecated"
+    text = f"the definition is deprecated: {details}" if details else "the definition is deprecated"
     return (Finding(path="deprecated", rule="deprecated", message=text, severity="warning"),)
 
 
-def _removal(definition: JSONObject) -> datetime | None:
+def _parse_removal(definition: JSONObject) -> datetime | None:
     deprecated = definition.get("deprecated")
     removal = deprecated.get("removal") if isinstance(deprecated, dict) else None
     try:

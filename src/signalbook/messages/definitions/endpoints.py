@@ -31,7 +31,7 @@ class Option:
     most: int | None = None
 
 
-_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+_OPTION_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
     "integer": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
@@ -104,26 +104,26 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
 """The options that the specification has, by protocol and name; others are extensions."""
 
 
-def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterator[Finding]:
+def check_options(options: JSONObject, protocol: str, roles: Roles) -> Iterator[Finding]:
     """Yield findings about the options of an endpoint of ``protocol`` (canonical name) with these usages."""
-    known = OPTIONS.get(protocol, {})
+    specified = OPTIONS.get(protocol, {})
     for name, value in options.items():
         path = f"protocoloptions.{name}"
-        if name in known:
-            yield from _value(path, known[name], value)
+        if name in specified:
+            yield from _check_value(path, specified[name], value)
         else:
-            yield from _unknown_option(path, name, protocol)
-    if protocol in _RULES:
-        yield from _RULES[protocol](options, roles)
+            yield from _check_unknown_option(path, name, protocol)
+    if protocol in _PROTOCOL_RULES:
+        yield from _PROTOCOL_RULES[protocol](options, roles)
 
 
-def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
+def _check_value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
     # A placeholder stands for a value of any kind, which only whoever fills it in knows.
     if isinstance(value, str) and option.kind != "string" and is_template(value):
         return
-    said, fits = _KINDS[option.kind]
+    kind_text, fits = _OPTION_KINDS[option.kind]
     if not fits(value):
-        yield finding(path, "type", f"must be {said}")
+        yield finding(path, "type", f"must be {kind_text}")
     elif option.values and value not in option.values and not (isinstance(value, str) and is_template(value)):
         yield finding(path, "enum", f"{value!r} is none of {', '.join(map(str, option.values))}")
     elif option.least is not None and value < option.least:
@@ -132,11 +132,11 @@ def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
         yield finding(path, "maximum", f"{value} is more than {option.most}")
 
 
-def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
+def _check_unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
     """An extension, unless it is an option misspelt or one of another version of the protocol."""
-    known = OPTIONS.get(protocol, {})
+    specified = OPTIONS.get(protocol, {})
     # Extensions are legal, so that only what looks like a slip of the pen is worth a warning.
-    meant = next((other for other in known if _bare(other) == _bare(name)), None)
+    meant = next((other for other in specified if _strip_separators(other) == _strip_separators(name)), None)
     if meant is not None:
         yield finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
     elif protocol.startswith("MQTT/"):
@@ -145,11 +145,11 @@ def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
             yield finding(path, "version", f"this is an option of {other}, not of {protocol}", "warning")
 
 
-def _bare(name: str) -> str:
+def _strip_separators(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(".", "")
 
 
-def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
+def _check_http(options: JSONObject, _: Roles) -> Iterator[Finding]:
     """Check HTTP options (H-16)."""
     method = options.get("method")
     if isinstance(method, str) and not is_template(method) and not TOKEN.fullmatch(method):
@@ -157,25 +157,23 @@ def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
     yield from lint_header_names(options.get("headers"))
 
 
-def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
+def _check_mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
     """Check MQTT options (H-18)."""
-    topic, pattern, shared = (
-        _stated_text(options, name) for name in ("topic", "topicfilter", "sharedsubscriptiongroup")
-    )
+    topic, pattern, shared = (_find_text(options, name) for name in ("topic", "topicfilter", "sharedsubscriptiongroup"))
     if topic is not None and pattern is not None:
-        yield _exclusive("topic", "topicfilter")
+        yield _report_exclusive("topic", "topicfilter")
     for name in ("topic", "willtopic"):
-        if set(_stated_text(options, name) or "") & set("+#"):
+        if set(_find_text(options, name) or "") & set("+#"):
             yield finding(f"protocoloptions.{name}", "wildcard", "nothing is published to a topic with + or # in it")
     if pattern is not None and not _is_topic_filter(pattern):
         text = "+ stands for a whole level, # for all levels that are left, at the end"
         yield finding("protocoloptions.topicfilter", "wildcard", text)
     if shared is not None and pattern is None:
-        yield _needs("sharedsubscriptiongroup", "topicfilter")
+        yield _report_requirement("sharedsubscriptiongroup", "topicfilter")
     if shared is not None and ("/" in shared or not shared):
         text = "this is the bare name of the group, without $share and without /"
         yield finding("protocoloptions.sharedsubscriptiongroup", "value", text)
-    will = _stated_text(options, "willmessage")
+    will = _find_text(options, "willmessage")
     if will is not None and not _WILL.fullmatch(will):
         yield finding("protocoloptions.willmessage", "xid", f"{will!r} is not the xid of a message")
 
@@ -185,7 +183,7 @@ def _is_topic_filter(pattern: str) -> bool:
     return all(level in ("+", "#") or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
 
 
-def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
+def _check_kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
     """Check Kafka options (H-19)."""
     group = options.get("consumergroup")
     if "consumer" in roles and not group:
@@ -199,27 +197,27 @@ def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
             yield finding(f"protocoloptions.{name}", "exclusive", "only a consumer has offsets")
 
 
-def _nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
+def _check_nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
     """Check NATS options (H-20)."""
-    subject, pattern = _stated_text(options, "subject"), _stated_text(options, "subjectfilter")
+    subject, pattern = _find_text(options, "subject"), _find_text(options, "subjectfilter")
     if subject is not None and pattern is not None:
-        yield _exclusive("subject", "subjectfilter")
+        yield _report_exclusive("subject", "subjectfilter")
     if set(subject or "") & set("*>"):
         yield finding("protocoloptions.subject", "wildcard", "nothing is published to a subject with * or > in it")
     if "queuegroup" in options and pattern is None:
-        yield _needs("queuegroup", "subjectfilter")
+        yield _report_requirement("queuegroup", "subjectfilter")
 
 
-_RULES: Final[Mapping[str, Callable[[JSONObject, Roles], Iterator[Finding]]]] = {
-    "HTTP": _http,
-    "MQTT/3.1.1": _mqtt,
-    "MQTT/5.0": _mqtt,
-    "KAFKA": _kafka,
-    "NATS": _nats,
+_PROTOCOL_RULES: Final[Mapping[str, Callable[[JSONObject, Roles], Iterator[Finding]]]] = {
+    "HTTP": _check_http,
+    "MQTT/3.1.1": _check_mqtt,
+    "MQTT/5.0": _check_mqtt,
+    "KAFKA": _check_kafka,
+    "NATS": _check_nats,
 }
 
 
-def _stated_text(options: JSONObject, name: str) -> str | None:
+def _find_text(options: JSONObject, name: str) -> str | None:
     value = options.get(name)
     return value if isinstance(value, str) else None
 
@@ -239,18 +237,18 @@ def _are_headers(value: Any) -> bool:
     )
 
 
-def _exclusive(one: str, other: str) -> Finding:
-    return finding(f"protocoloptions.{other}", "exclusive", f"an endpoint has {one} or {other}, not both")
+def _report_exclusive(first: str, second: str) -> Finding:
+    return finding(f"protocoloptions.{second}", "exclusive", f"an endpoint has {first} or {second}, not both")
 
 
-def _needs(name: str, other: str) -> Finding:
+def _report_requirement(name: str, other: str) -> Finding:
     return finding(f"protocoloptions.{name}", "requires", f"it means nothing without {other}")
 
 
 _USAGES: Final = ("subscriber", "consumer", "producer")
 _BOTH: Final = frozenset({"MQTT/3.1.1", "MQTT/5.0", "AMQP/1.0", "NATS"})
 """Protocols in which one connection both subscribes and consumes."""
-_SCHEMES: Final = {
+_URI_SCHEMES: Final = {
     "HTTP": ("http", "https"),
     "AMQP/1.0": ("amqp", "amqps"),
     "MQTT/3.1.1": ("mqtt", "mqtts", "tcp", "ssl", "wss"),
@@ -271,20 +269,22 @@ def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
     stated = endpoint.get("protocol")
     protocol = canonical_protocol(stated) if isinstance(stated, str) else ""
     options = endpoint.get("protocoloptions")
-    found = [*_usage(endpoint.get("usage"), protocol), *_names(endpoint)]
-    found += _listed("messagegroups", endpoint.get("messagegroups"), "URIs", _group)
-    found += lint_envelope_options(endpoint.get("envelopeoptions"))
+    findings = [*_check_usage(endpoint.get("usage"), protocol), *_check_names(endpoint)]
+    findings += _check_list("messagegroups", endpoint.get("messagegroups"), "URIs", _check_group)
+    findings += lint_envelope_options(endpoint.get("envelopeoptions"))
     if isinstance(options, dict):
         usage = endpoint.get("usage")
         roles = frozenset(role for role in usage if isinstance(role, str)) if isinstance(usage, list) else frozenset()
-        addresses = partial(_address_entry, protocol)
-        found += _listed("protocoloptions.endpoints", options.get("endpoints"), "objects", addresses)
-        found += _listed("protocoloptions.authorization", options.get("authorization"), "objects", _authorization)
-        found += option_findings(options, protocol, roles)
-        found += _templates(options)
+        addresses = partial(_check_address_entry, protocol)
+        findings += _check_list("protocoloptions.endpoints", options.get("endpoints"), "objects", addresses)
+        findings += _check_list(
+            "protocoloptions.authorization", options.get("authorization"), "objects", _check_authorization
+        )
+        findings += check_options(options, protocol, roles)
+        findings += _check_templates(options)
     elif options is not None:
-        found.append(finding("protocoloptions", "structure", "must be an object"))
-    return found
+        findings.append(finding("protocoloptions", "structure", "must be an object"))
+    return findings
 
 
 def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
@@ -293,13 +293,13 @@ def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
     for messageid, place in messages:
         places.setdefault(messageid.casefold(), []).append(place)
     return [
-        finding("messages", "duplicate_id", f"one id, several messages: {', '.join(sorted(found))}", "warning")
-        for found in places.values()
-        if len(found) > 1
+        finding("messages", "duplicate_id", f"one id, several messages: {', '.join(sorted(id_places))}", "warning")
+        for id_places in places.values()
+        if len(id_places) > 1
     ]
 
 
-def _usage(usage: JSON, protocol: str) -> Iterator[Finding]:
+def _check_usage(usage: JSON, protocol: str) -> Iterator[Finding]:
     """Check the usages of an endpoint (H-3)."""
     if usage is None:
         yield finding("usage", "required", f"an endpoint states its usage: {', '.join(_USAGES)}")
@@ -323,7 +323,7 @@ def _usage(usage: JSON, protocol: str) -> Iterator[Finding]:
         yield finding("usage", "exclusive", text)
 
 
-def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
+def _check_names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
     """H-5, H-6, H-8, H-21, and members of protocoloptions that stand beside it (I-6)."""
     for name in ("channel", "envelope", "protocol"):
         value = endpoint.get(name)
@@ -347,15 +347,17 @@ def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
             yield finding(name, "misplaced", text, "warning")
 
 
-def _listed(path: str, value: JSON, what: str, check: Callable[[str, Any], Iterator[Finding]]) -> Iterator[Finding]:
-    """Check each item of a list of ``what``. An absent list has no findings."""
+def _check_list(
+    path: str, value: JSON, item_kind: str, check: Callable[[str, Any], Iterator[Finding]]
+) -> Iterator[Finding]:
+    """Check each item of a list of ``item_kind``. An absent list has no findings."""
     if value is not None and not isinstance(value, list):
-        yield finding(path, "structure", f"must be a list of {what}")
+        yield finding(path, "structure", f"must be a list of {item_kind}")
     for position, item in enumerate(value if isinstance(value, list) else ()):
         yield from check(f"{path}[{position}]", item)
 
 
-def _group(path: str, group: Any) -> Iterator[Finding]:
+def _check_group(path: str, group: Any) -> Iterator[Finding]:
     """Check a reference to a message group (H-12)."""
     if not isinstance(group, str):
         yield finding(path, "type", "must be a URI")
@@ -365,34 +367,34 @@ def _group(path: str, group: Any) -> Iterator[Finding]:
         yield finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
 
 
-def _address_entry(protocol: str, path: str, entry: Any) -> Iterator[Finding]:
+def _check_address_entry(protocol: str, path: str, entry: Any) -> Iterator[Finding]:
     """H-9; none at all makes an endpoint abstract, which is fine (H-11)."""
     if not isinstance(entry, dict):
         yield finding(path, "structure", "must be an object")
     elif protocol == "KAFKA":
-        yield from _bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
-    elif protocol in _SCHEMES:
-        yield from _address(f"{path}.uri", entry.get("uri"), protocol)
+        yield from _check_bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
+    elif protocol in _URI_SCHEMES:
+        yield from _check_address(f"{path}.uri", entry.get("uri"), protocol)
 
 
-def _bootstrap(path: str, servers: JSON) -> Iterator[Finding]:
+def _check_bootstrap(path: str, servers: JSON) -> Iterator[Finding]:
     if not isinstance(servers, list) or not servers:
         yield finding(path, "required", "a Kafka cluster is reached by a list of at least one server")
     elif not all(isinstance(server, str) and server for server in servers):
         yield finding(path, "type", "must be a list of non-empty strings")
 
 
-def _address(path: str, uri: JSON, protocol: str) -> Iterator[Finding]:
+def _check_address(path: str, uri: JSON, protocol: str) -> Iterator[Finding]:
     if not isinstance(uri, str) or not uri:
         yield finding(path, "required", f"an address of {protocol} is a URI")
         return
-    scheme, separator, rest = uri.partition("://")
+    scheme, separator, after = uri.partition("://")
     if "{" in scheme:
         return
-    allowed = _SCHEMES[protocol]
+    allowed = _URI_SCHEMES[protocol]
     if not separator or scheme.lower() not in allowed:
         yield finding(path, "scheme", f"{uri!r} does not begin with {', '.join(f'{name}://' for name in allowed)}")
-    elif scheme.lower() in _PATHLESS and rest.partition("/")[2]:
+    elif scheme.lower() in _PATHLESS and after.partition("/")[2]:
         yield finding(path, "path", f"an address with {scheme.lower()}:// has no path")
     elif protocol == "NATS" and not is_template(uri) and not _has_port(uri):
         yield finding(path, "port", f"an address of NATS names its port: {scheme}://HOST:PORT")
@@ -405,7 +407,7 @@ def _has_port(uri: str) -> bool:
         return False
 
 
-def _authorization(path: str, entry: Any) -> Iterator[Finding]:
+def _check_authorization(path: str, entry: Any) -> Iterator[Finding]:
     """Check an entry of ``authorization`` (H-10)."""
     if not isinstance(entry, dict):
         yield finding(path, "structure", "must be an object")
@@ -426,9 +428,9 @@ def _authorization(path: str, entry: Any) -> Iterator[Finding]:
             yield finding(f"{path}.{name}", "credentials", text)
 
 
-def _templates(options: JSONObject) -> Iterator[Finding]:
+def _check_templates(options: JSONObject) -> Iterator[Finding]:
     """H-14: strings anywhere in the options may hold placeholders; other braces may be meant as such."""
-    for path, text in _texts("protocoloptions", options, [_MAX_TEXTS]):
+    for path, text in _iterate_texts("protocoloptions", options, [_MAX_TEXTS]):
         if "{" in text:
             try:
                 parse_template(text)
@@ -436,18 +438,18 @@ def _templates(options: JSONObject) -> Iterator[Finding]:
                 yield finding(path, "uritemplate", str(error), "warning")
 
 
-def _texts(path: str, value: Any, left: list[int]) -> Iterator[tuple[str, str]]:
+def _iterate_texts(path: str, value: Any, remaining: list[int]) -> Iterator[tuple[str, str]]:
     """Strings in ``value``, keys of maps too; a bounded number of them."""
     # One counter for the whole tree: hostile options may be as wide as they are deep.
-    left[0] -= 1
-    if left[0] < 0:
+    remaining[0] -= 1
+    if remaining[0] < 0:
         return
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for name, member in value.items():
             yield f"{path}.{name}", name
-            yield from _texts(f"{path}.{name}", member, left)
+            yield from _iterate_texts(f"{path}.{name}", member, remaining)
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            yield from _texts(f"{path}[{position}]", item, left)
+            yield from _iterate_texts(f"{path}[{position}]", item, remaining)

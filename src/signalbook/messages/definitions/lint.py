@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from signalbook.formats.base import media_type
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.bindings.options import named_items
+from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
 from signalbook.messages.definitions.normalise import (
@@ -33,18 +33,18 @@ from signalbook.messages.definitions.properties import (
     TEXT,
     PropertyError,
     check_type,
+    find_malformed_property,
     finding,
     lint_property,
     lint_template,
-    malformed_property,
-    wrong_type,
+    make_type_finding,
 )
 from signalbook.messages.payloads.content import is_content_type, same_content_type
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject, Severity
 
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
-_FORMAT: Final = re.compile(r"[^/\s]+/\S+")
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_NAME_AND_VERSION: Final = re.compile(r"[^/\s]+/\S+")
 _ALIKE: Final = 0.85
 _PROTOCOL: Final = re.compile(r"[^/\s]+(/\S+)?")
 
@@ -54,17 +54,17 @@ def lint(definition: JSONObject) -> list[Finding]:
 
     How envelope and protocol are written shows in a raw one only: ``lint_selectors``.
     """
-    faults = malformed(definition)
+    faults = find_malformed(definition)
     if faults:
         return faults
-    return [*_sections(definition), *_schema(definition), *_content_types(definition), *_metadata(definition),
-            *_option_findings(definition)]  # fmt: skip
+    return [*_check_sections(definition), *_check_schema(definition), *_check_content_types(definition),
+            *_check_metadata(definition), *_check_protocol(definition)]  # fmt: skip
 
 
 def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
     """Check that a raw definition or message group names envelope and protocol correctly (F-5, F-6)."""
     findings, envelope, protocol = [], stated.get("envelope"), stated.get("protocol")
-    if isinstance(envelope, str) and not _FORMAT.fullmatch(envelope):
+    if isinstance(envelope, str) and not _NAME_AND_VERSION.fullmatch(envelope):
         text = f"{envelope!r} is not of the form NAME/VERSION, such as {CLOUDEVENTS}"
         findings.append(finding("envelope", "format", text))
     if isinstance(protocol, str) and not _PROTOCOL.fullmatch(protocol):
@@ -77,7 +77,7 @@ def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
 
 
 # What a registry, rc4's text and model, and the drafts give messages; other attributes are extensions.
-_NAMES: Final = (
+_KNOWN_NAMES: Final = (
     "messageid", "versionid", "name", "description", "documentation", "labels", "icon", "deprecated", "ancestorid",
     "createdat", "modifiedat", "isdefault", "basemessage", "basemessageuri", "envelope", "envelopemetadata",
     "envelopeoptions", "protocol", "protocoloptions", "dataschema", "dataschemaformat", "dataschemauri",
@@ -88,8 +88,8 @@ _NAMES: Final = (
 
 def lint_names(raw: Mapping[str, JSON]) -> Iterator[Finding]:
     """Extensions of a raw definition whose names look like slips of the pen."""
-    for name in sorted(raw.keys() - ALIASES - set(_NAMES)):
-        meant = get_close_matches(name, _NAMES, 1, _ALIKE)
+    for name in sorted(raw.keys() - ALIASES - set(_KNOWN_NAMES)):
+        meant = get_close_matches(name, _KNOWN_NAMES, 1, _ALIKE)
         if meant:
             yield finding(name, "name", f"is {meant[0]} meant? As it is, this is an extension", "warning")
 
@@ -98,10 +98,10 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
     """Check that a materialised definition has the envelope and protocol of its group (F-7, F-8)."""
     findings = []
     for name, canonical in (("envelope", canonical_envelope), ("protocol", canonical_protocol)):
-        stated, own = group.get(name), definition.get(name)
+        stated, message_value = group.get(name), definition.get(name)
         required = canonical(stated) if isinstance(stated, str) else ""
-        if required and (not isinstance(own, str) or canonical(own) != required):
-            text = f"the group states {name} {stated!r}, the message {own!r}: they must be the same"
+        if required and (not isinstance(message_value, str) or canonical(message_value) != required):
+            text = f"the group states {name} {stated!r}, the message {message_value!r}: they must be the same"
             findings.append(finding(name, "group", text))
     return findings
 
@@ -112,22 +112,23 @@ def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Fi
     Its envelope is at least as precise as the endpoint's; a stated protocol is the endpoint's.
     """
     findings = []
-    stated, own = endpoint.get("envelope"), definition.get("envelope")
-    if isinstance(stated, str) and not (isinstance(own, str) and _refines(own, stated)):
-        text = f"the endpoint states envelope {stated!r}, the message {own!r}: it may say more of it, nothing else"
+    stated, message_value = endpoint.get("envelope"), definition.get("envelope")
+    if isinstance(stated, str) and not (isinstance(message_value, str) and _refines(message_value, stated)):
+        text = f"the endpoint states envelope {stated!r}, the message {message_value!r}"
+        text = f"{text}: it may say more of it, nothing else"
         findings.append(finding("envelope", "endpoint", text))
-    stated, own = endpoint.get("protocol"), definition.get("protocol")
-    protocols = {canonical_protocol(name) for name in (stated, own) if isinstance(name, str)}
+    stated, message_value = endpoint.get("protocol"), definition.get("protocol")
+    protocols = {canonical_protocol(name) for name in (stated, message_value) if isinstance(name, str)}
     if len(protocols - {""}) > 1:
-        text = f"the endpoint states protocol {stated!r}, the message {own!r}: they must be the same"
+        text = f"the endpoint states protocol {stated!r}, the message {message_value!r}: they must be the same"
         findings.append(finding("protocol", "endpoint", text))
     return findings
 
 
-def _refines(own: str, stated: str) -> bool:
+def _refines(value: str, stated: str) -> bool:
     """Return True if ``NAME[/VERSION]`` states everything that ``stated`` does, and perhaps more."""
     name, _, version = stated.strip().lower().partition("/")
-    own_name, _, own_version = own.strip().lower().partition("/")
+    own_name, _, own_version = value.strip().lower().partition("/")
     return own_name == name and (not version or own_version == version or own_version.startswith(f"{version}."))
 
 
@@ -154,16 +155,16 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
         if isinstance(value, str) and not is_template(value):
             # One type by two protocols is no doubt: a message comes by one of them.
             by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
     for (value, _), xids in by_type.items():
         for xid in xids if len(xids) > 1 else ():
-            others = ", ".join(other for other in xids[:10] if other != xid)
-            text = f"the type {value!r} is also that of {others}"
-            found[xid] = [finding("envelopemetadata.type", "duplicate_type", text, "warning")]
-    return found
+            other_xids = ", ".join(other for other in xids[:10] if other != xid)
+            text = f"the type {value!r} is also that of {other_xids}"
+            findings[xid] = [finding("envelopemetadata.type", "duplicate_type", text, "warning")]
+    return findings
 
 
-def _sections(definition: JSONObject) -> Iterator[Finding]:
+def _check_sections(definition: JSONObject) -> Iterator[Finding]:
     """F-9: an envelope needs its metadata, a protocol its options."""
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
         chosen = definition.get(selector)
@@ -176,7 +177,7 @@ def _sections(definition: JSONObject) -> Iterator[Finding]:
         yield finding("protocol", "unknown", f"no binding for protocol {protocol!r}", "warning")
 
 
-def _schema(definition: JSONObject) -> Iterator[Finding]:
+def _check_schema(definition: JSONObject) -> Iterator[Finding]:
     """F-10 to F-13."""
     stated = definition.get("dataschemaformat")
     inline, uri, xid = (definition.get(name) for name in ("dataschema", "dataschemauri", "dataschemaxid"))
@@ -185,37 +186,37 @@ def _schema(definition: JSONObject) -> Iterator[Finding]:
     if stated is None and not (inline is None and uri is None):
         name = "dataschema" if inline is not None else "dataschemauri"
         yield finding("dataschemaformat", "required", f"{name} asks for dataschemaformat")
-    if stated is not None and not (isinstance(stated, str) and _FORMAT.fullmatch(stated)):
+    if stated is not None and not (isinstance(stated, str) and _NAME_AND_VERSION.fullmatch(stated)):
         text = f"{stated!r} is not of the form NAME/VERSION, such as JsonSchema/draft-07 or Avro/1.12.0"
         yield finding("dataschemaformat", "format", text)
     if isinstance(xid, str) and isinstance(uri, str) and xid not in uri:
         yield finding("dataschemaxid", "mismatch", f"dataschemauri {uri!r} is not the URL of {xid}")
 
 
-def _content_types(definition: JSONObject) -> Iterator[Finding]:
+def _check_content_types(definition: JSONObject) -> Iterator[Finding]:
     """F-14, F-32: everywhere the same content type; the envelope's own around a payload is another matter."""
     outer = definition.get("datacontenttype")
     metadata = definition.get("envelopemetadata") or {}
-    inner = _value(metadata, "datacontenttype")
+    inner = _find_value(metadata, "datacontenttype")
     for path, value in (("datacontenttype", outer), ("envelopemetadata.datacontenttype.value", inner)):
         if isinstance(value, str) and not (is_content_type(value) or (value != outer and is_template(value))):
             yield finding(path, "media_type", f"{value!r} is no media type, such as text/plain; charset=utf-8")
     if isinstance(outer, str) and isinstance(inner, str) and not _agree(outer, inner):
         text = f"datacontenttype is {outer!r} here and {inner!r} in envelopemetadata"
         yield finding("datacontenttype", "mismatch", text)
-    yield from _by_protocol(definition, outer if isinstance(outer, str) else inner)
-    schema, uri = _value(metadata, "dataschema"), definition.get("dataschemauri")
+    yield from _check_protocol_types(definition, outer if isinstance(outer, str) else inner)
+    schema, uri = _find_value(metadata, "dataschema"), definition.get("dataschemauri")
     if isinstance(schema, str) and isinstance(uri, str) and schema != uri and not is_template(schema):
         text = f"envelopemetadata.dataschema is {schema!r}, dataschemauri {uri!r}"
         yield finding("envelopemetadata.dataschema", "mismatch", text)
 
 
-def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
+def _check_protocol_types(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
     """F-14: the content type among the protocol's options; that of an envelope is not the payload's."""
     options = definition.get("protocoloptions")
     if not isinstance(stated, str) or not isinstance(options, dict):
         return
-    for path, value in stated_content_types(str(definition.get("protocol") or ""), options):
+    for path, value in find_content_types(str(definition.get("protocol") or ""), options):
         if not (media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
             yield finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
 
@@ -227,20 +228,20 @@ def _agree(outer: str, inner: str) -> bool:
     return same_content_type(outer, inner) and same_content_type(inner, outer)
 
 
-def _metadata(definition: JSONObject) -> Iterator[Finding]:
+def _check_metadata(definition: JSONObject) -> Iterator[Finding]:
     """F-23 to F-31."""
     metadata = definition.get("envelopemetadata")
     if definition.get("envelope") != CLOUDEVENTS or not isinstance(metadata, dict):
         return
     for name, entry in metadata.items():
         path = f"envelopemetadata.{name}"
-        if not _ATTRIBUTE.fullmatch(name) or name == "data":
+        if not _ATTRIBUTE_NAME.fullmatch(name) or name == "data":
             yield finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
         yield from lint_property(path, entry)
-        yield from _core(name, path, entry)
+        yield from _check_core_attribute(name, path, entry)
 
 
-def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
+def _check_core_attribute(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
     """Check the declaration of a core attribute (F-31)."""
     value = entry.get("value")
     if name in REQUIRED and entry.get("required") is False:
@@ -253,7 +254,7 @@ def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
         yield finding(f"{path}.value", "constant", f"time has a value other than {NOW}", "warning")
 
 
-def _option_findings(definition: JSONObject) -> Iterator[Finding]:
+def _check_protocol(definition: JSONObject) -> Iterator[Finding]:
     options = definition.get("protocoloptions")
     protocol = str(definition.get("protocol") or "")
     binding = find_binding(protocol)
@@ -264,7 +265,7 @@ def _option_findings(definition: JSONObject) -> Iterator[Finding]:
     yield from lint_envelope_options(definition.get("envelopeoptions"))
 
 
-def _value(metadata: JSONObject, name: str) -> JSON:
+def _find_value(metadata: JSONObject, name: str) -> JSON:
     entry = metadata.get(name)
     return entry.get("value") if isinstance(entry, dict) else None
 
@@ -277,16 +278,20 @@ def review(
     Those of severity ``error`` break a MUST. A circle of bases is an error here, since its author can repair it (F-16).
     A missing base is not (F-17): it may contain what the definition lacks.
     """
-    found = materialise(raw, bases)
-    unresolved = any(each.rule == UNRESOLVED for each in found.findings)
+    completed = materialise(raw, bases)
+    unresolved = any(finding.rule == UNRESOLVED for finding in completed.findings)
     severities: dict[str, Severity] = {"basemessage_cycle": "error"}
     if unresolved:
         severities["required"] = "warning"
     findings = [
-        replace(each, severity=severities.get(each.rule, each.severity))
-        for each in [*found.findings, *lint_names(raw), *lint_selectors(raw), *lint(found.definition)]
+        replace(finding, severity=severities.get(finding.rule, finding.severity))
+        for finding in [*completed.findings, *lint_names(raw), *lint_selectors(raw), *lint(completed.definition)]
     ]
-    return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
+    return (
+        findings
+        if find_malformed(completed.definition)
+        else findings + _check_membership(group, completed.definition, endpoint)
+    )
 
 
 def review_borrowed(
@@ -294,50 +299,50 @@ def review_borrowed(
 ) -> list[Finding]:
     """Findings about a message in a group that borrows it; its own are for the group it is defined in (F-8)."""
     definition = materialise(raw, bases).definition
-    return [] if malformed(definition) else _membership(group, definition, endpoint)
+    return [] if find_malformed(definition) else _check_membership(group, definition, endpoint)
 
 
-def _membership(group: Mapping[str, JSON], definition: JSONObject, endpoint: bool) -> list[Finding]:
+def _check_membership(group: Mapping[str, JSON], definition: JSONObject, endpoint: bool) -> list[Finding]:
     return lint_inline(group, definition) if endpoint else lint_member(group, definition)
 
 
-_TEXTS: Final = (
+_TEXT_MEMBERS: Final = (
     "envelope", "protocol", "dataschemaformat", "dataschemauri", "dataschemaxid", "datacontenttype", "basemessageuri",
 )  # fmt: skip
 
 
-_OBJECTS: Final = ("envelopemetadata", "envelopeoptions", "protocoloptions")
+_OBJECT_MEMBERS: Final = ("envelopemetadata", "envelopeoptions", "protocoloptions")
 
 
 _OBJECT: Final = (dict, type(None))
 
 
-def malformed(definition: JSONObject) -> list[Finding]:
+def find_malformed(definition: JSONObject) -> list[Finding]:
     """Members of a normalised definition that are of the wrong JSON type."""
-    return [*_members(definition), *_attributes(definition)]
+    return [*_check_members(definition), *_check_attributes(definition)]
 
 
-def _members(definition: JSONObject) -> Iterator[Finding]:
-    for name in _TEXTS:
+def _check_members(definition: JSONObject) -> Iterator[Finding]:
+    for name in _TEXT_MEMBERS:
         if not isinstance(definition.get(name), TEXT):
-            yield wrong_type(name, "a string")
-    for name in _OBJECTS:
+            yield make_type_finding(name, "a string")
+    for name in _OBJECT_MEMBERS:
         if not isinstance(definition.get(name), _OBJECT):
-            yield wrong_type(name, "an object")
+            yield make_type_finding(name, "an object")
     options = definition.get("envelopeoptions")
     options = options if isinstance(options, dict) else {}
     for name in ("mode", "format"):
         if not isinstance(options.get(name), TEXT):
-            yield wrong_type(f"envelopeoptions.{name}", "a string")
+            yield make_type_finding(f"envelopeoptions.{name}", "a string")
 
 
-def _attributes(definition: JSONObject) -> Iterator[Finding]:
+def _check_attributes(definition: JSONObject) -> Iterator[Finding]:
     metadata = definition.get("envelopemetadata")
     for name, entry in metadata.items() if isinstance(metadata, dict) else ():
-        yield from malformed_property(f"envelopemetadata.{name}", entry)
+        yield from find_malformed_property(f"envelopemetadata.{name}", entry)
 
 
-_SECTIONS: Final = ("application-properties", "message-annotations", "delivery-annotations", "footer")
+_AMQP_SECTIONS: Final = ("application-properties", "message-annotations", "delivery-annotations", "footer")
 _MQTT5_ONLY: Final = (
     "payload_format", "payload_format_indicator", "message_expiry_interval", "response_topic", "correlation_data",
     "content_type", "user_properties",
@@ -352,19 +357,19 @@ def lint_options(protocol: str, options: JSONObject) -> list[Finding]:
     return [] if rules is None else list(rules(options))
 
 
-def stated_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[str, str]]:
+def find_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[str, str]]:
     """Yield the places in protocol options that state the payload's type, with the type (F-14)."""
     if protocol == "AMQP/1.0":
         properties = options.get("properties")
         entry = properties.get("content-type") if isinstance(properties, dict) else None
-        found: Any = entry.get("value") if isinstance(entry, dict) else None
-        places = [("protocoloptions.properties.content-type.value", found)]
+        stated_type: Any = entry.get("value") if isinstance(entry, dict) else None
+        places = [("protocoloptions.properties.content-type.value", stated_type)]
     elif protocol == "MQTT/5.0":
         places = [("protocoloptions.content_type", options.get("content_type"))]
     else:
         places = [
             (f"protocoloptions.headers.{item['name']}", item.get("value"))
-            for item in _items(options.get("headers", []))
+            for item in _parse_items(options.get("headers", []))
             if item["name"].lower() == "content-type"
         ]
     for path, value in places:
@@ -372,11 +377,11 @@ def stated_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[s
             yield path, value
 
 
-def _http(options: JSONObject) -> Iterator[Finding]:
-    yield from _template_at("path", options)
+def _check_http(options: JSONObject) -> Iterator[Finding]:
+    yield from _check_template("path", options)
     yield from lint_header_names(options.get("headers"))
-    yield from _named("headers", options)
-    yield from _named("query", options)
+    yield from _check_named_section("headers", options)
+    yield from _check_named_section("query", options)
 
 
 def lint_header_names(headers: JSON) -> Iterator[Finding]:
@@ -385,121 +390,121 @@ def lint_header_names(headers: JSON) -> Iterator[Finding]:
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and not TOKEN.fullmatch(name):
             path = f"headers[{position}].name"
-            yield _option_finding(path, "value", f"{name!r} is no name of an HTTP header")
+            yield _make_option_finding(path, "value", f"{name!r} is no name of an HTTP header")
 
 
-def _amqp(options: JSONObject) -> Iterator[Finding]:
+def _check_amqp(options: JSONObject) -> Iterator[Finding]:
     """Sections of property definitions; the header's fields are hints on how to send."""
-    for section in ("properties", *_SECTIONS):
+    for section in ("properties", *_AMQP_SECTIONS):
         entries = options.get(section)
         if entries is not None and not isinstance(entries, dict):
-            yield _option_finding(section, "structure", "must be an object")
+            yield _make_option_finding(section, "structure", "must be an object")
         for name, entry in entries.items() if isinstance(entries, dict) else ():
-            yield from _property_definition(f"protocoloptions.{section}.{name}", entry)
+            yield from _check_property(f"protocoloptions.{section}.{name}", entry)
     properties = options.get("properties")
     identifier = properties.get("message-id") if isinstance(properties, dict) else None
     value = identifier.get("value") if isinstance(identifier, dict) else None
     if isinstance(value, str) and not is_template(value):
         text = "messages with one and the same id are duplicates"
-        yield _option_finding("properties.message-id.value", "constant", text, "warning")
+        yield _make_option_finding("properties.message-id.value", "constant", text, "warning")
     header = options.get("header")
     for name, most in (("priority", _MAX_PRIORITY), ("ttl", _UINT32), ("delivery-count", _UINT32)):
-        yield from _range(f"header.{name}", header.get(name) if isinstance(header, dict) else None, most)
+        yield from _check_range(f"header.{name}", header.get(name) if isinstance(header, dict) else None, most)
 
 
-def _property_definition(path: str, entry: JSON) -> Iterator[Finding]:
-    faults = list(malformed_property(path, entry))
+def _check_property(path: str, entry: JSON) -> Iterator[Finding]:
+    faults = list(find_malformed_property(path, entry))
     yield from faults or lint_property(path, entry)
 
 
-def _mqtt3(options: JSONObject) -> Iterator[Finding]:
+def _check_mqtt3(options: JSONObject) -> Iterator[Finding]:
     yield from _publish(options)
     for name in _MQTT5_ONLY:
         if name in options:
-            yield _option_finding(name, "version", "this is an option of MQTT/5.0, not of MQTT/3.1.1")
+            yield _make_option_finding(name, "version", "this is an option of MQTT/5.0, not of MQTT/3.1.1")
 
 
-def _mqtt5(options: JSONObject) -> Iterator[Finding]:
+def _check_mqtt5(options: JSONObject) -> Iterator[Finding]:
     yield from _publish(options)
-    yield from _topic("response_topic", options, "+#")
-    yield from _range("message_expiry_interval", options.get("message_expiry_interval"), _UINT32)
-    yield from _alike("payload_format", "payload_format_indicator", options)
+    yield from _check_topic("response_topic", options, "+#")
+    yield from _check_range("message_expiry_interval", options.get("message_expiry_interval"), _UINT32)
+    yield from _check_alias("payload_format", "payload_format_indicator", options)
     for name in ("payload_format", "payload_format_indicator"):
-        yield from _range(name, options.get(name), 1)
-    yield from _named("user_properties", options)
+        yield from _check_range(name, options.get(name), 1)
+    yield from _check_named_section("user_properties", options)
 
 
 def _publish(options: JSONObject) -> Iterator[Finding]:
-    yield from _range("qos", options.get("qos"), 2)
-    yield from _topic("topic_name", options, "+#")
+    yield from _check_range("qos", options.get("qos"), 2)
+    yield from _check_topic("topic_name", options, "+#")
 
 
-def _kafka(options: JSONObject) -> Iterator[Finding]:
-    yield from _template_at("topic", options)
-    yield from _range("partition", options.get("partition"), 2**31 - 1)
+def _check_kafka(options: JSONObject) -> Iterator[Finding]:
+    yield from _check_template("topic", options)
+    yield from _check_range("partition", options.get("partition"), 2**31 - 1)
     encoded = options.get("key_base64")
     if encoded is not None and options.get("key") is not None:
-        yield _option_finding("key_base64", "exclusive", "a record has one key: key or key_base64, not both")
+        yield _make_option_finding("key_base64", "exclusive", "a record has one key: key or key_base64, not both")
     if encoded is not None and not (isinstance(encoded, str) and check_type("binary", encoded)):
-        yield _option_finding("key_base64", "type", "must be base64")
+        yield _make_option_finding("key_base64", "type", "must be base64")
     headers = options.get("headers")
     for name, entry in headers.items() if isinstance(headers, dict) else ():
-        own = entry.get("name", name) if isinstance(entry, dict) else name
-        if not isinstance(own, str) or own.lower() != name.lower():
-            text = f"the header stands under {name!r} and calls itself {own!r}"
-            yield _option_finding(f"headers.{name}.name", "mismatch", text)
-    yield from _named("headers", options)
+        own_name = entry.get("name", name) if isinstance(entry, dict) else name
+        if not isinstance(own_name, str) or own_name.lower() != name.lower():
+            text = f"the header stands under {name!r} and calls itself {own_name!r}"
+            yield _make_option_finding(f"headers.{name}.name", "mismatch", text)
+    yield from _check_named_section("headers", options)
 
 
-def _nats(options: JSONObject) -> Iterator[Finding]:
+def _check_nats(options: JSONObject) -> Iterator[Finding]:
     for name in ("subject", "reply-to", "reply"):
-        yield from _topic(name, options, "*>")
-    yield from _alike("reply", "reply-to", options)
-    yield from _named("headers", options)
+        yield from _check_topic(name, options, "*>")
+    yield from _check_alias("reply", "reply-to", options)
+    yield from _check_named_section("headers", options)
 
 
 _OPTION_RULES: Final[Mapping[str, Callable[[JSONObject], Iterator[Finding]]]] = {
-    "HTTP": _http,
-    "AMQP/1.0": _amqp,
-    "MQTT/3.1.1": _mqtt3,
-    "MQTT/5.0": _mqtt5,
-    "KAFKA": _kafka,
-    "NATS": _nats,
+    "HTTP": _check_http,
+    "AMQP/1.0": _check_amqp,
+    "MQTT/3.1.1": _check_mqtt3,
+    "MQTT/5.0": _check_mqtt5,
+    "KAFKA": _check_kafka,
+    "NATS": _check_nats,
 }
 
 
-def _topic(name: str, options: JSONObject, wildcards: str) -> Iterator[Finding]:
+def _check_topic(name: str, options: JSONObject, wildcards: str) -> Iterator[Finding]:
     """A topic or subject: a template, of one place only."""
-    yield from _template_at(name, options)
+    yield from _check_template(name, options)
     value = options.get(name)
     if isinstance(value, str) and set(value) & set(wildcards):
-        yield _option_finding(
+        yield _make_option_finding(
             name, "wildcard", f"no message is published to a name with {' or '.join(wildcards)} in it"
         )
 
 
-def _template_at(name: str, options: JSONObject) -> Iterator[Finding]:
+def _check_template(name: str, options: JSONObject) -> Iterator[Finding]:
     value = options.get(name)
     if isinstance(value, str) and "{" in value:
         yield from lint_template(f"protocoloptions.{name}", value)
 
 
-def _range(name: str, value: JSON, most: int) -> Iterator[Finding]:
+def _check_range(name: str, value: JSON, most: int) -> Iterator[Finding]:
     if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= most:
-        yield _option_finding(name, "range", f"{value} is not from 0 to {most}")
+        yield _make_option_finding(name, "range", f"{value} is not from 0 to {most}")
 
 
-def _alike(one: str, other: str, options: JSONObject) -> Iterator[Finding]:
-    if one in options and other in options and options[one] != options[other]:
-        yield _option_finding(one, "alias", f"{one} and {other} mean the same, but differ")
+def _check_alias(name: str, alias: str, options: JSONObject) -> Iterator[Finding]:
+    if name in options and alias in options and options[name] != options[alias]:
+        yield _make_option_finding(name, "alias", f"{name} and {alias} mean the same, but differ")
 
 
-def _named(section: str, options: JSONObject) -> Iterator[Finding]:
+def _check_named_section(section: str, options: JSONObject) -> Iterator[Finding]:
     """A section of named properties, in any of its forms."""
     try:
-        items = named_items(options.get(section, []))
+        items = parse_named_items(options.get(section, []))
     except PropertyError as error:
-        yield _option_finding(section, "structure", str(error))
+        yield _make_option_finding(section, "structure", str(error))
     else:
         for item in items:
             yield from lint_property(
@@ -507,12 +512,12 @@ def _named(section: str, options: JSONObject) -> Iterator[Finding]:
             )
 
 
-def _items(value: JSON) -> list[JSONObject]:
+def _parse_items(value: JSON) -> list[JSONObject]:
     try:
-        return named_items(value)
+        return parse_named_items(value)
     except PropertyError:
         return []
 
 
-def _option_finding(name: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+def _make_option_finding(name: str, rule: str, message: str, severity: Severity = "error") -> Finding:
     return Finding(path=f"protocoloptions.{name}", rule=rule, message=message, severity=severity)

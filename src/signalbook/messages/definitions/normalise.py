@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.definitions.properties import PropertyError, finding, normal_property
+from signalbook.messages.definitions.properties import PropertyError, finding, normalise_property
 from signalbook.values import JSON, Finding, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents/1.0"
@@ -80,19 +80,19 @@ def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
     """
     definition: JSONObject = dict(raw)
     findings: list[Finding] = []
-    _legacy(definition, findings)
-    _base(definition, findings)
-    _selectors(definition)
+    _rename_legacy(definition, findings)
+    _unify_base_names(definition, findings)
+    _normalise_selectors(definition)
     # In this order: old names become today's before sections are looked for, and the binding comes last, by the
     # canonical protocol.
     _lift_metadata(definition, findings)
     _lift_options(definition)
-    _attributes(definition)
-    _protocol_options(definition, findings)
+    _normalise_attributes(definition)
+    _normalise_options(definition, findings)
     return definition, findings
 
 
-def _legacy(definition: JSONObject, findings: list[Finding]) -> None:
+def _rename_legacy(definition: JSONObject, findings: list[Finding]) -> None:
     # The commonest of these names may be extensions: they are old ones only in the company they had then.
     described = "schemaformat" in definition or "dataschemaformat" in definition
     for old, new in _LEGACY_NAMES.items():
@@ -122,22 +122,22 @@ def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding])
         findings.append(finding(old, "alias", f"{old} is an old name of {new}, but has another value"))
 
 
-def _base(definition: JSONObject, findings: list[Finding]) -> None:
+def _unify_base_names(definition: JSONObject, findings: list[Finding]) -> None:
     """Three names for one thing (F-57), and ``uri`` where it names a message that is borrowed (F-58)."""
-    names = ("uri", *BASE_NAMES) if _borrowed(definition) else BASE_NAMES
-    given = {name: definition.pop(name) for name in names if definition.get(name) is not None}
-    if given:
-        definition["basemessageuri"] = next(iter(given.values()))
-    if len(set(map(str, given.values()))) > 1:
-        findings.append(finding("basemessage", "alias", f"{', '.join(given)} mean the same, but differ"))
+    names = ("uri", *BASE_NAMES) if _is_borrowed(definition) else BASE_NAMES
+    stated = {name: definition.pop(name) for name in names if definition.get(name) is not None}
+    if stated:
+        definition["basemessageuri"] = next(iter(stated.values()))
+    if len(set(map(str, stated.values()))) > 1:
+        findings.append(finding("basemessage", "alias", f"{', '.join(stated)} mean the same, but differ"))
 
 
-def _borrowed(raw: Mapping[str, JSON]) -> bool:
+def _is_borrowed(raw: Mapping[str, JSON]) -> bool:
     uri = raw.get("uri")
     return isinstance(uri, str) and _MESSAGE.fullmatch(uri) is not None and not any(raw.get(n) for n in BASE_NAMES)
 
 
-def _selectors(definition: JSONObject) -> None:
+def _normalise_selectors(definition: JSONObject) -> None:
     if isinstance(definition.get("envelope"), str):
         definition["envelope"] = canonical_envelope(definition["envelope"])
     if isinstance(definition.get("protocol"), str):
@@ -183,18 +183,18 @@ def _lift_options(definition: JSONObject) -> None:
         return
     if isinstance(config.get("protocol"), str) and "protocol" not in definition:
         _set_protocol(definition, config["protocol"])
-    options, own = config.get("options"), definition.get("protocoloptions") or {}
-    if isinstance(options, dict) and isinstance(own, dict):
-        definition["protocoloptions"] = {**options, **own}
+    options, own_options = config.get("options"), definition.get("protocoloptions") or {}
+    if isinstance(options, dict) and isinstance(own_options, dict):
+        definition["protocoloptions"] = {**options, **own_options}
 
 
-def _attributes(definition: JSONObject) -> None:
+def _normalise_attributes(definition: JSONObject) -> None:
     metadata = definition.get("envelopemetadata")
     if isinstance(metadata, dict):
-        definition["envelopemetadata"] = {name: normal_property(entry) for name, entry in metadata.items()}
+        definition["envelopemetadata"] = {name: normalise_property(entry) for name, entry in metadata.items()}
 
 
-def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
+def _normalise_options(definition: JSONObject, findings: list[Finding]) -> None:
     options = definition.get("protocoloptions")
     binding = find_binding(str(definition.get("protocol") or ""))
     if not isinstance(options, dict) or binding is None:
@@ -217,14 +217,14 @@ MAX_CHAIN: Final = 64
 MAX_DEPTH: Final = 64
 
 # What identifies one entity and no other (F-19).
-_OWN: Final = frozenset(
+_IDENTITY_MEMBERS: Final = frozenset(
     {
         "messageid", "versionid", "self", "shortself", "xid", "epoch", "createdat", "modifiedat", "ancestorid",
         "ancestor", "isdefault", "meta", "metaurl", "versions", "versionsurl", "versionscount", "basemessageuri",
         "deprecated", "globaluri", "xref",
     }
 )  # fmt: skip
-_SCHEMAS: Final = frozenset({"dataschema", "dataschemauri", "dataschemaxid"})
+_SCHEMA_MEMBERS: Final = frozenset({"dataschema", "dataschemauri", "dataschemaxid"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +239,11 @@ class Materialised:
     findings: tuple[Finding, ...]
 
 
-def stated_base(raw: Mapping[str, JSON]) -> str | None:
+def find_stated_base(raw: Mapping[str, JSON]) -> str | None:
     """Return the base that a raw definition states, under either name (F-57, F-58)."""
-    names = (*BASE_NAMES, "uri") if _borrowed(raw) else BASE_NAMES
-    found = next((raw[name] for name in names if raw.get(name) is not None), None)
-    return found if isinstance(found, str) else None
+    names = (*BASE_NAMES, "uri") if _is_borrowed(raw) else BASE_NAMES
+    base = next((raw[name] for name in names if raw.get(name) is not None), None)
+    return base if isinstance(base, str) else None
 
 
 def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
@@ -254,70 +254,70 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     """
     definition, findings = normalise(raw)
     layers, chain = [definition], list[str]()
-    own = definition.get("xid")
-    seen = {str(own)} if own else set()
+    own_xid = definition.get("xid")
+    seen = {str(own_xid)} if own_xid else set()
     # References are compared, not definitions: one base may be reached under several spellings, so the length of the
     # chain is bounded as well.
-    while (reference := _base_of(layers[-1])) is not None:
+    while (reference := _find_base(layers[-1])) is not None:
         if reference in seen or len(chain) == MAX_CHAIN:
-            findings.append(_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
+            findings.append(_make_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
             break
         base = lookup(reference)
         if not isinstance(base, Mapping):
             derived = f", which {chain[-1]} names" if chain else ""
             elsewhere = "; nothing is fetched from other registries" if "://" in reference else ""
-            findings.append(_warning(UNRESOLVED, f"there is no base message {reference}{derived}{elsewhere}"))
+            findings.append(_make_warning(UNRESOLVED, f"there is no base message {reference}{derived}{elsewhere}"))
             break
         layer, more = normalise(base)
         findings += more
         layers.append(layer)
         chain.append(reference)
         seen.add(reference)
-    inherited = _layered(layers[1:]) if chain else {}
+    inherited = _merge_layers(layers[1:]) if chain else {}
     for section in ("envelopemetadata", "protocoloptions"):
-        findings += _taken_back(definition.get(section), inherited.get(section), section)
-    return Materialised(definition=_layered(layers), chain=tuple(chain), findings=tuple(findings))
+        findings += _find_weakened(definition.get(section), inherited.get(section), section)
+    return Materialised(definition=_merge_layers(layers), chain=tuple(chain), findings=tuple(findings))
 
 
-def _taken_back(own: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
+def _find_weakened(section: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
     """Properties that are demanded or typed by a base and no more here.
 
     A registry fills in ``required`` and ``type`` by its model (F-43), where nobody meant to say anything.
     """
-    if not (isinstance(own, dict) and isinstance(inherited, dict)):
+    if not (isinstance(section, dict) and isinstance(inherited, dict)):
         return
-    if inherited.get("required") is True and own.get("required") is False:
-        yield _doubt(f"{path}.required", "the base requires it: say required true here too, or it is optional")
+    if inherited.get("required") is True and section.get("required") is False:
+        yield _warn_override(f"{path}.required", "the base requires it: say required true here too, or it is optional")
     kind = inherited.get("type")
-    if own.get("type") in _DEFAULTS and isinstance(kind, str) and kind not in _DEFAULTS:
-        yield _doubt(f"{path}.type", f"of type {kind} in the base: say so here too, or it is {own['type']}")
-    for name, value in own.items():
-        yield from _taken_back(value, inherited.get(name), f"{path}.{name}")
+    if section.get("type") in _DEFAULTS and isinstance(kind, str) and kind not in _DEFAULTS:
+        yield _warn_override(f"{path}.type", f"of type {kind} in the base: say so here too, or it is {section['type']}")
+    for name, value in section.items():
+        yield from _find_weakened(value, inherited.get(name), f"{path}.{name}")
 
 
-def _doubt(path: str, message: str) -> Finding:
+def _warn_override(path: str, message: str) -> Finding:
     return finding(path, "basemessage_override", message, "warning")
 
 
-def _base_of(definition: JSONObject) -> str | None:
+def _find_base(definition: JSONObject) -> str | None:
     reference = definition.get("basemessageuri")
     return reference.removeprefix("#") if isinstance(reference, str) and reference else None
 
 
-def _layered(layers: list[JSONObject]) -> JSONObject:
+def _merge_layers(layers: list[JSONObject]) -> JSONObject:
     """Merge the layers, from the farthest base to the definition itself."""
     result: JSONObject = {}
     # Folded from the far end, so that a null in a nearer layer removes what a farther one said.
     for base in reversed(layers[1:]):
-        result = _over(result, {name: value for name, value in base.items() if name not in _OWN})
-    return _over(result, layers[0])
+        result = _merge_layer(result, {name: value for name, value in base.items() if name not in _IDENTITY_MEMBERS})
+    return _merge_layer(result, layers[0])
 
 
-def _over(base: JSONObject, over: JSONObject) -> JSONObject:
+def _merge_layer(base: JSONObject, over: JSONObject) -> JSONObject:
     base = dict(base)
     # The ways to name a schema exclude each other: whoever states one must not inherit another one beside it.
-    if any(over.get(name) is not None for name in _SCHEMAS):
-        for name in _SCHEMAS:
+    if any(over.get(name) is not None for name in _SCHEMA_MEMBERS):
+        for name in _SCHEMA_MEMBERS:
             base.pop(name, None)
     protocol = over.get("protocol")
     # Options of another protocol mean nothing here, and merged member by member they would be a mixture of both.
@@ -347,5 +347,5 @@ def merge(base: JSON, over: JSON, depth: int = 0) -> JSON:
     return merged
 
 
-def _warning(rule: str, message: str) -> Finding:
+def _make_warning(rule: str, message: str) -> Finding:
     return Finding(path="basemessage", rule=rule, message=message, severity="warning")

@@ -81,15 +81,15 @@ class Property:
 
 def check_type(type: str, value: Any) -> bool:
     """Return True if ``value`` is of ``type``, natively or as canonical string (K-19). Raises ``KeyError``."""
-    return _TYPES[type](value)
+    return _TYPE_CHECKS[type](value)
 
 
-def known_type(type: str) -> bool:
+def is_known_type(type: str) -> bool:
     """Return True if a property may have ``type`` (F-24)."""
-    return type in _TYPES
+    return type in _TYPE_CHECKS
 
 
-def equal(type: str, declared: JSON, actual: Any) -> bool:
+def is_equal(type: str, declared: JSON, actual: Any) -> bool:
     """Return True if ``actual`` equals the declared value: timestamps by instant, numbers by value (K-20)."""
     compare = _EQUAL.get(type)
     return declared == actual if compare is None else compare(declared, actual)
@@ -100,83 +100,87 @@ def compile_property(declared: Property) -> Check | None:
 
     Raises ``PropertyError`` for an unknown type, a malformed template, or a value that is not of the type.
     """
-    check = _value_check(declared)
+    check = _compile_value_check(declared)
     if check is None and not declared.required:
         return None
     if declared.multiple:
-        return _multiple(declared, check)
-    return _single(declared, check)
+        return _compile_multiple(declared, check)
+    return _compile_single(declared, check)
 
 
-def _value_check(declared: Property) -> ValueCheck | None:
-    if not known_type(declared.type):
+def _compile_value_check(declared: Property) -> ValueCheck | None:
+    if not is_known_type(declared.type):
         raise PropertyError(f"{declared.path}: there is no property type {declared.type!r}")
     template = declared.template()
     if template is not None:
-        return _fits(declared.name, template)
+        return _compile_template_check(declared.name, template)
     if declared.value is None or (declared.type == "timestamp" and declared.value in (NOW, LEGACY_NOW)):
-        return None if declared.type in ("any", "uritemplate") else _typed(declared.name, declared.type)
+        return None if declared.type in ("any", "uritemplate") else _compile_type_check(declared.name, declared.type)
     if declared.comparison == "content_type":
-        return _content_type(declared.name, str(declared.value))
+        return _compile_content_type(declared.name, str(declared.value))
     if not check_type(declared.type, declared.value):
         raise PropertyError(f"{declared.path}: the value {declared.value!r} is not of type {declared.type}")
-    return _constant(declared)
+    return _compile_constant(declared)
 
 
-def _constant(declared: Property) -> ValueCheck:
+def _compile_constant(declared: Property) -> ValueCheck:
     name, kind, expected = declared.name, declared.type, declared.value
 
     def check(value: Any, _: Context) -> Finding | None:
-        if value == expected or equal(kind, expected, value):
+        if value == expected or is_equal(kind, expected, value):
             return None
-        return Finding(path=name, rule="value", message=f"{name} must be {_shown(expected)}, not {_shown(value)}")
+        return Finding(
+            path=name, rule="value", message=f"{name} must be {_format_value(expected)}, not {_format_value(value)}"
+        )
 
     return check
 
 
-def _content_type(name: str, expected: str) -> ValueCheck:
+def _compile_content_type(name: str, expected: str) -> ValueCheck:
     def check(value: Any, _: Context) -> Finding | None:
         if value == expected or same_content_type(expected, str(value)):
             return None
-        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {_shown(value)}")
+        return Finding(path=name, rule="content_type", message=f"{name} must be {expected}, not {_format_value(value)}")
 
     return check
 
 
-def _typed(name: str, type: str) -> ValueCheck:
-    test = _TYPES[type]
+def _compile_type_check(name: str, type: str) -> ValueCheck:
+    test = _TYPE_CHECKS[type]
 
     def check(value: Any, _: Context) -> Finding | None:
         if test(value):
             return None
-        return Finding(path=name, rule="type", message=f"{name} must be of type {type}, not {_shown(value)}")
+        return Finding(path=name, rule="type", message=f"{name} must be of type {type}, not {_format_value(value)}")
 
     return check
 
 
-def _fits(name: str, template: Template) -> ValueCheck:
+def _compile_template_check(name: str, template: Template) -> ValueCheck:
     match, text = template.match, template.text
 
     def check(value: Any, context: Context) -> Finding | None:
         captured = match(value) if isinstance(value, str) else None
         if captured is None:
-            return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_shown(value)}")
+            return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_format_value(value)}")
         # The same placeholder in two properties stands for one value, wherever in the message these are.
         clash = unify(context, captured)
         if clash is None:
             return None
-        there = f"{{{clash}}} stands for {_shown(captured[clash])} here and {_shown(context[clash])} elsewhere"
-        return Finding(path=name, rule=CONFLICT, message=f"{name}: {there}")
+        here, there = _format_value(captured[clash]), _format_value(context[clash])
+        return Finding(
+            path=name, rule=CONFLICT, message=f"{name}: {{{clash}}} stands for {here} here and {there} elsewhere"
+        )
 
     return check
 
 
-def _missing(name: str) -> Finding:
+def _make_missing(name: str) -> Finding:
     return Finding(path=name, rule="required", message=f"{name} is required")
 
 
-def _single(declared: Property, check: ValueCheck | None) -> Check:
-    name, missing = declared.name, _missing(declared.name) if declared.required else None
+def _compile_single(declared: Property, check: ValueCheck | None) -> Check:
+    name, missing = declared.name, _make_missing(declared.name) if declared.required else None
 
     def single(values: Values, context: Context) -> Finding | None:
         value = values.get(name)
@@ -187,9 +191,9 @@ def _single(declared: Property, check: ValueCheck | None) -> Check:
     return single
 
 
-def _multiple(declared: Property, check: ValueCheck | None) -> Check:
+def _compile_multiple(declared: Property, check: ValueCheck | None) -> Check:
     """Return a check that any occurrence passes. If none does, the first finding is reported."""
-    name, missing = declared.name, _missing(declared.name) if declared.required else None
+    name, missing = declared.name, _make_missing(declared.name) if declared.required else None
 
     def multiple(values: Values, context: Context) -> Finding | None:
         occurrences = values.get(name)
@@ -197,12 +201,12 @@ def _multiple(declared: Property, check: ValueCheck | None) -> Check:
             return missing
         if check is None:
             return None
-        return check(occurrences[0], context) if len(occurrences) == 1 else _any(check, occurrences, context)
+        return check(occurrences[0], context) if len(occurrences) == 1 else _check_any(check, occurrences, context)
 
     return multiple
 
 
-def _any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
+def _check_any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
     first: Finding | None = None
     for value in occurrences:
         # Each occurrence starts from the same context: what one captured must not bind the next.
@@ -215,14 +219,14 @@ def _any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Fin
     return first
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else text[:119] + "…"
 
 
 _SYMBOL: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER_PATTERN: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _DURATION: Final = re.compile(
     r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?)", re.ASCII
 )
@@ -270,7 +274,7 @@ _is_ulong: Final = _is_integer_in(_UINT64)
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, str):
-        return _NUMBER.fullmatch(value) is not None
+        return _NUMBER_PATTERN.fullmatch(value) is not None
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -280,7 +284,7 @@ def _is_timestamp(value: Any) -> bool:
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
-_TYPES: Final[dict[str, Callable[[Any], bool]]] = {
+_TYPE_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "any": lambda _: True,
     "binary": _is_binary,
     "boolean": _is_boolean,
@@ -298,34 +302,34 @@ _TYPES: Final[dict[str, Callable[[Any], bool]]] = {
 }
 
 
-def _same_integer(declared: JSON, actual: Any) -> bool:
+def _is_same_integer(declared: JSON, actual: Any) -> bool:
     return (_is_integer(actual) or _is_ulong(actual)) and int(declared) == int(actual)
 
 
-def _same_instant(declared: JSON, actual: Any) -> bool:
+def _is_same_instant(declared: JSON, actual: Any) -> bool:
     if not _is_timestamp(actual):
         return False
     return parse_timestamp(declared) == (parse_timestamp(actual) if isinstance(actual, str) else actual)
 
 
-def _bytes(value: Any) -> bytes | None:
+def _decode_bytes(value: Any) -> bytes | None:
     return value if isinstance(value, bytes) else _from_base64(value) if isinstance(value, str) else None
 
 
-def _same_any(declared: JSON, actual: Any) -> bool:
+def _is_same_value(declared: JSON, actual: Any) -> bool:
     """Compare values of an open type by their appearance: 5 equals 5 whether it is carried as text or not."""
     kinds = ("boolean", "number") if not isinstance(actual, str) else ()
-    return any(check_type(kind, declared) and equal(kind, declared, actual) for kind in kinds)
+    return any(check_type(kind, declared) and is_equal(kind, declared, actual) for kind in kinds)
 
 
 _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
-    "any": _same_any,
-    "binary": lambda declared, actual: _bytes(declared) == _bytes(actual),
+    "any": _is_same_value,
+    "binary": lambda declared, actual: _decode_bytes(declared) == _decode_bytes(actual),
     "boolean": lambda declared, actual: _is_boolean(actual) and str(declared).lower() == str(actual).lower(),
-    "integer": _same_integer,
+    "integer": _is_same_integer,
     "number": lambda declared, actual: _is_number(actual) and float(declared) == float(actual),
-    "timestamp": _same_instant,
-    "ulong": _same_integer,
+    "timestamp": _is_same_instant,
+    "ulong": _is_same_integer,
     "uuid": lambda declared, actual: str(declared).lower() == str(actual).lower(),
 }
 
@@ -340,34 +344,34 @@ LEGACY_NOW: Final = "01-01-0000T00:00:00Z"
 # Names of the 2022 and 2023 documents (I-6).
 _LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
 TEXT: Final = (str, type(None))
-_MEMBERS: Final = (
+_PROPERTY_MEMBERS: Final = (
     ("type", TEXT, "a string"),
     ("value", TEXT, "a string, a number, true or false: no message carries more under one name"),
     ("required", (bool, type(None)), "true or false"),
 )
 
 
-def malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
+def find_malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
     """Members of one property definition that are of the wrong JSON type."""
     if not isinstance(entry, dict):
-        yield wrong_type(path, "an object with type, value and required")
+        yield make_type_finding(path, "an object with type, value and required")
         return
-    for name, kind, said in _MEMBERS:
+    for name, kind, kind_text in _PROPERTY_MEMBERS:
         if not isinstance(entry.get(name), kind):
-            yield wrong_type(f"{path}.{name}", said)
+            yield make_type_finding(f"{path}.{name}", kind_text)
 
 
-def normal_property(entry: JSON) -> JSON:
+def normalise_property(entry: JSON) -> JSON:
     """Return a property definition with current type names and its value as text (F-41)."""
     if not isinstance(entry, dict):
         return entry
-    found = dict(entry)
-    if isinstance(found.get("type"), str):
-        name = found["type"].lower()
-        found["type"] = _LEGACY_TYPES.get(name, name)
-    if "value" in found:
-        found["value"] = _as_text(found["value"])
-    return found
+    normal = dict(entry)
+    if isinstance(normal.get("type"), str):
+        name = normal["type"].lower()
+        normal["type"] = _LEGACY_TYPES.get(name, name)
+    if "value" in normal:
+        normal["value"] = _as_text(normal["value"])
+    return normal
 
 
 def _as_text(value: Any) -> JSON:
@@ -379,7 +383,7 @@ def _as_text(value: Any) -> JSON:
     return NOW if value == LEGACY_NOW else value
 
 
-def wrong_type(path: str, kind: str) -> Finding:
+def make_type_finding(path: str, kind: str) -> Finding:
     return Finding(path=path, rule="structure", message=f"must be {kind}")
 
 
@@ -391,7 +395,7 @@ def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
     if entry.get("description") == "":
         yield Finding(path=f"{path}.description", rule="empty", message="a description must not be empty: leave it out")
     declared, value = entry.get("type", "string"), entry.get("value")
-    if not isinstance(declared, str) or not known_type(declared):
+    if not isinstance(declared, str) or not is_known_type(declared):
         yield Finding(path=f"{path}.type", rule="type", message=f"there is no property type {declared!r}")
         return
     if not isinstance(value, str):

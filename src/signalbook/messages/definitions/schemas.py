@@ -13,9 +13,9 @@ from signalbook.messages.message import Reason
 from signalbook.messages.payloads.content import NUMBER_LABEL, reference_of_number
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
-_VERSIONS: Final = "/versions/"
-_VALUE: Final = "-value"
-_KEY: Final = "-key"
+_VERSIONS_PATH: Final = "/versions/"
+_VALUE_SUFFIX: Final = "-value"
+_KEY_SUFFIX: Final = "-key"
 _MAX_COLONS: Final = 8
 
 
@@ -28,13 +28,13 @@ def readings(uri: str) -> Iterator[tuple[str, str]]:
     uri = uri.removeprefix("#") if uri.startswith("#/") else uri
     yield uri, ""
     base, hash_, fragment = uri.partition("#")
-    yield from _at_colons(uri)
+    yield from _split_at_colons(uri)
     if hash_:
         yield base, fragment
-        yield from ((entity, f"{link}#{fragment}") for entity, link in _at_colons(base))
+        yield from ((entity, f"{link}#{fragment}") for entity, link in _split_at_colons(base))
 
 
-def _at_colons(uri: str) -> Iterator[tuple[str, str]]:
+def _split_at_colons(uri: str) -> Iterator[tuple[str, str]]:
     """Splits at a colon, the last one first; never inside scheme and authority."""
     path = uri.find("/", uri.find("://") + 3) if "://" in uri else 0
     position = len(uri)
@@ -47,10 +47,10 @@ def _at_colons(uri: str) -> Iterator[tuple[str, str]]:
 
 def resource_of(xid: str) -> str:
     """The xid of the Resource an xid of a Resource or Version belongs to."""
-    return xid.partition(_VERSIONS)[0]
+    return xid.partition(_VERSIONS_PATH)[0]
 
 
-def version_named(uri: str, resource: str) -> str | None:
+def find_named_version(uri: str, resource: str) -> str | None:
     """The xid of the Version of ``resource`` that an event's ``dataschema`` names, or ``resource`` itself.
 
     ``None`` if the URI names something else. Which host it is on does not matter: nothing is fetched from there (K-39).
@@ -59,15 +59,15 @@ def version_named(uri: str, resource: str) -> str | None:
     start = path.find(resource)
     if start < 0 or not resource:
         return None
-    rest = path[start + len(resource) :]
-    if rest in ("", "$details"):
+    remainder = path[start + len(resource) :]
+    if remainder in ("", "$details"):
         return resource
-    if rest.startswith(":") and "/" not in rest:
+    if remainder.startswith(":") and "/" not in remainder:
         return resource
-    version = rest.removeprefix(_VERSIONS)
-    if version == rest or "/" in version:
+    version = remainder.removeprefix(_VERSIONS_PATH)
+    if version == remainder or "/" in version:
         return None
-    return resource + _VERSIONS + version.removesuffix("$details")
+    return resource + _VERSIONS_PATH + version.removesuffix("$details")
 
 
 _VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
@@ -129,22 +129,22 @@ class ContractSchemas:
             return self._inline(definition["dataschema"], stated)
         for name in ("dataschemaxid", "dataschemauri"):
             if isinstance(definition.get(name), str):
-                return self._referred(definition[name], stated, name)
+                return self._find_referred(definition[name], stated, name)
         return NONE
 
     def of_writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
         """The Version that an event's ``dataschema`` names, if it is one of the schema ``use`` is of; else ``use``."""
-        xid = version_named(dataschema, use.resource)
+        xid = find_named_version(dataschema, use.resource)
         if xid is None or xid == use.resource:
             return use
-        return self._written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
+        return self._find_written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
 
     def of_number(self, use: SchemaUse, number: int | str) -> SchemaUse:
         """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
         if not use.resource:
             return use
         text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
-        return self._written(use, reference_of_number(use.resource, number), "wire_prefix", text)
+        return self._find_written(use, reference_of_number(use.resource, number), "wire_prefix", text)
 
     def earlier(self, use: SchemaUse) -> Iterator[Schema]:
         """Yield the schemas of the Versions before the one that ``use`` is of, the oldest first."""
@@ -161,17 +161,17 @@ class ContractSchemas:
 
         Confluent's serializers name the two like this after the topic (TopicNameStrategy).
         """
-        name = use.resource.removesuffix(_VALUE)
-        document = None if name == use.resource else self._lookup(f"{name}{_KEY}")
+        name = use.resource.removesuffix(_VALUE_SUFFIX)
+        document = None if name == use.resource else self._lookup(f"{name}{_KEY_SUFFIX}")
         return NONE if document is None else self._parse(document, "", resource_of(document.xid))
 
-    def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
-        """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""
-        key = (use.document, use.link, named)
+    def _find_written(self, use: SchemaUse, reference: str, path: str, missing: str) -> SchemaUse:
+        """The Version that is ``reference``, its payloads read as ``use`` has them where their format can (K-40)."""
+        key = (use.document, use.link, reference)
         if key not in self._writers:
-            document = self._lookup(named)
+            document = self._lookup(reference)
             if document is None:
-                return _unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
+                return _make_unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
             # Only those that exist are remembered: anybody may send any number of names that mean nothing.
             self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
         return self._writers[key]
@@ -180,39 +180,41 @@ class ContractSchemas:
         content = inline_document(schema)
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
-    def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
+    def _find_referred(self, uri: str, format: str, name: str) -> SchemaUse:
         # The first reading that the lookup knows: ids may have colons in them, as deep links begin with one.
-        for named, link in readings(uri):
-            document = self._lookup(named)
+        for reference, link in readings(uri):
+            document = self._lookup(reference)
             if document is not None:
-                known = document if document.format else SchemaDocument(
+                formatted = document if document.format else SchemaDocument(
                     content=document.content, format=format, xid=document.xid
                 )  # fmt: skip
-                return self._parse(known, link, resource_of(document.xid))
-        return _unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
+                return self._parse(formatted, link, resource_of(document.xid))
+        return _make_unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
 
     def _parse(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
         key = (document.xid, document.format, link)
         if key not in self._parsed:
-            self._parsed[key] = self._parsed_now(document, link, resource)
+            self._parsed[key] = self._parse_document(document, link, resource)
         return self._parsed[key]
 
-    def _parsed_now(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
-        found = find(document.format)
-        if found is None:
+    def _parse_document(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
+        reader = find(document.format)
+        if reader is None:
             text = f"no reader for schemas of format {document.format!r}"
-            return _unusable(Reason.UNSUPPORTED_FORMAT, "dataschemaformat", text)
+            return _make_unusable(Reason.UNSUPPORTED_FORMAT, "dataschemaformat", text)
         try:
-            resolve = partial(self._content, document.xid)
-            schema = found.parse(document.content, document.format, link=link, resolve=resolve)
+            resolve = partial(self._find_content, document.xid)
+            schema = reader.parse(document.content, document.format, link=link, resolve=resolve)
         except SchemaError as error:
             # A schema that does not parse is remembered with its reason: it is not tried again for each message.
-            reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
-            return SchemaUse(reason=reason, findings=error.findings, resource=resource, document=known, link=link)
+            reason, document_xid = Reason.CONTRACT_UNAVAILABLE, document.xid
+            return SchemaUse(
+                reason=reason, findings=error.findings, resource=resource, document=document_xid, link=link
+            )
         values = schema.format.lower().startswith(_VALUE_FORMATS)
         return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
 
-    def _content(self, xid: str, uri: str) -> bytes | None:
+    def _find_content(self, xid: str, uri: str) -> bytes | None:
         """Return the document that a document with this ``xid`` refers to, or None."""
         if self._imports is not None:
             return self._imports(uri, xid)
@@ -231,5 +233,5 @@ def _read_as(reader: SchemaUse, writer: SchemaUse) -> SchemaUse:
     return replace(writer, schema=reader.schema.reading(writer.schema))
 
 
-def _unusable(reason: Reason, path: str, message: str) -> SchemaUse:
+def _make_unusable(reason: Reason, path: str, message: str) -> SchemaUse:
     return SchemaUse(reason=reason, findings=(Finding(path=path, rule=reason.value, message=message),))

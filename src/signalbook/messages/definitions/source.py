@@ -13,7 +13,7 @@ from signalbook.formats.base import shorten
 from signalbook.formats.shape import MAX_LEAVES, narrowed_members
 from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, compile_definition
-from signalbook.messages.definitions.lint import malformed
+from signalbook.messages.definitions.lint import find_malformed
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.message import Reason
@@ -21,7 +21,7 @@ from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
 
 # Members that a warning names.
-_SHOWN: Final = 5
+_MAX_SHOWN_MEMBERS: Final = 5
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
@@ -84,13 +84,16 @@ class DefinitionSource:
 
     def compiled(self, xid: str, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
         """A definition ready for use. Raises ``DefinitionError``."""
-        found = self.materialised(xid)
-        faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
+        completed = self.materialised(xid)
+        faults = [
+            *(finding for finding in completed.findings if finding.severity == "error"),
+            *find_malformed(completed.definition),
+        ]
         if faults:
             raise DefinitionError(xid, faults)
         # A warning that it says less than was meant, with each message too (F-17).
-        doubts = tuple(finding for finding in found.findings if finding.rule == UNRESOLVED)
-        return compile_definition(xid, found.definition, schemas, policy.of(xid), doubts)
+        doubts = tuple(finding for finding in completed.findings if finding.rule == UNRESOLVED)
+        return compile_definition(xid, completed.definition, schemas, policy.of(xid), doubts)
 
     def left_over(
         self, xid: str, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
@@ -104,30 +107,30 @@ class DefinitionSource:
         One with a missing schema can be used: its messages wait among the dead letters (domain.md K-45).
         """
         try:
-            found = self.compiled(xid, schemas, policy)
+            compiled = self.compiled(xid, schemas, policy)
         except DefinitionError as error:
-            return self._unusable(xid, schemas, policy, error.findings)
-        use = found.schema_use
-        doubts = tuple(finding for finding in found.warnings if finding.rule == UNRESOLVED)
+            return self._build_unusable(xid, schemas, policy, error.findings)
+        use = compiled.schema_use
+        doubts = tuple(finding for finding in compiled.warnings if finding.rule == UNRESOLVED)
         if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
-            broken = self._unusable(xid, schemas, policy, use.findings)
+            broken = self._build_unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
         wide = () if use.schema is None else tuple(_find_narrowed(use.schema))
-        return DefinitionVerdict(outline=outline(found), doubts=(*doubts, *wide), document=use.document)
+        return DefinitionVerdict(outline=outline(compiled), doubts=(*doubts, *wide), document=use.document)
 
-    def _unusable(
+    def _build_unusable(
         self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]
     ) -> DefinitionVerdict:
-        left_out, rest = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
-        return DefinitionVerdict(outline=None if rest is None else outline(rest), left_out=left_out)
+        left_out, readable_part = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
+        return DefinitionVerdict(outline=None if readable_part is None else outline(readable_part), left_out=left_out)
 
 
 def _find_narrowed(schema: Schema) -> Iterator[Finding]:
     """Yield a warning if a schema has so many members that some have no columns of their own."""
     members = list(narrowed_members(schema.shape()))
     if members:
-        names = ", ".join(members[:_SHOWN])
-        more = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
+        names = ", ".join(members[:_MAX_SHOWN_MEMBERS])
+        more = f" and {len(members) - _MAX_SHOWN_MEMBERS} more" if len(members) > _MAX_SHOWN_MEMBERS else ""
         text = f"the schema makes more than {MAX_LEAVES} columns: these members are JSON text: {names}{more}"
         yield Finding(path="", rule="narrowed", message=shorten(text), severity="warning")
 
@@ -137,7 +140,11 @@ def leave_out(verdicts: Mapping[str, DefinitionVerdict]) -> tuple[tuple[Outline,
 
     For ``Contract.outlined``.
     """
-    sound = [each.outline for each in verdicts.values() if each.left_out is None and each.outline is not None]
+    sound = [
+        verdict.outline for verdict in verdicts.values() if verdict.left_out is None and verdict.outline is not None
+    ]
     broken = {xid: verdicts[xid] for xid in sorted(verdicts) if verdicts[xid].left_out is not None}
-    rest = [each.outline for each in broken.values() if each.outline is not None]
-    return (*sound, *rest), {xid: each.left_out for xid, each in broken.items() if each.left_out is not None}
+    broken_outlines = [verdict.outline for verdict in broken.values() if verdict.outline is not None]
+    return (*sound, *broken_outlines), {
+        xid: verdict.left_out for xid, verdict in broken.items() if verdict.left_out is not None
+    }

@@ -15,38 +15,38 @@ from signalbook.formats.base import is_json
 from signalbook.messages.cloudevents import (
     Attribute,
     CloudEvent,
-    binary_text,
     check_attributes,
-    invalid_event,
-    undecodable_event,
+    encode_binary,
+    make_decode_error,
+    make_event_error,
 )
 from signalbook.values import JSON, MAX_DEPTH, JSONObject, deeper_than, dump_json
 
-_ATTRIBUTE: Final = {
+_ATTRIBUTE_FIELD: Final = {
     "name": "attribute",
     "type": {"type": "map", "values": ["null", "boolean", "int", "string", "bytes"]},
 }
 _INNER: Final = {"type": "map", "values": "Value"}, {"type": "array", "items": "Value"}
-_VALUE: Final = {
+_VALUE_TYPE: Final = {
     "type": "record",
     "name": "Value",
     "fields": [{"name": "value", "type": {"type": "map", "values": ["null", "boolean", *_INNER, "double", "string"]}}],
 }
-_MAP: Final = {"type": "map", "values": ["null", "boolean", _VALUE, "double", "string"]}
+_MAP: Final = {"type": "map", "values": ["null", "boolean", _VALUE_TYPE, "double", "string"]}
 _ARRAY: Final = {"type": "array", "items": "Value"}
 
 
-def _event(map: JSONObject, array: JSONObject) -> JSONObject:
+def _build_schema(map: JSONObject, array: JSONObject) -> JSONObject:
     data = ["bytes", "null", "boolean", map, array, "double", "string"]
-    return {"type": "record", "name": "Event", "fields": [_ATTRIBUTE, {"name": "data", "type": data}]}
+    return {"type": "record", "name": "Event", "fields": [_ATTRIBUTE_FIELD, {"name": "data", "type": data}]}
 
 
 # What the format calls a representation of JSON values refers to itself, and a decoder that is safe from depth is slow.
 # So events are read without it at first: in place of a map or an array stands a record of nothing.
-SCHEMA: Final = _event(_MAP, _ARRAY)
+SCHEMA: Final = _build_schema(_MAP, _ARRAY)
 _full: Final = FORMAT.parse(dump_json(SCHEMA), "Avro")
 _quick: Final = fastavro.parse_schema(
-    _event(*({"type": "record", "name": name, "fields": []} for name in ("Map", "Array")))
+    _build_schema(*({"type": "record", "name": name, "fields": []} for name in ("Map", "Array")))
 )
 
 
@@ -55,13 +55,15 @@ class AvroEventFormat:
 
     def decode(self, body: bytes) -> CloudEvent:
         """The event in a datum. An attribute that is ``null`` is unset; a binary one becomes base64."""
-        record = _record(body)
-        attributes = {name: _attribute(value) for name, value in record["attribute"].items() if value is not None}
+        record = _read_record(body)
+        attributes = {
+            name: _convert_attribute(value) for name, value in record["attribute"].items() if value is not None
+        }
         check_attributes(attributes)
         return _with_data(attributes, record["data"])
 
     def encode(self, event: CloudEvent) -> bytes:
-        """A datum whose data is bytes: few JSON values have a form of their own (``_value``)."""
+        """A datum whose data is bytes: few JSON values have a form of their own (``_convert_value``)."""
         attributes, body = dict(event.attributes), event.payload()
         if event.value is not msgspec.UNSET:
             attributes.setdefault("datacontenttype", "application/json")
@@ -71,7 +73,7 @@ class AvroEventFormat:
 
     def split(self, _body: bytes) -> list[bytes]:
         """There are none. Raises ``EventError``."""
-        raise undecodable_event("batch", "the Avro format has no batches")
+        raise make_decode_error("batch", "the Avro format has no batches")
 
 
 def read_datum(stream: BytesIO) -> Any:
@@ -85,19 +87,19 @@ def read_datum(stream: BytesIO) -> Any:
     return _full.read_datum(stream, _full.parsed, None)
 
 
-def _record(body: bytes) -> Any:
+def _read_record(body: bytes) -> Any:
     stream = BytesIO(body)
     try:
         record = read_datum(stream)
     except BROKEN as error:
-        raise undecodable_event("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
+        raise make_decode_error("avro", f"not a CloudEvent in Avro: {error or type(error).__name__}") from None
     if stream.tell() != len(body):
-        raise undecodable_event("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
+        raise make_decode_error("avro", f"{len(body) - stream.tell()} bytes follow the CloudEvent in Avro")
     return record
 
 
-def _attribute(value: str | int | bool | bytes) -> Attribute:
-    return binary_text(value) if isinstance(value, bytes) else value
+def _convert_attribute(value: str | int | bool | bytes) -> Attribute:
+    return encode_binary(value) if isinstance(value, bytes) else value
 
 
 def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
@@ -108,40 +110,41 @@ def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
         return CloudEvent(attributes=attributes, body=data)
     declared = attributes.get("datacontenttype")
     if declared is None or is_json(str(declared)):
-        return CloudEvent(attributes=attributes, value=_bounded(_value(data)))
+        return CloudEvent(attributes=attributes, value=_check_depth(_convert_value(data)))
     if not isinstance(data, str):
-        raise invalid_event("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
+        raise make_event_error("data", "type", "data must be bytes or a string, as datacontenttype is no JSON type")
     return CloudEvent(attributes=attributes, body=data.encode())
 
 
-def _bounded(value: JSON) -> JSON:
+def _check_depth(value: JSON) -> JSON:
     """The value, if it is no deeper than JSON text may be: what reads it next is made for that."""
     if deeper_than(value, MAX_DEPTH):
-        raise undecodable_event("depth", f"data is nested deeper than {MAX_DEPTH} levels")
+        raise make_decode_error("depth", f"data is nested deeper than {MAX_DEPTH} levels")
     return value
 
 
-def _value(data: Any) -> JSON:
+def _convert_value(data: Any) -> JSON:
     """A JSON value. In the outermost map and in arrays, an object is a record around a map; in such a map, a map."""
     match data:
         case dict():
             return {
-                name: _unwrapped(value) if isinstance(value, dict) else _scalar(value) for name, value in data.items()
+                name: _unwrap(value) if isinstance(value, dict) else _convert_scalar(value)
+                for name, value in data.items()
             }
         case list():
-            return [_unwrapped(item) for item in data]
-    return _scalar(data)
+            return [_unwrap(item) for item in data]
+    return _convert_scalar(data)
 
 
-def _unwrapped(record: dict[str, Any]) -> JSON:
-    return {name: _value(value) for name, value in record["value"].items()}
+def _unwrap(record: dict[str, Any]) -> JSON:
+    return {name: _convert_value(value) for name, value in record["value"].items()}
 
 
-def _scalar(value: Any) -> JSON:
+def _convert_scalar(value: Any) -> JSON:
     """A number without a fraction is an integer, as in JSON text it is. Raises ``EventError`` for what is no number."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
-        raise invalid_event("data", "number", f"data has {value}, which is no value of JSON")
+        raise make_event_error("data", "number", f"data has {value}, which is no value of JSON")
     # The format has no integers in data: beyond 2**53 a double does not say which one was meant.
     return int(value) if value.is_integer() and abs(value) <= 2**53 else value

@@ -17,8 +17,8 @@ from signalbook.messages.cloudevents import (
     CloudEvent,
     EventError,
     check_attributes,
-    invalid_event,
-    undecodable_event,
+    make_decode_error,
+    make_event_error,
 )
 from signalbook.messages.message import DUPLICATE, Reason
 from signalbook.values import (
@@ -43,25 +43,25 @@ class JsonEventFormat:
         An attribute that comes twice is refused ("Each context attribute MUST only appear at most once", CloudEvents
         1.0.2), and so is data; names within data are the payload's own.
         """
-        members = _members(body)
+        members = _parse_members(body)
         twice, repeated = repeated_names(body, members)
         if twice is not None:
-            raise invalid_event(twice, DUPLICATE, said_twice(twice))
+            raise make_event_error(twice, DUPLICATE, said_twice(twice))
         value = members.pop("data", msgspec.UNSET)
         opaque = members.pop("data_base64", None)
         attributes = members
         if None in members.values():
-            attributes = {name: each for name, each in members.items() if each is not None}
+            attributes = {name: attribute for name, attribute in members.items() if attribute is not None}
         check_attributes(attributes)
         if opaque is None:
             declared = attributes.get("datacontenttype")
             # Compared before it is parsed: nearly all events say one of these two.
             if declared in (None, "application/json") or value is msgspec.UNSET or is_json(declared):
                 return CloudEvent(attributes=attributes, value=value, origin=body, repeated=repeated)
-            return CloudEvent(attributes=attributes, body=_text(value))
+            return CloudEvent(attributes=attributes, body=_encode_text(value))
         if value is not msgspec.UNSET:
-            raise invalid_event("data", "exclusive", "an event has either data or data_base64, not both")
-        return CloudEvent(attributes=attributes, body=_binary(opaque))
+            raise make_event_error("data", "exclusive", "an event has either data or data_base64, not both")
+        return CloudEvent(attributes=attributes, body=_decode_base64(opaque))
 
     def encode(self, event: CloudEvent) -> bytes:
         """A JSON object. Data as bytes goes into ``data`` as JSON or text where the content type says so."""
@@ -69,7 +69,7 @@ class JsonEventFormat:
         if event.value is not msgspec.UNSET:
             members["data"] = event.value
         elif event.body is not None:
-            members.update(_data_member(event.body, event.content_type))
+            members.update(_build_data_member(event.body, event.content_type))
         return dump_json(members)
 
     def split(self, body: bytes) -> list[bytes]:
@@ -77,43 +77,43 @@ class JsonEventFormat:
         try:
             return [bytes(raw) for raw in _batch.decode(body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise undecodable_event("json", f"not a JSON array of events: {error}") from None
+            raise make_decode_error("json", f"not a JSON array of events: {error}") from None
 
 
 _batch: Final = msgspec.json.Decoder(list[msgspec.Raw])
 JSON_EVENTS: Final = JsonEventFormat()
 
 
-def _members(body: bytes) -> JSONObject:
+def _parse_members(body: bytes) -> JSONObject:
     """The members of a JSON object; its data may be as deep as a document on its own."""
     try:
         members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES, exact=True)
     except JSONError as error:
-        raise undecodable_event("json", f"not JSON: {error}") from None
+        raise make_decode_error("json", f"not JSON: {error}") from None
     if not isinstance(members, dict):
-        raise invalid_event("", "type", "a CloudEvent in JSON is an object")
+        raise make_event_error("", "type", "a CloudEvent in JSON is an object")
     return members
 
 
-def _text(data: object) -> bytes | None:
+def _encode_text(data: object) -> bytes | None:
     """Data of a content type other than JSON: its text."""
     if data is None:
         return None
     if not isinstance(data, str):
-        raise invalid_event("data", "type", "data must be a string, as datacontenttype is no JSON type")
+        raise make_event_error("data", "type", "data must be a string, as datacontenttype is no JSON type")
     return data.encode("utf-8")
 
 
-def _binary(data: object) -> bytes:
+def _decode_base64(data: object) -> bytes:
     if not isinstance(data, str):
-        raise invalid_event("data_base64", "type", "data_base64 must be a string")
+        raise make_event_error("data_base64", "type", "data_base64 must be a string")
     try:
         return b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise invalid_event("data_base64", "base64", f"data_base64 is not base64: {error}") from None
+        raise make_event_error("data_base64", "base64", f"data_base64 is not base64: {error}") from None
 
 
-def _data_member(body: bytes, content_type: str) -> JSONObject:
+def _build_data_member(body: bytes, content_type: str) -> JSONObject:
     if content_type:
         try:
             if is_json(content_type):
@@ -132,38 +132,38 @@ PROTOBUF_BATCH_FORMAT: Final = "application/cloudevents-batch+protobuf"
 
 def find_format(content_type: str) -> EventFormat:
     """The format a content type names. Raises ``EventError`` (``unsupported_format``) if nothing reads it (K-21)."""
-    found = _FORMATS.get(content_type) or _FORMATS.get(media_type(content_type))
-    if found is None:
-        text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_FORMATS)}"
+    loader = _LOADERS.get(content_type) or _LOADERS.get(media_type(content_type))
+    if loader is None:
+        text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_LOADERS)}"
         raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="", rule="content_type", message=text)])
-    return found()
+    return loader()
 
 
-def _json() -> EventFormat:
+def _load_json() -> EventFormat:
     return JSON_EVENTS
 
 
 @cache
-def _avro() -> EventFormat:
+def _load_avro() -> EventFormat:
     from signalbook.messages.eventformats.avro import AvroEventFormat
 
     return AvroEventFormat()
 
 
 @cache
-def _protobuf() -> EventFormat:
+def _load_protobuf() -> EventFormat:
     from signalbook.messages.eventformats.protobuf import ProtobufEventFormat
 
     return ProtobufEventFormat()
 
 
 # Those that need a library are made when the first such event comes.
-_FORMATS: Final[dict[str, Callable[[], EventFormat]]] = {
-    JSON_FORMAT: _json,
-    JSON_BATCH_FORMAT: _json,
-    AVRO_FORMAT: _avro,
-    PROTOBUF_FORMAT: _protobuf,
-    PROTOBUF_BATCH_FORMAT: _protobuf,
+_LOADERS: Final[dict[str, Callable[[], EventFormat]]] = {
+    JSON_FORMAT: _load_json,
+    JSON_BATCH_FORMAT: _load_json,
+    AVRO_FORMAT: _load_avro,
+    PROTOBUF_FORMAT: _load_protobuf,
+    PROTOBUF_BATCH_FORMAT: _load_protobuf,
 }
 
 

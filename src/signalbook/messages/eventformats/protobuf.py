@@ -12,26 +12,26 @@ from google.protobuf.message import DecodeError
 from signalbook.messages.cloudevents import (
     Attribute,
     CloudEvent,
-    binary_text,
     check_attributes,
-    invalid_event,
-    undecodable_event,
+    encode_binary,
+    make_decode_error,
+    make_event_error,
 )
 from signalbook.uris import is_uri
 
-_F: Final = descriptor_pb2.FieldDescriptorProto
+_Field: Final = descriptor_pb2.FieldDescriptorProto
 _PACKAGE: Final = "io.cloudevents.v1"
-_TYPES: Final = {
-    "string": _F.TYPE_STRING,
-    "bytes": _F.TYPE_BYTES,
-    "bool": _F.TYPE_BOOL,
-    "int32": _F.TYPE_INT32,
-    "int64": _F.TYPE_INT64,
+_FIELD_TYPES: Final = {
+    "string": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+    "bool": _Field.TYPE_BOOL,
+    "int32": _Field.TYPE_INT32,
+    "int64": _Field.TYPE_INT64,
 }
 # Attributes that have fields of their own.
-_REQUIRED: Final = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
-_SECONDS: Final = range(-62_135_596_800, 253_402_300_800)
-_EPOCH: Final = datetime(1970, 1, 1)
+_REQUIRED_FIELDS: Final = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
+_SECONDS_RANGE: Final = range(-62_135_596_800, 253_402_300_800)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def _add(file: descriptor_pb2.FileDescriptorProto, name: str, oneof: str, *fields: str) -> None:
@@ -41,17 +41,17 @@ def _add(file: descriptor_pb2.FileDescriptorProto, name: str, oneof: str, *field
         message.oneof_decl.add(name=oneof)
     for text in fields:
         kind, field, number = text.strip("*|").split()
-        label = _F.LABEL_REPEATED if text.startswith("*") else _F.LABEL_OPTIONAL
+        label = _Field.LABEL_REPEATED if text.startswith("*") else _Field.LABEL_OPTIONAL
         added = message.field.add(name=field, number=int(number), label=label)
         if text.startswith("|"):
             added.oneof_index = 0
-        if kind in _TYPES:
-            added.type = _TYPES[kind]
+        if kind in _FIELD_TYPES:
+            added.type = _FIELD_TYPES[kind]
         else:
-            added.type, added.type_name = _F.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+            added.type, added.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
 
 
-def _types() -> tuple[Any, Any]:
+def _build_types() -> tuple[Any, Any]:
     """The classes of events and batches, in a pool of their own: another package may have brought the same names.
 
     On the wire a map is a list of entries, the well-known types are messages like others, and an event inside a batch
@@ -76,7 +76,7 @@ def _types() -> tuple[Any, Any]:
     return message_factory.GetMessageClass(event), message_factory.GetMessageClass(batch)
 
 
-_Event, _Batch = _types()
+_Event, _Batch = _build_types()
 
 
 class ProtobufEventFormat:
@@ -84,15 +84,15 @@ class ProtobufEventFormat:
 
     def decode(self, body: bytes) -> CloudEvent:
         """The event in a message. Timestamps become text, binary attributes base64; unset ones are none."""
-        event = _parsed(_Event(), body)
-        attributes: dict[str, Attribute] = {name: getattr(event, field) for name, field in _REQUIRED.items()}
+        event = _parse(_Event(), body)
+        attributes: dict[str, Attribute] = {name: getattr(event, field) for name, field in _REQUIRED_FIELDS.items()}
         attributes = {name: value for name, value in attributes.items() if value}
         for entry in event.attributes:
-            if entry.key in _REQUIRED:
-                raise invalid_event(
+            if entry.key in _REQUIRED_FIELDS:
+                raise make_event_error(
                     entry.key, "exclusive", f"{entry.key} has a field of its own, and is no other attribute"
                 )
-            value = _attribute(entry.key, entry.value)
+            value = _convert_attribute(entry.key, entry.value)
             if value is not None:
                 attributes[entry.key] = value
         body_of = _DATA.get(event.WhichOneof("data"))
@@ -106,22 +106,24 @@ class ProtobufEventFormat:
         attributes = dict(event.attributes)
         if event.value is not msgspec.UNSET:
             attributes.setdefault("datacontenttype", "application/json")
-        made = _Event(**{field: str(attributes.pop(name)) for name, field in _REQUIRED.items() if name in attributes})
+        message = _Event(
+            **{field: str(attributes.pop(name)) for name, field in _REQUIRED_FIELDS.items() if name in attributes}
+        )
         for name, value in attributes.items():
-            added = made.attributes.add(key=name)
-            setattr(added.value, _KINDS[type(value)], value)
+            added = message.attributes.add(key=name)
+            setattr(added.value, _VALUE_FIELDS[type(value)], value)
         body = event.payload()
         if body is not None:
-            made.binary_data = body
-        written: bytes = made.SerializeToString()
+            message.binary_data = body
+        written: bytes = message.SerializeToString()
         return written
 
     def split(self, body: bytes) -> list[bytes]:
         """The events of a batch message, as they were written."""
-        return list(_parsed(_Batch(), body).events)
+        return list(_parse(_Batch(), body).events)
 
 
-_KINDS: Final = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
+_VALUE_FIELDS: Final = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
 _DATA: Final[dict[str | None, Any]] = {
     "binary_data": lambda event: event.binary_data,
     "text_data": lambda event: event.text_data.encode(),
@@ -129,30 +131,30 @@ _DATA: Final[dict[str | None, Any]] = {
 }
 
 
-def _parsed(message: Any, body: bytes) -> Any:
+def _parse(message: Any, body: bytes) -> Any:
     try:
         message.ParseFromString(body)
     except DecodeError as error:
-        raise undecodable_event("protobuf", f"not a {type(message).DESCRIPTOR.name} in Protobuf: {error}") from None
+        raise make_decode_error("protobuf", f"not a {type(message).DESCRIPTOR.name} in Protobuf: {error}") from None
     return message
 
 
-def _attribute(name: str, value: Any) -> Attribute | None:
+def _convert_attribute(name: str, value: Any) -> Attribute | None:
     kind = value.WhichOneof("attr")
     if kind is None:
         return None
-    found = getattr(value, kind)
+    native_value = getattr(value, kind)
     if kind == "ce_timestamp":
-        return _timestamp(name, found)
-    return binary_text(found) if kind == "ce_bytes" else found
+        return _format_timestamp(name, native_value)
+    return encode_binary(native_value) if kind == "ce_bytes" else native_value
 
 
-def _timestamp(name: str, value: Any) -> str:
+def _format_timestamp(name: str, value: Any) -> str:
     """RFC 3339 text, with as many digits of the second as it takes."""
-    if value.seconds not in _SECONDS or not 0 <= value.nanos < 1_000_000_000:
-        raise invalid_event(name, "timestamp", f"{name} is no time in the years 1 to 9999")
+    if value.seconds not in _SECONDS_RANGE or not 0 <= value.nanos < 1_000_000_000:
+        raise make_event_error(name, "timestamp", f"{name} is no time in the years 1 to 9999")
     # Without a zone and the Z appended: Python's own text would have an offset instead, and cut nanoseconds.
-    moment = _EPOCH + timedelta(seconds=value.seconds)
+    moment = _UNIX_EPOCH + timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09}".rstrip("0") if value.nanos else ""
     return f"{moment.isoformat()}{fraction}Z"
 

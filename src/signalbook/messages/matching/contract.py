@@ -12,7 +12,7 @@ import msgspec
 
 from signalbook.formats.base import pointer, shorten
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
-from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
+from signalbook.messages.cloudevents import CloudEvent, Mode, find_invalid_attributes
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey
 from signalbook.messages.definitions.lint import lint, lint_together
@@ -24,7 +24,13 @@ from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, I
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpacked
+from signalbook.messages.payloads.content import (
+    TEXT_INDICATOR,
+    Unreadable,
+    check_text,
+    has_schema_header,
+    unpack_message,
+)
 from signalbook.messages.payloads.payload import Payload
 from signalbook.messages.policy import Policy
 from signalbook.values import JSON, Finding, JSONObject, dump_json
@@ -46,11 +52,11 @@ class Deferred(Mapping[K, V]):
 
     def __getitem__(self, key: K) -> V:
         # Without a lock: two threads may compile the same definition once, which costs time and harms nothing.
-        found = self._made.get(key)
-        if found is None:
+        value = self._made.get(key)
+        if value is None:
             source = self._sources[key]
-            found = self._made.setdefault(key, self._make(source))  # of two threads one wins
-        return found
+            value = self._made.setdefault(key, self._make(source))  # of two threads one wins
+        return value
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value, without taking an error of making it for a key that is not there."""
@@ -105,13 +111,13 @@ class Contract:
         self.policy = policy
         self._source = source
         # What fits no definition may be one of theirs.
-        self._unknown = {xid: each for xid, each in (left_out or {}).items() if each.known_by != "definition"}
-        events = [each for each in self.outlines if each.is_event]
-        natives = [each for each in self.outlines if not each.is_event]
-        self.events = self._over_events(events) if events else None
-        self._natives = self._by_protocol(natives)
-        self._mapped = self._by_protocol(each for each in events if policy.of(each.xid).native_mapping)
-        self._payload_xids = [each.xid for each in natives if not each.protocol]
+        self._unknown = {xid: entry for xid, entry in (left_out or {}).items() if entry.known_by != "definition"}
+        events = [entry for entry in self.outlines if entry.is_event]
+        natives = [entry for entry in self.outlines if not entry.is_event]
+        self.events = self._index_events(events) if events else None
+        self._natives = self._group_by_protocol(natives)
+        self._mapped = self._group_by_protocol(entry for entry in events if policy.of(entry.xid).native_mapping)
+        self._payload_xids = [entry.xid for entry in natives if not entry.protocol]
         self._bindings = {name: find_binding(name) for name in protocols()}
 
     @classmethod
@@ -157,68 +163,77 @@ class Contract:
         Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
         found broken. ``DefinitionSource.verdict`` finds both.
         """
-        schemas, known = source.contract_schemas(), tuple(outlines)
+        schemas, all_outlines = source.contract_schemas(), tuple(outlines)
         broken = left_out or {}
 
         def compiled(xid: str) -> CompiledDefinition:
-            found = source.left_over(xid, schemas, policy, broken[xid].reasons)[1] if xid in broken else None
-            return found or source.compiled(xid, schemas, policy)
+            readable_part = source.left_over(xid, schemas, policy, broken[xid].reasons)[1] if xid in broken else None
+            return readable_part or source.compiled(xid, schemas, policy)
 
-        definitions = Deferred({each.xid: each.xid for each in known}, compiled)
-        return cls(source, definitions, known, {}, policy, broken)
+        definitions = Deferred({entry.xid: entry.xid for entry in all_outlines}, compiled)
+        return cls(source, definitions, all_outlines, {}, policy, broken)
 
     @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
         """Doubts about usable definitions, by xid."""
-        made = {xid: self._source.materialised(xid) for xid in self.definitions}
-        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
-        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
-            found[xid] += doubts
-        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
+        completed_definitions = {xid: self._source.materialised(xid) for xid in self.definitions}
+        findings_by_xid = {
+            xid: [*completed.findings, *lint(completed.definition)] for xid, completed in completed_definitions.items()
+        }
+        for xid, doubts in lint_together(
+            {xid: completed.definition for xid, completed in completed_definitions.items()}
+        ).items():
+            findings_by_xid[xid] += doubts
+        return {xid: tuple(doubts) for xid, doubts in findings_by_xid.items() if doubts}
 
     @property
     def incomplete(self) -> Mapping[str, tuple[Finding, ...]]:
         """Usable definitions whose ``basemessage`` is not there, by xid, with the findings that name it (F-17)."""
-        found = {
-            xid: tuple(finding for finding in each.warnings if finding.rule == UNRESOLVED)
-            for xid, each in self.definitions.items()
+        by_xid = {
+            xid: tuple(finding for finding in definition.warnings if finding.rule == UNRESOLVED)
+            for xid, definition in self.definitions.items()
         }
-        return {xid: findings for xid, findings in found.items() if findings}
+        return {xid: findings for xid, findings in by_xid.items() if findings}
 
-    def _over_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
+    def _index_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
         """Definitions that demand a type wait until an event of it comes."""
         typed: dict[str, list[Outline]] = defaultdict(list)
         untyped: list[tuple[CompiledDefinition, tuple[IndexKey, ...]]] = []
-        for each in outlines:
-            if each.type is None:
-                definition = self.definitions[each.xid]
+        for entry in outlines:
+            if entry.type is None:
+                definition = self.definitions[entry.xid]
                 untyped.append((definition, definition.event_keys))
             else:
                 # Not compiled yet: of thousands of definitions, a stream has events of a few dozen.
-                typed[each.type].append(each)
-        constants = (pair for alike in typed.values() for each in alike for pair in each.constants)
-        return DefinitionIndex(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
+                typed[entry.type].append(entry)
+        constants = (pair for alike in typed.values() for entry in alike for pair in entry.constants)
+        return DefinitionIndex(untyped, typed=Deferred(typed, self._index_type), constants=constants if untyped else ())
 
-    def _of_type(self, outlines: Iterable[Outline]) -> IndexBucket:
-        found = [self.definitions[each.xid] for each in outlines]
-        return IndexBucket([(each, tuple(key for key in each.event_keys if key.name != "type")) for each in found])
+    def _index_type(self, outlines: Iterable[Outline]) -> IndexBucket:
+        definitions = [self.definitions[entry.xid] for entry in outlines]
+        return IndexBucket(
+            [
+                (definition, tuple(key for key in definition.event_keys if key.name != "type"))
+                for definition in definitions
+            ]
+        )
 
-    def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
-        found: dict[str, list[Outline]] = defaultdict(list)
-        for each in outlines:
+    def _group_by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
+        by_protocol: dict[str, list[Outline]] = defaultdict(list)
+        for entry in outlines:
             # Those without one have nothing in a message to be filed by but its payload (``_payload_only``).
-            if each.protocol:
-                found[each.protocol].append(each)
-        return Deferred(found, self._over_options)
+            if entry.protocol:
+                by_protocol[entry.protocol].append(entry)
+        return Deferred(by_protocol, self._index_options)
 
-    def _over_options(self, outlines: Iterable[Outline]) -> DefinitionIndex:
-        found = [self.definitions[each.xid] for each in outlines]
-        return DefinitionIndex((each, each.protocol_keys) for each in found)
+    def _index_options(self, outlines: Iterable[Outline]) -> DefinitionIndex:
+        definitions = [self.definitions[entry.xid] for entry in outlines]
+        return DefinitionIndex((definition, definition.protocol_keys) for definition in definitions)
 
     @cached_property
     def _payload_only(self) -> IndexBucket | None:
-        found = [(self.definitions[xid], ()) for xid in self._payload_xids]
-        return IndexBucket(found) if found else None
+        entries = [(self.definitions[xid], ()) for xid in self._payload_xids]
+        return IndexBucket(entries) if entries else None
 
     def verify(self) -> Mapping[str, tuple[Finding, ...]]:
         """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
@@ -230,22 +245,22 @@ class Contract:
 
     def rejection(self, message: Message) -> Rejected | None:
         """Return the rejection of a message, or None unless that is its only outcome."""
-        (outcome, *others) = self.process(message)
-        return outcome if isinstance(outcome, Rejected) and not others else None
+        (outcome, *other_outcomes) = self.process(message)
+        return outcome if isinstance(outcome, Rejected) and not other_outcomes else None
 
     def process(self, message: Message) -> tuple[Outcome, ...]:
         """Process a message by all rules of this contract. Return an outcome for each event of a batch (K-47)."""
         binding = self._bindings.get(message.protocol)
         if binding is None:
             text = f"no binding for protocol {message.protocol!r}"
-            return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
+            return (_reject(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
         try:
             # Before decompression: MQTT 5 promises UTF-8 of the payload as it was sent.
             if TEXT_INDICATOR in message.sections:
                 check_text(message)
-            clear = unpacked(message) if message.content_encoding else message
+            clear = unpack_message(message) if message.content_encoding else message
         except Unreadable as error:
-            return (_rejected(message, error.reason, error.finding),)
+            return (_reject(message, error.reason, error.finding),)
         values = binding.values(clear)
         mode = binding.mode(clear, values)
         # Where no definition is of events, a batch is a payload like any other: native definitions may describe it.
@@ -264,22 +279,22 @@ class Contract:
         try:
             if TEXT_INDICATOR in message.sections:
                 check_text(message)
-            clear = unpacked(message) if message.content_encoding else message
+            clear = unpack_message(message) if message.content_encoding else message
             values = binding.values(clear)
             mode = binding.mode(clear, values)
             if mode not in (Mode.BINARY, Mode.NONE):
                 return None
             carries = mode is Mode.BINARY and self.events is not None
-            event = carried_event(clear, binding, values, mode) if carries else None
+            event = decode_event(clear, binding, values, mode) if carries else None
         except (EventError, Unreadable):
             return None
         subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
-        leaves = self._leaves(subject)
+        leaves = self._find_leaves(subject)
         alone = event is None and message.protocol not in self._natives and message.protocol not in self._mapped
         if alone and self._payload_only is not None:
             leaves = [self._payload_only]
-        fits = fit_all(_presumed_candidates(leaves, Payload(clear, event)), subject)
-        accepted = _presumed(subject, *fits) if len(fits) == 1 else None
+        fits = fit_all(_find_presumed_candidates(leaves, Payload(clear, event)), subject)
+        accepted = _accept_presumed(subject, *fits) if len(fits) == 1 else None
         if accepted is None or clear is message:
             return accepted
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
@@ -289,33 +304,33 @@ class Contract:
 
         ``None`` if that depends on more than the type.
         """
-        untyped = any(each.is_event and each.type is None for each in self.outlines)
+        untyped = any(entry.is_event and entry.type is None for entry in self.outlines)
         if self.events is None or untyped or self._payload_xids or protocol in self._natives:
             return None
         message = Message(protocol=protocol)
         subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
-        return self._unmatched(message, subject, MismatchExplanation())[0]
+        return self._decide_unmatched(message, subject, MismatchExplanation())[0]
 
     def of_no_event(self, protocol: str) -> Outcome | None:
         """Return the outcome of every message by ``protocol`` that carries no event, without a message.
 
         ``None`` if that depends on more.
         """
-        others = self._payload_xids or protocol in self._natives or protocol in self._mapped
-        if self.events is None or others:
+        may_be_native = self._payload_xids or protocol in self._natives or protocol in self._mapped
+        if self.events is None or may_be_native:
             return None
         message = Message(protocol=protocol)
         subject = MatchSubject(message=message, mode=Mode.NONE, event=None, values={})
-        return self._unmatched(message, subject, MismatchExplanation())[0]
+        return self._decide_unmatched(message, subject, MismatchExplanation())[0]
 
     def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
         try:
             parts = find_format(clear.content_type).split(clear.body or b"")
         except EventError as error:
-            return (_refused(message, error),)
+            return (_reject_event(message, error),)
         if len(parts) > MAX_BATCH:
             text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
-            return (_rejected(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
+            return (_reject(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
         # Each element goes on as a structured event of its own, of the same format.
         # Parameters such as charset stay, which the elements inherit from the batch.
         content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
@@ -331,25 +346,25 @@ class Contract:
         event = None
         if mode is not Mode.NONE and self.events is not None:
             try:
-                event = carried_event(clear, binding, values, mode)
+                event = decode_event(clear, binding, values, mode)
             except EventError as error:
-                return (_refused(message, error),)
+                return (_reject_event(message, error),)
         subject = MatchSubject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
-        leaves = self._leaves(subject)
-        unknown = _unknown_kind(leaves, payload)
+        leaves = self._find_leaves(subject)
+        unknown = _explain_unknown_kind(leaves, payload)
         if unknown is not None:
-            return self._unmatched(message, subject, unknown)
+            return self._decide_unmatched(message, subject, unknown)
         # The index and the constants of payloads only save work. Where they leave nothing that fits, what they left out
         # is tried too, so that a message is rejected for what it breaks and not for matching nothing.
-        fits = fit_all(_candidates(leaves, payload), subject)
+        fits = fit_all(_find_candidates(leaves, payload), subject)
         if not fits:
             fits, explanation = self._look_wider(leaves, subject, payload)
             if not fits:
-                return self._unmatched(message, subject, explanation)
+                return self._decide_unmatched(message, subject, explanation)
         return decide(message, subject, fits, payload, binding)
 
-    def _leaves(self, subject: MatchSubject) -> list[IndexBucket]:
+    def _find_leaves(self, subject: MatchSubject) -> list[IndexBucket]:
         protocol = subject.message.protocol
         if subject.event is None:
             leaves: list[IndexBucket] = []
@@ -366,7 +381,7 @@ class Contract:
     ) -> tuple[list[Fit], MismatchExplanation]:
         """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
         tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
-        tried.update((definition.xid, definition) for definition in self._wider(subject))
+        tried.update((definition.xid, definition) for definition in self._find_wider(subject))
         fits = fit_all(tried.values(), subject)
         if fits:
             return fits, MismatchExplanation()
@@ -375,57 +390,61 @@ class Contract:
         explanation = explain(tried.values(), subject)
         if explanation.near or self._payload_only is None:
             return [], explanation
-        unknown = _unknown_kind([self._payload_only], payload)
+        unknown = _explain_unknown_kind([self._payload_only], payload)
         if unknown is not None:
             # The type of an event says of what kind it is.
             return [], explanation if subject.event is not None else unknown
-        return fit_all(_candidates([self._payload_only], payload), subject), explanation
+        return fit_all(_find_candidates([self._payload_only], payload), subject), explanation
 
-    def _wider(self, subject: MatchSubject) -> list[CompiledDefinition]:
-        protocol, found = subject.message.protocol, []
+    def _find_wider(self, subject: MatchSubject) -> list[CompiledDefinition]:
+        protocol, definitions = subject.message.protocol, []
         if subject.event is not None and self.events is not None:
-            found += self.events.wider(subject.event.attributes)
+            definitions += self.events.wider(subject.event.attributes)
         elif protocol in self._mapped:
-            found += self._mapped[protocol].wider(subject.values)
+            definitions += self._mapped[protocol].wider(subject.values)
         if protocol in self._natives:
-            found += self._natives[protocol].wider(subject.values)
-        return found
+            definitions += self._natives[protocol].wider(subject.values)
+        return definitions
 
-    def _unmatched(
+    def _decide_unmatched(
         self, message: Message, subject: MatchSubject, explanation: MismatchExplanation
     ) -> tuple[Outcome, ...]:
         if explanation.near and explanation.reason is not None:
-            return (_explained(message, explanation.reason, explanation),)
+            return (_reject_explained(message, explanation.reason, explanation),)
         match self.policy.on_no_match:
             case "pass":
                 return (Passed(message=message),)
             case "drop" if not self._unknown:
                 return (Dropped(message=message),)
-        reason = explanation.reason or self._reason(subject)
-        rejected = _explained(message, reason, explanation)
-        doubts = tuple(each.finding(xid) for xid, each in islice(self._unknown.items(), MAX_EXPLAINED))
+        reason = explanation.reason or self._choose_reason(subject)
+        rejected = _reject_explained(message, reason, explanation)
+        doubts = tuple(left_out.finding(xid) for xid, left_out in islice(self._unknown.items(), MAX_EXPLAINED))
         # The same for every message, so that the fast path does not have to read payloads for it.
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
 
-    def _reason(self, subject: MatchSubject) -> Reason:
+    def _choose_reason(self, subject: MatchSubject) -> Reason:
         """Return the reason: ``not_cloudevent`` if only an event could have fitted."""
-        others = self._payload_xids or subject.message.protocol in self._natives
-        return Reason.NO_MATCH if subject.event is not None or others or self.events is None else Reason.NOT_CLOUDEVENT
+        may_be_native = self._payload_xids or subject.message.protocol in self._natives
+        return (
+            Reason.NO_MATCH
+            if subject.event is not None or may_be_native or self.events is None
+            else Reason.NOT_CLOUDEVENT
+        )
 
 
-def carried_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
+def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
     """The valid event a message carries. Raises ``EventError``."""
     if mode is Mode.STRUCTURED:
         return find_format(message.content_type).decode(message.body or b"")
     attributes = binding.attributes(message, values)
-    findings = invalid_attributes(attributes)
+    findings = find_invalid_attributes(attributes)
     if findings:
         raise EventError(Reason.INVALID_CLOUDEVENT, findings)
     return CloudEvent(attributes=attributes, body=message.body)
 
 
-def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
+def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
     """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
     # The usual case needs no look at the payload: it is decoded later, by the one schema there is.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
@@ -438,7 +457,7 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
 
 
-def _unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
+def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
     """Return why no definition in ``leaves`` is for a payload, if a member that tells them apart shows it."""
     if len(leaves) != 1 or not leaves[0].kinds:
         return None
@@ -446,35 +465,37 @@ def _unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchEx
     members = payload.value if isinstance(payload.value, dict) else {}
     for name, values in leaves[0].kinds.items():
         value = members.get(name)
-        if type(value) in {type(each) for each in islice(values, 1)} and value not in values:
-            return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(_kind_finding(name, value, values),))
+        if type(value) in {type(known_value) for known_value in islice(values, 1)} and value not in values:
+            return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(_make_kind_finding(name, value, values),))
     return None
 
 
-def _kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Finding:
-    unknown, member, *known = (
-        shorten(dump_json(each).decode()) for each in (value, name, *islice(values, _SHOWN_KINDS))
+def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Finding:
+    unknown, member, *known_values = (
+        shorten(dump_json(part).decode()) for part in (value, name, *islice(values, _SHOWN_KINDS))
     )
     more = ", ..." if len(values) > _SHOWN_KINDS else ""
-    text = f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known)}{more}"
+    text = (
+        f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known_values)}{more}"
+    )
     return Finding(path=pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
 
 
-def _presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
-    """``_candidates`` of a payload that is sound, without decoding all of it; none if it is no JSON object."""
+def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
+    """``_find_candidates`` of a payload that is sound, without decoding all of it; none if it is no JSON object."""
     everything = [definition for leaf in leaves for definition in leaf.definitions]
     if len(everything) < 2 or not payload.content_type_allows_json():
         return everything
-    found: list[CompiledDefinition] = []
+    candidates: list[CompiledDefinition] = []
     for leaf in leaves:
         members = leaf.glimpse(payload.body() or b"")
         if members is None:
             return ()
-        found += leaf.narrowed(members)
-    return found
+        candidates += leaf.narrowed(members)
+    return candidates
 
 
-def _presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
+def _accept_presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
     """The message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
     definition, event = fit.definition, subject.event
     if definition.removal is not None or (event is None and definition.is_event):
@@ -495,13 +516,13 @@ def _presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
     )
 
 
-def _rejected(message: Message, reason: Reason, *findings: Finding) -> Rejected:
+def _reject(message: Message, reason: Reason, *findings: Finding) -> Rejected:
     return Rejected(message=message, reason=reason, violations=findings)
 
 
-def _refused(message: Message, error: EventError) -> Rejected:
+def _reject_event(message: Message, error: EventError) -> Rejected:
     return Rejected(message=message, reason=error.reason, violations=error.findings)
 
 
-def _explained(message: Message, reason: Reason, explanation: MismatchExplanation) -> Rejected:
+def _reject_explained(message: Message, reason: Reason, explanation: MismatchExplanation) -> Rejected:
     return Rejected(message=message, reason=reason, violations=explanation.findings, candidates=explanation.candidates)

@@ -54,10 +54,10 @@ class IndexBucket:
         The rest of the text is skipped, and may be anything.
         """
         try:
-            found = self._glimpses.decode(body)
+            members = self._glimpses.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
-        values = zip(self._members, msgspec.structs.astuple(found), strict=True)
+        values = zip(self._members, msgspec.structs.astuple(members), strict=True)
         return {name: value for name, value in values if value is not msgspec.UNSET}
 
     @cached_property
@@ -69,14 +69,16 @@ class IndexBucket:
         Empty for a single definition, whose schema says what is wrong, and for definitions of events and requests,
         which type, method, path and headers tell apart.
         """
-        if len(self.definitions) < 2 or any(each.is_event or each.protocol == _HTTP for each in self.definitions):
+        if len(self.definitions) < 2 or any(
+            definition.is_event or definition.protocol == _HTTP for definition in self.definitions
+        ):
             return {}
-        found: dict[str, dict[JSON, None]] = {}
-        for name in sorted(set.intersection(*(set(each.constants) for each in self.definitions))):
-            values = {value for each in self.definitions for value in each.constants[name]}
+        kinds: dict[str, dict[JSON, None]] = {}
+        for name in sorted(set.intersection(*(set(definition.constants) for definition in self.definitions))):
+            values = {value for definition in self.definitions for value in definition.constants[name]}
             if len(values) > 1 and {type(value) for value in values} in ({str}, {int}):
-                found[name] = dict.fromkeys(sorted(values))
-        return found
+                kinds[name] = dict.fromkeys(sorted(values))
+        return kinds
 
     @cached_property
     def _by_payload(self) -> _PayloadIndex:
@@ -108,10 +110,10 @@ class DefinitionIndex:
         shared = Counter(
             (key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str)
         ) + Counter(constants)
-        filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
-        self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
-        self._absent = _absent(filed)
-        self._trees = _trees(filed)
+        filed = [(definition, keys, _choose_key(keys, shared)) for definition, keys in entries]
+        self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_build_tables(filed)}
+        self._absent = _index_absent(filed)
+        self._trees = _build_trees(filed)
         self._rest = tuple((definition, keys) for definition, keys, best in filed if best is None)
         self._unkeyed = IndexBucket(self._rest) if self._rest else None
         self._by_id = {definition.message_id: IndexBucket([(definition, ())]) for definition, _ in self._rest}
@@ -129,29 +131,31 @@ class DefinitionIndex:
             if type(value) is not tuple:
                 bucket = table.get(value)
                 return [] if bucket is None else bucket.leaves(values)
-        found = [leaf for bucket in self._hits(values) for leaf in bucket.leaves(values)]
+        buckets = [leaf for bucket in self._find_buckets(values) for leaf in bucket.leaves(values)]
         if self._unkeyed is not None:
             # An event whose type is the id of a message that declares nothing to be found by means that one (K-32).
-            found.append(self._by_id.get(values.get("type", ""), self._unkeyed))
-        return found
+            buckets.append(self._by_id.get(values.get("type", ""), self._unkeyed))
+        return buckets
 
     def wider(self, values: Values) -> list[CompiledDefinition]:
         """Definitions to look at when none in ``leaves`` fits: those that share the best key, and all without one."""
-        shared = [definition for bucket in self._hits(values) for definition in bucket.definitions[:MAX_EXPLAINED]]
+        shared = [
+            definition for bucket in self._find_buckets(values) for definition in bucket.definitions[:MAX_EXPLAINED]
+        ]
         return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
 
-    def _hits(self, values: Values) -> list[IndexBucket]:
-        found: list[IndexBucket] = []
+    def _find_buckets(self, values: Values) -> list[IndexBucket]:
+        buckets: list[IndexBucket] = []
         for name, table in self.tables.items():
-            found += _lookup(table, values.get(name))
+            buckets += _lookup(table, values.get(name))
         for name, tree in self._trees.items():
             value = values.get(name)
             if isinstance(value, str):
-                found += tree.find(value)
+                buckets += tree.find(value)
         # A message that lacks an optional property fits the definitions filed under it all the same (F-29).
         if self._absent:
-            found += [bucket for name, bucket in self._absent.items() if name not in values]
-        return found
+            buckets += [bucket for name, bucket in self._absent.items() if name not in values]
+        return buckets
 
 
 Table = Mapping[str, IndexBucket]
@@ -159,10 +163,10 @@ Table = Mapping[str, IndexBucket]
 
 def _lookup(table: Table, value: Any) -> list[IndexBucket]:
     values = dict.fromkeys(value) if type(value) is tuple else (value,)
-    return [table[each] for each in values if each in table]
+    return [table[key] for key in values if key in table]
 
 
-def _best(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
+def _choose_key(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
     """The key of the lowest tier that the fewest definitions share."""
 
     def rank(key: IndexKey) -> tuple[int, int]:
@@ -174,31 +178,31 @@ def _best(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> 
 _Filed = tuple[CompiledDefinition, tuple[IndexKey, ...], IndexKey | None]
 
 
-def _tables(filed: Iterable[_Filed]) -> dict[str, Table]:
+def _build_tables(filed: Iterable[_Filed]) -> dict[str, Table]:
     tables: dict[str, dict[str, list[_Entry]]] = {}
     for definition, keys, best in filed:
         if best is not None and isinstance(best.value, str):
-            entry = (definition, _without(keys, best))
+            entry = (definition, _remove_key(keys, best))
             tables.setdefault(best.name, {}).setdefault(best.value, []).append(entry)
     return {name: {value: IndexBucket(entries) for value, entries in table.items()} for name, table in tables.items()}
 
 
-def _absent(filed: Iterable[_Filed]) -> dict[str, IndexBucket]:
+def _index_absent(filed: Iterable[_Filed]) -> dict[str, IndexBucket]:
     """Definitions filed under an optional constant: a message without the property fits them as well (F-29)."""
-    found: dict[str, list[_Entry]] = {}
+    by_name: dict[str, list[_Entry]] = {}
     for definition, keys, best in filed:
         if best is not None and not best.required:
-            found.setdefault(best.name, []).append((definition, _without(keys, best)))
-    return {name: IndexBucket(entries) for name, entries in found.items()}
+            by_name.setdefault(best.name, []).append((definition, _remove_key(keys, best)))
+    return {name: IndexBucket(entries) for name, entries in by_name.items()}
 
 
-def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
+def _build_trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
     groups: dict[tuple[str, str], dict[str, tuple[Template, list[_Entry]]]] = {}
     for definition, keys, best in filed:
         if best is not None and isinstance(best.value, Template):
             template = best.value
             group = groups.setdefault((best.name, template.separator), {})
-            group.setdefault(template.text, (template, []))[1].append((definition, _without(keys, best)))
+            group.setdefault(template.text, (template, []))[1].append((definition, _remove_key(keys, best)))
     trees: dict[str, TemplateTree[IndexBucket]] = {}
     for (name, separator), templates in groups.items():
         # One tree for each separator: subjects of NATS have dots where topics and paths have slashes.
@@ -208,7 +212,7 @@ def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
     return trees
 
 
-def _without(keys: tuple[IndexKey, ...], used: IndexKey) -> tuple[IndexKey, ...]:
+def _remove_key(keys: tuple[IndexKey, ...], used: IndexKey) -> tuple[IndexKey, ...]:
     return tuple(key for key in keys if key is not used)
 
 
@@ -224,15 +228,17 @@ class _PayloadIndex:
         for definition in definitions:
             for value in definition.constants.get(self._name, ()):
                 by_value.setdefault(value, []).append(definition)
-        self._by_value = {value: tuple(found) for value, found in by_value.items()}
+        self._by_value = {value: tuple(same_value) for value, same_value in by_value.items()}
 
     def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
         # Objects and lists have no hash, and schemas no constants that are such.
         value = payload.get(self._name)
-        named = () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
-        found = (*named, *self._rest)
+        by_constant = (
+            () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
+        )
+        candidates = (*by_constant, *self._rest)
         # The last one is not ruled out here: its schema gives better reasons than a missing constant.
-        return tuple(d for d in found if allows(d, payload)) if len(found) > 1 else found
+        return tuple(d for d in candidates if allows(d, payload)) if len(candidates) > 1 else candidates
 
 
 def allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:

@@ -72,21 +72,25 @@ def violations(definition: CompiledDefinition, subject: MatchSubject, context: C
     """Return all violations of a definition by a message's metadata; fills ``context`` (K-26)."""
     protocol = subject.message.protocol
     # The gate first: values of one protocol mean nothing to a definition of another, and would make for odd findings.
-    if definition.protocol and definition.protocol != protocol and (gate := _gate(definition, subject)) is not None:
+    if (
+        definition.protocol
+        and definition.protocol != protocol
+        and (gate := _check_protocol(definition, subject)) is not None
+    ):
         return [gate]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if subject.event is not None and definition.event_checks:
-        found = definition.check_event(subject.event.attributes, context)
+        findings = definition.check_event(subject.event.attributes, context)
     if definition.protocol_checks and definition.protocol == protocol:
         values = subject.values
-        found += [f for check in definition.protocol_checks if (f := check(values, context)) is not None]
+        findings += [f for check in definition.protocol_checks if (f := check(values, context)) is not None]
     if definition.message_checks:
         message, mode = subject.message, subject.mode
-        found += [f for test in definition.message_checks if (f := test(message, mode)) is not None]
-    return found
+        findings += [f for test in definition.message_checks if (f := test(message, mode)) is not None]
+    return findings
 
 
-def _gate(definition: CompiledDefinition, subject: MatchSubject) -> Finding | None:
+def _check_protocol(definition: CompiledDefinition, subject: MatchSubject) -> Finding | None:
     """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
     protocol = subject.message.protocol
     if protocol == "" and definition.is_event and not definition.policy.strict_delivery:
@@ -103,7 +107,7 @@ def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> 
     return MismatchExplanation(
         near=bool(near),
         reason=breach_reason(finding for _, findings in chosen for finding in findings) if near else None,
-        findings=attributed(chosen),
+        findings=merge_findings(chosen),
         candidates=tuple(definition.xid for definition, _ in chosen),
     )
 
@@ -114,17 +118,17 @@ def breach_reason(findings: Iterable[Finding]) -> Reason:
     return Reason.PLACEHOLDER_CONFLICT if rules == {CONFLICT} else Reason.METADATA_VIOLATION
 
 
-def attributed(found: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) -> tuple[Finding, ...]:
+def merge_findings(results: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) -> tuple[Finding, ...]:
     """Findings of several definitions, each naming its definition if there is more than one."""
-    pairs = [(definition, tuple(findings)) for definition, findings in found]
+    pairs = [(definition, tuple(findings)) for definition, findings in results]
     if len(pairs) == 1:
         return pairs[0][1][:MAX_FINDINGS]
-    named = (
+    prefixed = (
         Finding(path=finding.path, rule=finding.rule, message=f"{definition.xid}: {finding.message}")
         for definition, findings in pairs
         for finding in findings
     )
-    return tuple(finding for finding, _ in zip(named, range(MAX_FINDINGS), strict=False))
+    return tuple(finding for finding, _ in zip(prefixed, range(MAX_FINDINGS), strict=False))
 
 
 def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: MatchSubject) -> bool:

@@ -15,11 +15,11 @@ import msgspec
 from signalbook.errors import SignalbookError
 from signalbook.formats import Schema
 from signalbook.messages.bindings.base import Binding, find_binding
-from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, invalid_attributes
-from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
+from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
+from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.matching.index import allows
-from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, attributed, select_by_protocol
+from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, merge_findings, select_by_protocol
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.payload import Payload, PayloadResult
 from signalbook.messages.uritemplates import TemplateError
@@ -75,7 +75,7 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
 Outcome = Accepted | Rejected | Passed | Dropped
 
 
-_REQUIRED: Final = ("id", "source", "type")
+_REQUIRED_ATTRIBUTES: Final = ("id", "source", "type")
 
 
 class MappingError(SignalbookError):
@@ -96,13 +96,15 @@ def to_cloudevent(
     metadata: dict[str, Any] = definition.definition.get("envelopemetadata") or {}
     attributes: dict[str, Attribute] = {"specversion": SPECVERSION}
     findings: list[Finding] = []
-    declared = {entry.name: entry for entry in declared_attributes(definition.definition)}
-    for name in dict.fromkeys((*_REQUIRED, *metadata)):
+    declared = {entry.name: entry for entry in declare_attributes(definition.definition)}
+    for name in dict.fromkeys((*_REQUIRED_ATTRIBUTES, *metadata)):
         entry = declared.get(name)
-        required = name in _REQUIRED or (entry is not None and entry.required)
+        required = name in _REQUIRED_ATTRIBUTES or (entry is not None and entry.required)
         try:
             # What the definition declares counts more than what the transport knows: it is the contract.
-            value = _declared(entry, context) or _given(name, required, subject, definition, binding)
+            value = _expand_declared(entry, context) or _find_transport_value(
+                name, required, subject, definition, binding
+            )
         except TemplateError as error:
             value = None
             if not required:
@@ -114,13 +116,13 @@ def to_cloudevent(
         elif required:
             findings.append(Finding(path=name, rule="mapping", message=f"nothing in the message says its {name}"))
     _describe_data(attributes, subject, definition)
-    findings = findings or invalid_attributes(attributes)
+    findings = findings or find_invalid_attributes(attributes)
     if findings:
         raise MappingError(findings)
     return CloudEvent(attributes=attributes, body=subject.message.body)
 
 
-def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
+def _expand_declared(entry: Property | None, context: Mapping[str, str]) -> str:
     """A constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
     if entry is None or entry.value is None or entry.value in (NOW, LEGACY_NOW):
         return ""
@@ -128,7 +130,9 @@ def _declared(entry: Property | None, context: Mapping[str, str]) -> str:
     return str(entry.value) if template is None else template.expand(context)
 
 
-def _given(name: str, required: bool, subject: MatchSubject, definition: CompiledDefinition, binding: Binding) -> str:
+def _find_transport_value(
+    name: str, required: bool, subject: MatchSubject, definition: CompiledDefinition, binding: Binding
+) -> str:
     """Return the transport's value of an attribute for which the definition gives none."""
     if name == "id":
         return binding.identity(subject.message, subject.values) or str(uuid4())
@@ -177,27 +181,27 @@ def decide(
             return (_accept(message, subject, fits[0], result, binding),)
         checked = [(fits[0], result)]
     else:
-        named = [fit for fit in fits if payload.is_written_for(fit.definition)]
-        if not named:
-            return (_of_no_schema(message, fits),)
-        fits = named
+        written_for = [fit for fit in fits if payload.is_written_for(fit.definition)]
+        if not written_for:
+            return (_reject_without_schema(message, fits),)
+        fits = written_for
         specific = all(fit.definition.policy.prefer_specific for fit in fits)
-        checked = _checked(_most_specific(fits, subject) if specific else fits, payload)
+        checked = _check_payloads(_select_most_specific(fits, subject) if specific else fits, payload)
         checked = select_by_protocol(checked, subject.message.protocol, lambda pair: pair[0].definition)
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
     passed = passed or [pair for pair in checked if _is_tagged(*pair)][:1]
     if not passed:
-        return (_payload_rejected(message, _singled_out(checked, payload)),)
+        return (_reject_payload(message, _select_by_constants(checked, payload)),)
     if len(passed) > 1:
         # what the definitions do not agree on is for a person to see
         choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
         choice = choices.pop() if len(choices) == 1 else "dead_letter"
         if choice == "best":
-            best = _most_specific([fit for fit, _ in passed], subject)
+            best = _select_most_specific([fit for fit, _ in passed], subject)
             passed = [pair for pair in passed if pair[0] in best]
         if len(passed) > 1 and choice != "all":
-            return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
+            return (_reject_ambiguous(message, [fit.definition for fit, _ in passed]),)
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
 
 
@@ -206,7 +210,7 @@ def rejected_payload(message: Message, event: CloudEvent | None, definition: Com
     checked = Fit(definition=definition, context={}), _check_payload(definition, Payload(message, event))
     if checked[1].reason is None or _is_tagged(*checked):
         return None
-    return _payload_rejected(message, [checked])
+    return _reject_payload(message, [checked])
 
 
 def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
@@ -215,15 +219,15 @@ def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
     return keyed and subject.event is None and all(fit.definition.policy.on_tombstone == "drop" for fit in fits)
 
 
-def _checked(fits: Sequence[Fit], payload: Payload) -> list[tuple[Fit, PayloadResult]]:
+def _check_payloads(fits: Sequence[Fit], payload: Payload) -> list[tuple[Fit, PayloadResult]]:
     """The definitions that accept the payload, else what each has against it."""
     # All are asked, also after one has accepted it: a message that conforms to several is ambiguous. But what it
     # violates in the schemas of the others nobody wants to know then, and to say that takes long.
-    found = [
+    results = [
         (fit, None if payload.violates(fit.definition) else _check_payload(fit.definition, payload)) for fit in fits
     ]
-    passed = [(fit, result) for fit, result in found if result is not None and result.reason is None]
-    return passed or [(fit, result or _check_payload(fit.definition, payload)) for fit, result in found]
+    passed = [(fit, result) for fit, result in results if result is not None and result.reason is None]
+    return passed or [(fit, result or _check_payload(fit.definition, payload)) for fit, result in results]
 
 
 def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadResult:
@@ -233,14 +237,14 @@ def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadR
     return result
 
 
-def _most_specific(fits: Sequence[Fit], subject: MatchSubject) -> Sequence[Fit]:
+def _select_most_specific(fits: Sequence[Fit], subject: MatchSubject) -> Sequence[Fit]:
     """Return the one fit that scores strictly best, else all of them (K-29)."""
-    scores = [_score(fit.definition, subject) for fit in fits]
+    scores = [_sum_scores(fit.definition, subject) for fit in fits]
     leaders = [fit for fit, score in zip(fits, scores, strict=True) if score == max(scores)]
     return leaders if len(leaders) == 1 else fits
 
 
-def _score(definition: CompiledDefinition, subject: MatchSubject) -> tuple[int, ...]:
+def _sum_scores(definition: CompiledDefinition, subject: MatchSubject) -> tuple[int, ...]:
     """Return the score of what was compared with the message: attributes of an event, options of its own protocol."""
     event = definition.event_score if subject.event is not None else (0, 0, 0)
     options = definition.protocol_score if definition.protocol == subject.message.protocol else (0, 0, 0)
@@ -251,7 +255,9 @@ def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
     return result.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
 
 
-def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
+def _select_by_constants(
+    checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload
+) -> Sequence[tuple[Fit, PayloadResult]]:
     """The definitions whose constants the payload has, if there are any: it was meant for one of these (K-28, K-30)."""
     value = payload.value
     if len(checked) == 1 or not isinstance(value, dict):
@@ -259,7 +265,7 @@ def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload)
     return [pair for pair in checked if pair[0].definition.constants and allows(pair[0].definition, value)] or checked
 
 
-def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
+def _reject_payload(message: Message, checked: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
     if len(checked) == 1:  # as of nearly all: so a payload that cannot be read is judged in four fifths of the time
         ((fit, result),) = checked
         assert result.reason is not None
@@ -273,12 +279,12 @@ def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResu
     return Rejected(
         message=message,
         reason=next(reason for reason in _PRECEDENCE if reason in reasons),
-        violations=attributed((fit.definition, result.findings) for fit, result in checked),
+        violations=merge_findings((fit.definition, result.findings) for fit, result in checked),
         candidates=tuple(fit.definition.xid for fit, _ in checked),
     )
 
 
-def _of_no_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
+def _reject_without_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
     """Reject a message that fits none of several definitions by the schema that wrote it."""
     text = f"none of {len(fits)} definitions has the schema that wrote this payload"
     return Rejected(
@@ -288,7 +294,7 @@ def _of_no_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
     )
 
 
-def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> Rejected:
+def _reject_ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> Rejected:
     xids = tuple(definition.xid for definition in definitions)
     choices = "all" if all(definition.policy.on_ambiguous == "best" for definition in definitions) else "best or all"
     text = (
@@ -309,14 +315,14 @@ def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadRe
     if definition.removal is not None and definition.removal <= (message.received_at or now()):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
         if definition.policy.on_removed == "dead_letter":
-            return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
+            return _reject(message, Reason.METADATA_VIOLATION, definition, finding)
         warnings = (*warnings, finding)
     # A native message that fits an event's definition by its protocol options is made that event (K-35).
     if event is None and definition.is_event:
         try:
             event = to_cloudevent(subject, definition, fit.context, binding)
         except MappingError as error:
-            return _rejected(message, Reason.MAPPING_ERROR, definition, *error.findings)
+            return _reject(message, Reason.MAPPING_ERROR, definition, *error.findings)
     return Accepted(
         message=message,
         definition=definition,
@@ -329,19 +335,19 @@ def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadRe
     )
 
 
-def _rejected(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:
+def _reject(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:
     return Rejected(message=message, reason=reason, violations=findings, candidates=(definition.xid,))
 
 
 # ``relatedvia`` of the drafts -> the property it means here, and the property of the related message with that value.
-_FIELDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+_CORRELATION_FIELDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "AMQP/1.0": {
         "properties.correlationid": ("properties.correlation-id", "properties.message-id"),
         "properties.groupid": ("properties.group-id", "properties.group-id"),
     },
     "MQTT/5.0": {"publish.correlationdata": ("correlation_data", "correlation_data")},
 }
-_SECTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
+_CORRELATION_SECTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
     "AMQP/1.0": ("applicationproperties.", "application-properties.", "properties.message-id"),
     "MQTT/5.0": ("userproperty.", "user_properties.", "correlation_data"),
 }
@@ -367,28 +373,28 @@ def correlate(accepted: Accepted) -> Correlation | None:
     related, via = definition.get("relatedto"), definition.get("relatedvia")
     if not isinstance(related, str) or not isinstance(via, str):
         return None
-    values, own, other = _fields(accepted, via)
-    key = values.get(own)
+    values, name, related_name = _find_fields(accepted, via)
+    key = values.get(name)
     if isinstance(key, tuple):
         key = key[0] if key else None
     if key is None:
         return None
     group = accepted.definition.xid.partition("/versions/")[0].rpartition("/")[0]
     return Correlation(
-        key=str(key), field=other, related=f"{group}/{related}", relation=str(definition.get("relation") or "")
+        key=str(key), field=related_name, related=f"{group}/{related}", relation=str(definition.get("relation") or "")
     )
 
 
-def _fields(accepted: Accepted, via: str) -> tuple[Mapping[str, Any], str, str]:
+def _find_fields(accepted: Accepted, via: str) -> tuple[Mapping[str, Any], str, str]:
     """The values to look in, the name to look for, and the name in the related message."""
     if accepted.event is not None:
         return accepted.event.attributes, via, "id"
     protocol = accepted.message.protocol
     binding = find_binding(protocol)
     values = {} if binding is None else binding.values(accepted.message)
-    if via in _FIELDS.get(protocol, {}):
-        return values, *_FIELDS[protocol][via]
-    section, own, other = _SECTIONS.get(protocol, ("", "", ""))
+    if via in _CORRELATION_FIELDS.get(protocol, {}):
+        return values, *_CORRELATION_FIELDS[protocol][via]
+    section, own_prefix, other = _CORRELATION_SECTIONS.get(protocol, ("", "", ""))
     if section and via.startswith(section):
-        return values, own + via[len(section) :], other
+        return values, own_prefix + via[len(section) :], other
     return {}, "", ""

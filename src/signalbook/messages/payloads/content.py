@@ -41,7 +41,7 @@ _ALIASES: Final = {
     ),
 }
 
-_LONGEST: Final = 256
+_MAX_CACHED_CHARS: Final = 256
 
 
 def implied_content_type(format: str) -> str:
@@ -49,21 +49,21 @@ def implied_content_type(format: str) -> str:
     return IMPLIED.get(format.partition("/")[0].strip().lower(), "")
 
 
-def _remembered(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
+def _cache_comparison(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
     """``compare``, with a cache, but not for texts longer than usual: a client may send any."""
-    known = lru_cache(maxsize=4096)(compare)
+    cached_compare = lru_cache(maxsize=4096)(compare)
 
     @wraps(compare)
     def compared(expected: str, actual: str) -> bool:
-        return known(expected, actual) if len(actual) <= _LONGEST else compare(expected, actual)
+        return cached_compare(expected, actual) if len(actual) <= _MAX_CACHED_CHARS else compare(expected, actual)
 
     return compared
 
 
-_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+_TYPE_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 _WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _CONTENT_TYPE: Final = re.compile(
-    rf'{_NAME}/{_NAME}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*"))*', re.ASCII
+    rf'{_TYPE_NAME}/{_TYPE_NAME}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*"))*', re.ASCII
 )
 
 
@@ -72,16 +72,16 @@ def is_content_type(text: str) -> bool:
     return _CONTENT_TYPE.fullmatch(text) is not None
 
 
-@_remembered
+@_cache_comparison
 def same_content_type(declared: str, actual: str) -> bool:
     """Return True if ``actual`` is the declared type and has at least the declared parameters (K-20).
 
     Types and parameter names compare without case, and so do the values of ``charset``.
     """
-    return media_type(declared) == media_type(actual) and _parameters(declared) <= _parameters(actual)
+    return media_type(declared) == media_type(actual) and _parse_parameters(declared) <= _parse_parameters(actual)
 
 
-@_remembered
+@_cache_comparison
 def is_implied(implied: str, actual: str) -> bool:
     """Return True if ``actual`` is a name of an implied type (F-33), or the JSON encoding of the same format."""
     name = media_type(actual)
@@ -97,12 +97,12 @@ def aliases(content_type: str) -> frozenset[str]:
     return _ALIASES.get(content_type, frozenset())
 
 
-def _parameters(content_type: str) -> set[tuple[str, str]]:
+def _parse_parameters(content_type: str) -> set[tuple[str, str]]:
     pairs = (part.partition("=") for part in content_type.split(";")[1:] if "=" in part)
-    return {_parameter(name.strip().lower(), value.strip().strip('"')) for name, _, value in pairs}
+    return {_normalise_parameter(name.strip().lower(), value.strip().strip('"')) for name, _, value in pairs}
 
 
-def _parameter(name: str, value: str) -> tuple[str, str]:
+def _normalise_parameter(name: str, value: str) -> tuple[str, str]:
     return name, value.lower() if name == "charset" else value
 
 
@@ -123,17 +123,17 @@ class Unreadable(Exception):
         super().__init__(message)
 
 
-def unpacked(message: Message) -> Message:
+def unpack_message(message: Message) -> Message:
     """The message with its content encoding undone. Raises ``Unreadable``."""
-    if not message.body or not _encodings(message.content_encoding):
+    if not message.body or not _list_encodings(message.content_encoding):
         return message
-    body = decoded(message.content_encoding, message.body, MAX_DECOMPRESSED)
+    body = unpack_body(message.content_encoding, message.body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
 
 
-def decoded(content_encoding: str, body: bytes, limit: int) -> bytes:
+def unpack_body(content_encoding: str, body: bytes, limit: int) -> bytes:
     """``body`` with its content encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
-    names = _encodings(content_encoding) if body else []
+    names = _list_encodings(content_encoding) if body else []
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
     # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
@@ -142,10 +142,10 @@ def decoded(content_encoding: str, body: bytes, limit: int) -> bytes:
     return body
 
 
-def packed(message: Message) -> Message:
+def pack_message(message: Message) -> Message:
     """The message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
     body = message.body
-    for name in _encodings(message.content_encoding) if body else ():
+    for name in _list_encodings(message.content_encoding) if body else ():
         writer = _WRITERS.get(name)
         if writer is None:
             text = f"no encoder for content encoding {name[:50]!r}; there are: {', '.join(_WRITERS)}"
@@ -154,7 +154,7 @@ def packed(message: Message) -> Message:
     return msgspec.structs.replace(message, body=body)
 
 
-def _encodings(text: str) -> list[str]:
+def _list_encodings(text: str) -> list[str]:
     """Return the encodings of a body, in the order in which they were applied."""
     return [name for part in text.split(",") if (name := part.strip().lower()) not in _IDENTITY]
 
@@ -176,51 +176,51 @@ def unpack(encoding: str, body: bytes, limit: int) -> bytes:
         text = f"no decoder for content encoding {encoding[:50]!r}; there are: {', '.join(_READERS)}"
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, text)
     try:
-        found = reader(body, limit)
+        content = reader(body, limit)
     except (zlib.error, EOFError, OSError) as error:
         raise Unreadable(Reason.DECODE_ERROR, f"the body is not {encoding}, or cut off: {error}") from None
-    if len(found) > limit:
+    if len(content) > limit:
         raise Unreadable(Reason.DECODE_ERROR, f"the {encoding} body unpacks to more than {limit} bytes")
-    return found
+    return content
 
 
-def _inflated(window: int, body: bytes, limit: int) -> bytes:
+def _inflate(window: int, body: bytes, limit: int) -> bytes:
     """Inflate all members of a zlib or gzip stream, up to one byte more than ``limit``.
 
     zlib hands back its surplus input after each member, so it gets little at a time: there may be millions of empty
     members.
     """
-    found, place = bytearray(), 0
+    inflated, place = bytearray(), 0
     stream = zlib.decompressobj(window)
-    while place < len(body) and len(found) <= limit:
+    while place < len(body) and len(inflated) <= limit:
         if stream.eof:
             stream = zlib.decompressobj(window)
         piece = body[place : place + _PIECE]
-        found += stream.decompress(piece, limit + 1 - len(found))
+        inflated += stream.decompress(piece, limit + 1 - len(inflated))
         place += len(piece) - len(stream.unused_data)
-    if len(found) <= limit and not stream.eof:
+    if len(inflated) <= limit and not stream.eof:
         raise EOFError("it ends early")
-    return bytes(found)
+    return bytes(inflated)
 
 
-def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
-    """Decompress by a codec of Arrow, with the same limit as ``_inflated``."""
+def _decompress_by_arrow(codec: str, body: bytes, limit: int) -> bytes:
+    """Decompress by a codec of Arrow, with the same limit as ``_inflate``."""
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
         text = f"content encoding {codec} needs pyarrow: {install('pipeline')}"
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
     with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
-        found: bytes = stream.read(limit + 1)
-        return found
+        content: bytes = stream.read(limit + 1)
+        return content
 
 
 _READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
-    "gzip": partial(_inflated, 31),
-    "x-gzip": partial(_inflated, 31),
-    "deflate": partial(_inflated, 47),
-    "br": partial(_by_arrow, "brotli"),
-    "zstd": partial(_by_arrow, "zstd"),
+    "gzip": partial(_inflate, 31),
+    "x-gzip": partial(_inflate, 31),
+    "deflate": partial(_inflate, 47),
+    "br": partial(_decompress_by_arrow, "brotli"),
+    "zstd": partial(_decompress_by_arrow, "zstd"),
 }
 
 _gzip: Final = partial(gzip.compress, mtime=0)  # the same bytes whenever it is done
@@ -235,9 +235,9 @@ KEY_SCHEMA_HEADER: Final = "__key_schema_id"
 """The same for the key."""
 _NUMBERED: Final = 0
 _UNIQUE: Final = 1
-_PREFIX: Final = 5
-_GUID: Final = 17
-_MOST_INDICES: Final = 64
+_PREFIX_BYTES: Final = 5
+_GUID_PREFIX_BYTES: Final = 17
+_MAX_INDICES: Final = 64
 
 
 class WriterSchema(NamedTuple):
@@ -262,25 +262,25 @@ def has_schema_header(message: Message) -> bool:
     return message.protocol == "KAFKA" and any(name == SCHEMA_HEADER for name, _ in message.sections["headers"])
 
 
-def writer_schema(message: Message, payload: bytes, format: str) -> WriterSchema:
+def read_writer_schema(message: Message, payload: bytes, format: str) -> WriterSchema:
     """Return the schema that wrote ``payload``. Raises ``ValueError`` if the message does not name one."""
-    header = _schema_header(message)
+    header = _find_schema_header(message)
     if header is None:
-        found, rest = read_schema_id(payload, format)
-        return found._replace(payload=rest)
-    found, rest = read_schema_id(header, format)
-    if rest:
-        raise ValueError(f"the header {SCHEMA_HEADER} has {len(rest)} bytes behind its schema")
-    return found._replace(payload=payload)
+        writer, remainder = read_schema_id(payload, format)
+        return writer._replace(payload=remainder)
+    writer, remainder = read_schema_id(header, format)
+    if remainder:
+        raise ValueError(f"the header {SCHEMA_HEADER} has {len(remainder)} bytes behind its schema")
+    return writer._replace(payload=payload)
 
 
 def schema_id(message: Message, payload: bytes) -> int | str:
     """The number or guid of the schema that wrote a ``payload``, whatever follows. Raises ``ValueError``."""
-    header = _schema_header(message)
+    header = _find_schema_header(message)
     return read_schema_id(payload if header is None else header, "")[0].id
 
 
-def _schema_header(message: Message) -> bytes | None:
+def _find_schema_header(message: Message) -> bytes | None:
     if not has_schema_header(message):
         return None
     return next(value for name, value in message.sections["headers"] if name == SCHEMA_HEADER) or b""
@@ -292,35 +292,35 @@ def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:
     Only Protobuf has several message types in one schema, and so names the type.
     """
     kind = data[0] if data else -1
-    named: int | str
-    if kind == _NUMBERED and len(data) >= _PREFIX:
-        named, place = int.from_bytes(data[1:_PREFIX], "big"), _PREFIX
-    elif kind == _UNIQUE and len(data) >= _GUID:
-        named, place = str(UUID(bytes=data[1:_GUID])), _GUID
+    identifier: int | str
+    if kind == _NUMBERED and len(data) >= _PREFIX_BYTES:
+        identifier, place = int.from_bytes(data[1:_PREFIX_BYTES], "big"), _PREFIX_BYTES
+    elif kind == _UNIQUE and len(data) >= _GUID_PREFIX_BYTES:
+        identifier, place = str(UUID(bytes=data[1:_GUID_PREFIX_BYTES])), _GUID_PREFIX_BYTES
     else:
         raise ValueError("the payload does not begin with a zero byte and four bytes of a schema's number")
     indices: tuple[int, ...] = ()
     if format.lower().startswith("protobuf"):
-        indices, place = _indices(data, place)
-    return WriterSchema(named, indices, b""), data[place:]
+        indices, place = _read_indices(data, place)
+    return WriterSchema(identifier, indices, b""), data[place:]
 
 
-def _indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
+def _read_indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
     """The indices, and the place behind them: how many there are, then each; a single zero stands for one of zero."""
-    count, place = _number(data, place)
-    if not 0 <= count <= _MOST_INDICES:
+    count, place = _read_varint(data, place)
+    if not 0 <= count <= _MAX_INDICES:
         raise ValueError(f"a path of {count} indices leads to no message type")
-    found = []
+    indices = []
     for _ in range(count):
-        index, place = _number(data, place)
-        found.append(index)
-    return tuple(found) or (0,), place
+        index, place = _read_varint(data, place)
+        indices.append(index)
+    return tuple(indices) or (0,), place
 
 
-def _number(payload: bytes, place: int) -> tuple[int, int]:
+def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
     """A zigzag varint, and the place behind it."""
     value = 0
-    for index, byte in enumerate(payload[place : place + _PREFIX]):
+    for index, byte in enumerate(payload[place : place + _PREFIX_BYTES]):
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), place + index + 1

@@ -12,7 +12,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.message import DUPLICATE, Message, Reason
-from signalbook.messages.payloads.content import schema_id, writer_schema
+from signalbook.messages.payloads.content import read_writer_schema, schema_id
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, Severity, parse_json, repeated_names, said_twice
 
 UNSET: Final = msgspec.UNSET
@@ -59,7 +59,7 @@ class Payload:
         if body:
             try:
                 self.value = parse_json(body, max_values=MAX_VALUES, exact=True)
-                self._repeated = _repeated(body, self.value)
+                self._repeated = _find_repeated(body, self.value)
             except JSONError as error:
                 finding = Finding(path="", rule="json", message=f"not JSON: {error}")
                 self._broken = PayloadResult(reason=Reason.DECODE_ERROR, findings=(finding,))
@@ -96,7 +96,7 @@ class Payload:
         """
         if self.value is UNSET or self._is_prefixed(definition):
             return False
-        use = self._schema_use(definition)
+        use = self._find_schema_use(definition)
         schema = use.schema if use.of_values else None
         return schema is not None and is_judging(schema) and not schema.allows(self.value)
 
@@ -104,16 +104,16 @@ class Payload:
         # Data inside of a JSON event has been decoded with it, and so had no prefix.
         return definition.policy.wire_prefix != "none" and (self._event is None or self._event.value is UNSET)
 
-    def _schema_use(self, definition: CompiledDefinition) -> SchemaUse:
+    def _find_schema_use(self, definition: CompiledDefinition) -> SchemaUse:
         dataschema = None if self._event is None else self._event.attributes.get("dataschema")
         return definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
 
     def _check(self, definition: CompiledDefinition) -> PayloadResult:
         if self._is_prefixed(definition):
             return self._check_prefixed(definition)
-        use = self._schema_use(definition)
+        use = self._find_schema_use(definition)
         if use.schema is None:
-            return _without_schema(use)
+            return _explain_no_schema(use)
         # The event format has decoded it already, or an earlier definition has.
         if use.of_values and self.value is not UNSET:
             return self._check_value(use.schema)
@@ -126,21 +126,23 @@ class Payload:
         """Check the payload by the schema whose number precedes it."""
         use, body = definition.schema_use, self.body()
         if use.schema is None:
-            return _without_schema(use)
+            return _explain_no_schema(use)
         if body is None:
             return _MISSING
         try:
-            written = writer_schema(self._message, body, use.schema.format)
+            written = read_writer_schema(self._message, body, use.schema.format)
         except ValueError as error:
-            return _unprefixed(use.schema, str(error))
+            return _make_prefix_error(use.schema, str(error))
         use = definition.schema_of_number(written.id)
         if use.schema is None:
-            return _without_schema(use)
+            return _explain_no_schema(use)
         if is_elsewhere(use.schema, written.indices):
             place = ", ".join(map(str, written.indices))
-            return _unprefixed(use.schema, f"the payload is of another message type of its schema, that at [{place}]")
-        found = self._check_body(definition, use.schema, written.payload)
-        return msgspec.structs.replace(found, bare=written.payload)
+            return _make_prefix_error(
+                use.schema, f"the payload is of another message type of its schema, that at [{place}]"
+            )
+        result = self._check_body(definition, use.schema, written.payload)
+        return msgspec.structs.replace(result, bare=written.payload)
 
     def is_written_for(self, definition: CompiledDefinition) -> bool:
         """Return True if a wire prefix names a schema of the definition, or none is required."""
@@ -151,7 +153,7 @@ class Payload:
             use = definition.schema_of_number(schema_id(self._message, body))
             if use.schema is None:
                 return use.reason is not Reason.SCHEMA_NOT_FOUND
-            written = writer_schema(self._message, body, schema.format)
+            written = read_writer_schema(self._message, body, schema.format)
             return not is_elsewhere(use.schema, written.indices)
         except ValueError:
             return True
@@ -169,37 +171,39 @@ class Payload:
         if definition.policy.unknown_fields == "drop" and isinstance(schema, Tolerant):
             reader = schema.tolerant
         content_type = self.content_type() or definition.payload_type
-        result = _decoded(schema, reader, body, content_type)
+        result = _decode(schema, reader, body, content_type)
         if self.value is UNSET:  # else it was looked at when it was decoded
             as_json = is_json(content_type) or isinstance(schema, JsonValues)
-            self._repeated = _repeated_by(schema, body, result) if as_json else None
+            self._repeated = _find_repeated_by_schema(schema, body, result) if as_json else None
         return result
 
 
-def _unprefixed(schema: Schema, message: str) -> PayloadResult:
+def _make_prefix_error(schema: Schema, message: str) -> PayloadResult:
     finding = Finding(path="", rule="wire_prefix", message=message)
     return PayloadResult(schema=schema, reason=Reason.DECODE_ERROR, findings=(finding,))
 
 
-def _decoded(schema: Schema, reader: Schema, body: bytes, content_type: str) -> PayloadResult:
+def _decode(schema: Schema, reader: Schema, body: bytes, content_type: str) -> PayloadResult:
     try:
         return PayloadResult(data=reader.decode(body, content_type), schema=schema)
     except PayloadError as error:
         return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
 
 
-def _repeated_by(schema: Schema, body: bytes, result: PayloadResult) -> str | None:
+def _find_repeated_by_schema(schema: Schema, body: bytes, result: PayloadResult) -> str | None:
     """A name that comes twice in a JSON payload that was read, whether it conforms or not."""
     if result.reason is None and isinstance(schema, JsonValues):
-        return _repeated(body, result.data)
-    return _repeated(body, parse_json(body, exact=True)) if result.reason in (None, Reason.SCHEMA_VIOLATION) else None
+        return _find_repeated(body, result.data)
+    return (
+        _find_repeated(body, parse_json(body, exact=True)) if result.reason in (None, Reason.SCHEMA_VIOLATION) else None
+    )
 
 
-def _repeated(body: bytes, value: JSON) -> str | None:
+def _find_repeated(body: bytes, value: JSON) -> str | None:
     return next((name for name in repeated_names(body, value) if name is not None), None)
 
 
-def _without_schema(use: SchemaUse) -> PayloadResult:
+def _explain_no_schema(use: SchemaUse) -> PayloadResult:
     return OPAQUE if use.reason is None else PayloadResult(reason=use.reason, findings=use.findings)
 
 
@@ -210,11 +214,11 @@ def encode_payload(use: SchemaUse, value: JSON, content_type: str) -> bytes | No
     content type says so. Raises ``PayloadError`` for a value that does not conform, or that nothing writes.
     """
     if use.reason is not None:
-        raise _refused(use.reason.value, f"the schema cannot be used: {'; '.join(map(str, use.findings))}")
+        raise _make_payload_error(use.reason.value, f"the schema cannot be used: {'; '.join(map(str, use.findings))}")
     if use.schema is None:
         return None if value is UNSET else _encode_opaque(value, content_type)
     if value is UNSET:
-        raise _refused("required", "there is no payload, but the definition names its schema: give data")
+        raise _make_payload_error("required", "there is no payload, but the definition names its schema: give data")
     if not isinstance(value, bytes):
         return use.schema.encode(value, content_type)
     use.schema.decode(value, content_type)
@@ -232,9 +236,11 @@ def _encode_opaque(value: JSON, content_type: str) -> bytes:
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise _refused("text", f"no text: {error}") from None
-    raise _refused("content_type", f"nothing here writes {content_type} without a schema: give the payload as bytes")
+            raise _make_payload_error("text", f"no text: {error}") from None
+    raise _make_payload_error(
+        "content_type", f"nothing here writes {content_type} without a schema: give the payload as bytes"
+    )
 
 
-def _refused(rule: str, message: str) -> PayloadError:
+def _make_payload_error(rule: str, message: str) -> PayloadError:
     return PayloadError("schema_violation", [Finding(path="", rule=rule, message=message)])

@@ -14,8 +14,8 @@ import msgspec
 from signalbook.errors import SignalbookError
 from signalbook.formats import PayloadError
 from signalbook.formats.base import media_type
-from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, invalid_attributes
-from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes, declared_options
+from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
+from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes, declare_options
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
 from signalbook.messages.payloads.payload import UNSET, encode_payload
@@ -23,18 +23,18 @@ from signalbook.messages.producing.values import (
     ENVELOPE,
     OPTIONS,
     Valuation,
+    build_option_values,
     by_path,
+    declare_undeclared,
     is_schema_xid,
-    option_values,
-    short_name,
+    shorten_name,
     simple,
-    undeclared,
 )
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, format_timestamp, now
 
 # Values that ``build`` finds by itself where a definition leaves them open.
-_OWN: Final = frozenset({"id", "type", "time", "datacontenttype"})
+_GENERATED: Final = frozenset({"id", "type", "time", "datacontenttype"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +56,25 @@ def required_inputs(definition: CompiledDefinition) -> list[Param]:
     """Return all inputs of a definition, optional ones too: placeholders first, in order of occurrence."""
     placeholders: dict[str, Param] = {}
     properties: list[Param] = []
-    for declared in declared_properties(definition):
+    for declared in declare_properties(definition):
         template = declared.template()
         if template is not None:
             for name in template.names:
                 _add(placeholders, name, declared)
         elif is_open(declared):
-            name, required = short_name(declared), declared.required and short_name(declared) not in _OWN
-            found = Param(name=name, type=declared.type, source="property", required=required, paths=(declared.path,))
-            properties.append(found)
+            name, required = shorten_name(declared), declared.required and shorten_name(declared) not in _GENERATED
+            param = Param(name=name, type=declared.type, source="property", required=required, paths=(declared.path,))
+            properties.append(param)
     return [*placeholders.values(), *properties]
 
 
-def declared_properties(definition: CompiledDefinition) -> list[Property]:
+def declare_properties(definition: CompiledDefinition) -> list[Property]:
     """Return the declared properties, and ``source``, which every event needs even if undeclared."""
-    attributes = declared_attributes(definition.definition)
+    attributes = declare_attributes(definition.definition)
     if definition.is_event and all(declared.name != "source" for declared in attributes):
         path = "envelopemetadata.source"
         attributes.append(Property(name="source", path=path, type="urireference", required=True))
-    return [*attributes, *declared_options(definition.protocol, definition.definition.get("protocoloptions"))]
+    return [*attributes, *declare_options(definition.protocol, definition.definition.get("protocoloptions"))]
 
 
 def is_open(declared: Property) -> bool:
@@ -83,14 +83,14 @@ def is_open(declared: Property) -> bool:
 
 
 def _add(placeholders: dict[str, Param], name: str, declared: Property) -> None:
-    known = placeholders.get(name)
-    if known is None:
+    existing = placeholders.get(name)
+    if existing is None:
         placeholders[name] = Param(
             name=name, type="string", source="template", required=declared.required, paths=(declared.path,)
         )
-    elif declared.path not in known.paths:
-        required = known.required or declared.required
-        placeholders[name] = replace(known, required=required, paths=(*known.paths, declared.path))
+    elif declared.path not in existing.paths:
+        required = existing.required or declared.required
+        placeholders[name] = replace(existing, required=required, paths=(*existing.paths, declared.path))
 
 
 class OutboundError(SignalbookError):
@@ -152,35 +152,35 @@ def build(
 
     Raises ``OutboundError`` with everything that is wrong.
     """
-    properties = declared_properties(definition)
-    given, findings = by_path(properties, overrides or {}, definition)
+    properties = declare_properties(definition)
+    overrides_by_path, findings = by_path(properties, overrides or {}, definition)
     # After ``by_path``, which refuses what the message cannot have: the rest may be sent though nobody declared it.
-    properties += undeclared(properties, given)
-    valuation = Valuation(context or {}, partial(_default, definition, surroundings))
-    found = valuation.of_all(properties, given)
-    findings += [*valuation.findings, *_unused(valuation, properties)]
-    attributes = _attributes(properties, found, definition, surroundings) if definition.is_event else {}
-    content_type = str(attributes.get("datacontenttype") or _content_type(properties, found, definition, data))
-    body, faults = _payload(NONE if is_draft else definition.schema_use, data, content_type)
+    properties += declare_undeclared(properties, overrides_by_path)
+    valuation = Valuation(context or {}, partial(_find_default, definition, surroundings))
+    values = valuation.of_all(properties, overrides_by_path)
+    findings += [*valuation.findings, *_report_unused(valuation, properties)]
+    attributes = _build_attributes(properties, values, definition, surroundings) if definition.is_event else {}
+    content_type = str(attributes.get("datacontenttype") or _choose_content_type(properties, values, definition, data))
+    body, faults = _write_payload(NONE if is_draft else definition.schema_use, data, content_type)
     findings += faults
     content_type = "" if body is None else content_type
     if definition.is_event:
         attributes |= {"datacontenttype": content_type} if content_type else {}
         # Only if all else is well: a missing value would be reported a second time as an invalid attribute.
-        findings = findings or invalid_attributes(attributes)
+        findings = findings or find_invalid_attributes(attributes)
     if findings:
         raise OutboundError(definition.xid, findings)
     return Outbound(
         definition=definition,
         context=valuation.context,
         event=CloudEvent(attributes=attributes, body=body) if definition.is_event else None,
-        options=option_values(properties, found, definition.protocol),
+        options=build_option_values(properties, values, definition.protocol),
         body=body,
         content_type=content_type,
     )
 
 
-def _default(definition: CompiledDefinition, surroundings: Surroundings, entry: Property) -> Any:
+def _find_default(definition: CompiledDefinition, surroundings: Surroundings, entry: Property) -> Any:
     """The value of a property that neither its definition nor anybody gives one."""
     match entry.path.removeprefix(ENVELOPE):
         case "id":
@@ -192,55 +192,58 @@ def _default(definition: CompiledDefinition, surroundings: Surroundings, entry: 
         case "datacontenttype":
             return definition.payload_type if entry.required and definition.payload_type else None
         case "dataschema":
-            return _schema_uri(definition)
+            return _find_schema_uri(definition)
     return format_timestamp(surroundings.clock()) if entry.value in (NOW, LEGACY_NOW) else None
 
 
-def _schema_uri(definition: CompiledDefinition) -> str | None:
+def _find_schema_uri(definition: CompiledDefinition) -> str | None:
     """The URI of the schema, if it is one that events may name (F-32)."""
     uri = definition.definition.get("dataschemauri")
     return uri if isinstance(uri, str) and is_uri(uri) else None
 
 
-def _attributes(
-    properties: Iterable[Property], found: Mapping[str, Any], definition: CompiledDefinition, surroundings: Surroundings
+def _build_attributes(
+    properties: Iterable[Property],
+    values_by_path: Mapping[str, Any],
+    definition: CompiledDefinition,
+    surroundings: Surroundings,
 ) -> dict[str, Attribute]:
     """The context attributes of the event, as far as they could be found; those that every event has first."""
     values: dict[str, Attribute] = {
-        entry.path.removeprefix(ENVELOPE): _attribute(entry.type, found[entry.path])
+        entry.path.removeprefix(ENVELOPE): _convert_attribute(entry.type, values_by_path[entry.path])
         for entry in properties
-        if entry.path.startswith(ENVELOPE) and entry.path in found
+        if entry.path.startswith(ENVELOPE) and entry.path in values_by_path
     }
     values = {"specversion": SPECVERSION, "type": definition.message_id, **values}
     if "id" not in values:
         values["id"] = surroundings.new_id()
-    schema = _schema_uri(definition)
+    schema = _find_schema_uri(definition)
     if schema is not None:
         values.setdefault("dataschema", schema)
     return {**{name: values[name] for name in _HEAD if name in values}, **values}
 
 
-def _attribute(type: str, value: Any) -> Attribute:
+def _convert_attribute(type: str, value: Any) -> Attribute:
     if isinstance(value, datetime):
         return format_timestamp(value)
-    made: Attribute = value if type == "ulong" else simple(type, value)
-    return made
+    converted: Attribute = value if type == "ulong" else simple(type, value)
+    return converted
 
 
-def _content_type(
-    properties: Iterable[Property], found: Mapping[str, Any], definition: CompiledDefinition, data: JSON
+def _choose_content_type(
+    properties: Iterable[Property], values_by_path: Mapping[str, Any], definition: CompiledDefinition, data: JSON
 ) -> str:
     """Return the payload's type from a protocol option or the definition; JSON for values without schema."""
     for entry in properties:
-        if entry.comparison == "content_type" and entry.path.startswith(OPTIONS) and entry.path in found:
-            stated = str(found[entry.path])
+        if entry.comparison == "content_type" and entry.path.startswith(OPTIONS) and entry.path in values_by_path:
+            stated = str(values_by_path[entry.path])
             if not media_type(stated).startswith(MEDIA_TYPE):
                 return stated
     opaque = data is UNSET or isinstance(data, bytes)
     return definition.payload_type or ("" if opaque else "application/json")
 
 
-def _payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
+def _write_payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
     """The payload, and what is wrong with it; paths begin with ``data``."""
     try:
         return encode_payload(use, data, content_type), []
@@ -249,7 +252,7 @@ def _payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | Non
     return None, [Finding(path=f"data{fault.path}", rule=fault.rule, message=fault.message) for fault in faults]
 
 
-def _unused(valuation: Valuation, properties: Iterable[Property]) -> Iterator[Finding]:
+def _report_unused(valuation: Valuation, properties: Iterable[Property]) -> Iterator[Finding]:
     """Names in the context that no value has in it, so that nobody would read them."""
     names = {name for entry in properties if (template := entry.template()) for name in template.names}
     for name in valuation.unused():

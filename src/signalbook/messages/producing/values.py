@@ -36,24 +36,26 @@ class Valuation:
         """Note what is wrong."""
         self.findings.append(Finding(path=path, rule=rule, message=message))
 
-    def of_all(self, properties: Iterable[Property], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by path of the property; ``given`` ones too. Properties that need none may have none."""
+    def of_all(self, properties: Iterable[Property], overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by path of the property; ``overrides`` ones too. Properties that need none may have none."""
         declared = list(properties)
-        taken = {entry.path: self._taken(entry, given[entry.path]) for entry in declared if entry.path in given}
-        found: dict[str, Any] = {}
+        checked = {
+            entry.path: self._check_given(entry, overrides[entry.path]) for entry in declared if entry.path in overrides
+        }
+        values: dict[str, Any] = {}
         for entry in declared:
-            given_one = entry.path in taken
-            value = taken[entry.path] if given_one else self._own(entry)
+            is_given = entry.path in checked
+            value = checked[entry.path] if is_given else self._find_value(entry)
             if value is not None:
-                again = entry.multiple and entry.path in found and not given_one
-                found[entry.path] = (*_several(found[entry.path]), value) if again else value
-        return found
+                again = entry.multiple and entry.path in values and not is_given
+                values[entry.path] = (*_make_tuple(values[entry.path]), value) if again else value
+        return values
 
     def unused(self) -> list[str]:
         """Names in the context that are in no value."""
         return [name for name in self.context if name not in self._used]
 
-    def _taken(self, entry: Property, value: Any) -> Any:
+    def _check_given(self, entry: Property, value: Any) -> Any:
         """A value that was given, held to what the property declares."""
         template = entry.template()
         self._used.update(template.names if template else ())
@@ -62,7 +64,7 @@ class Valuation:
         if is_schema_xid(entry):
             check = names_schema(str(entry.value), entry.required)
         else:
-            check = compile_property(entry) or _passes
+            check = compile_property(entry) or _accept_any
         finding = check(values, captured)
         if finding is not None:
             constant = finding.rule in ("value", "content_type") and entry.value is not None
@@ -73,28 +75,28 @@ class Valuation:
         self.context.update(captured)
         return value
 
-    def _own(self, entry: Property) -> Any:
+    def _find_value(self, entry: Property) -> Any:
         """The value that the definition has for a property."""
         template = entry.template()
         if template is not None:
-            return self._expanded(entry, template)
+            return self._expand(entry, template)
         if entry.value is not None and not is_schema_xid(entry) and entry.value not in (NOW, LEGACY_NOW):
             return entry.value
         value = self._default(entry)
         if value is None and entry.required:
-            said = f"the definition leaves its value open: give {entry.path} among the overrides"
-            self.report(entry.path, "required", f"{entry.name} is required, and {said}")
+            advice = f"the definition leaves its value open: give {entry.path} among the overrides"
+            self.report(entry.path, "required", f"{entry.name} is required, and {advice}")
         return value
 
-    def _expanded(self, entry: Property, template: Template) -> str | None:
+    def _expand(self, entry: Property, template: Template) -> str | None:
         missing = [name for name in dict.fromkeys(template.names) if name not in self.context]
         if missing:
             if entry.required:
-                named = ", ".join(missing)
-                self.report(entry.path, "context", f"{template.text!r} needs {named}: give it in the context")
+                missing_names = ", ".join(missing)
+                self.report(entry.path, "context", f"{template.text!r} needs {missing_names}: give it in the context")
             return None
         self._used.update(template.names)
-        wanted = {name: self.context[name] for name in template.names}
+        expected = {name: self.context[name] for name in template.names}
         try:
             text = template.expand(self.context)
         except TemplateError as error:
@@ -102,16 +104,16 @@ class Valuation:
             return None
         # Expanded and read back: values with the separator in them would come out as other values at the consumer.
         read = template.match(text)
-        if read != wanted:
-            said = "as nothing of the kind" if read is None else f"as {read}"
+        if read != expected:
+            result = "as nothing of the kind" if read is None else f"as {read}"
             self.report(
-                entry.path, "context", f"{template.text!r} with {wanted} is {text!r}, which would be read {said}"
+                entry.path, "context", f"{template.text!r} with {expected} is {text!r}, which would be read {result}"
             )
             return None
         return text
 
 
-def clash(context: Context, more: Mapping[str, str]) -> Iterator[Finding]:
+def merge_context(context: Context, more: Mapping[str, str]) -> Iterator[Finding]:
     """Add ``more`` to ``context``; yields those names that have another value there (F-27)."""
     for name, value in more.items():
         if context.setdefault(name, value) != value:
@@ -130,29 +132,29 @@ def simple(type: str, value: Any) -> Any:
     return native(type, value) if type in ("integer", "boolean", "ulong") else value
 
 
-def _several(value: Any) -> tuple[Any, ...]:
+def _make_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _passes(_: Any, __: Any) -> None:
+def _accept_any(_: Any, __: Any) -> None:
     return None
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _timestamp(text: str) -> datetime:
+def _parse_timestamp(text: str) -> datetime:
     return parse_timestamp(text)
 
 
 _NATIVE: Final[Mapping[str, Callable[[str], Any]]] = {
     "integer": int,
     "ulong": int,
-    "number": _number,
+    "number": _parse_number,
     "boolean": lambda text: text == "true",
     "binary": b64decode,
-    "timestamp": _timestamp,
+    "timestamp": _parse_timestamp,
     "uuid": UUID,
 }
 
@@ -168,12 +170,12 @@ def is_schema_xid(declared: Property) -> bool:
     return declared.path == "envelopemetadata.dataschema" and str(declared.value or "").startswith("/")
 
 
-def short_name(declared: Property) -> str:
+def shorten_name(declared: Property) -> str:
     """The name of an attribute, or the path of a protocol's property."""
     return declared.path.removeprefix(ENVELOPE)
 
 
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 
 
 def by_path(
@@ -186,37 +188,39 @@ def by_path(
     declared = list(properties)
     paths = {entry.path: entry.path for entry in declared}
     paths |= {OPTIONS + entry.name: entry.path for entry in declared if entry.path.startswith(OPTIONS)}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     findings = []
     for name, value in overrides.items():
         path = name if name.startswith((ENVELOPE, OPTIONS)) else ENVELOPE + name
-        if path in paths or _may_be(path, definition):
-            found[paths.get(path, path)] = value
+        if path in paths or _can_have(path, definition):
+            values[paths.get(path, path)] = value
         else:
-            there = ", ".join(map(short_name, declared)) or "none"
+            there = ", ".join(map(shorten_name, declared)) or "none"
             text = f"there is no property {name}; there are: {there}"
             findings.append(Finding(path=name, rule="unknown", message=text))
-    return found, findings
+    return values, findings
 
 
-def undeclared(properties: Iterable[Property], given: Mapping[str, Any]) -> list[Property]:
+def declare_undeclared(properties: Iterable[Property], overrides: Mapping[str, Any]) -> list[Property]:
     """Properties that are given and not declared: other attributes of an event, other headers."""
     declared = {entry.path for entry in properties}
-    return [Property(name=path.partition(".")[2], path=path, type="any") for path in given if path not in declared]
+    return [Property(name=path.partition(".")[2], path=path, type="any") for path in overrides if path not in declared]
 
 
-def option_values(properties: Iterable[Property], found: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+def build_option_values(
+    properties: Iterable[Property], values_by_path: Mapping[str, Any], protocol: str
+) -> dict[str, Any]:
     """Values of the protocol's properties by name, as its binding takes them; only AMQP has values of many types."""
     convert = native if protocol == "AMQP/1.0" else simple
     return {
-        entry.path.removeprefix(OPTIONS): convert(entry.type, found[entry.path])
+        entry.path.removeprefix(OPTIONS): convert(entry.type, values_by_path[entry.path])
         for entry in properties
-        if entry.path.startswith(OPTIONS) and entry.path in found
+        if entry.path.startswith(OPTIONS) and entry.path in values_by_path
     }
 
 
-def _may_be(path: str, definition: CompiledDefinition) -> bool:
+def _can_have(path: str, definition: CompiledDefinition) -> bool:
     """Return True if a message of the definition may have a property that is not declared."""
     if path.startswith(OPTIONS):
         return bool(definition.protocol)
-    return definition.is_event and _ATTRIBUTE.fullmatch(path.removeprefix(ENVELOPE)) is not None
+    return definition.is_event and _ATTRIBUTE_NAME.fullmatch(path.removeprefix(ENVELOPE)) is not None

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from signalbook.formats.base import is_json
 from signalbook.messages import CompiledDefinition, Reason
-from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, invalid_attributes
+from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, find_invalid_attributes
 from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
@@ -78,7 +78,7 @@ class AttributeChecks:
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
         known = self._sound.setdefault(name, {None})
-        known |= {value for value in set(values) - known if not invalid_attributes({**_EVENT, name: value})}
+        known |= {value for value in set(values) - known if not find_invalid_attributes({**_EVENT, name: value})}
         bad = np.fromiter((value not in known for value in values), np.bool_, len(values))
         if len(known) > _MOST_SOUND_VALUES:
             self._sound[name] = {None}
@@ -136,7 +136,7 @@ def _judge(
         found = {name: faults[name][1][faults[name][0][event] - 1] for name in order if faults[name][0][event]}
         there = {name for bit, name in enumerate(REQUIRED) if not missing[event] >> bit & 1}
         attributes = found | {name: _EVENT[name] for name in there if name not in found}
-        violations = tuple(invalid_attributes(attributes))
+        violations = tuple(find_invalid_attributes(attributes))
         said.append(RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=violations))
     verdicts.say(events, combined, said)
 

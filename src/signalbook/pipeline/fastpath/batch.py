@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.messages.cloudevents import SPECVERSION, Attribute, attribute_text
+from signalbook.messages.cloudevents import SPECVERSION, Attribute, format_attribute
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, taken, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -43,7 +43,7 @@ class ExtensionColumn:
     @classmethod
     def of(cls, values: Sequence[Attribute | None]) -> ExtensionColumn:
         """Return a column of values."""
-        texts = [None if value is None else attribute_text(value) for value in values]
+        texts = [None if value is None else format_attribute(value) for value in values]
         kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
         return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 

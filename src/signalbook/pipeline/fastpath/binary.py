@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.base import structured_mode
+from signalbook.messages.bindings.base import find_structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED
 from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -31,7 +31,7 @@ _TYPE: Final = "content-type"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 _NO_MESSAGE: Final = Message()
 # Asked for each content type of each batch, which are mostly the same.
-_structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
+_structured_mode: Final = lru_cache(maxsize=256)(find_structured_mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.messages.payloads.content import Unreadable, decoded
+from signalbook.messages.payloads.content import Unreadable, unpack_body
 from signalbook.pipeline.arrays import HeaderNames, utf8_text
 from signalbook.pipeline.fastpath.batch import ExtensionColumn
 from signalbook.pipeline.sources.base import ALONE, MessageBatch
@@ -31,7 +31,7 @@ def undo_encodings(values: list[bytes], encodings: pa.StringArray, refused: npt.
             refused[number] = True
             continue
         try:
-            values[number] = decoded(encodings[number].as_py(), values[number], min(ALONE, room))
+            values[number] = unpack_body(encodings[number].as_py(), values[number], min(ALONE, room))
             room -= len(values[number])
         except Unreadable:
             refused[number] = True

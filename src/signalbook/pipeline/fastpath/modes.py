@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import CORE, SPECVERSION
-from signalbook.messages.payloads.content import decoded
+from signalbook.messages.payloads.content import unpack_body
 from signalbook.pipeline import rescue
 from signalbook.pipeline.arrays import opaque_arrays
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -90,7 +90,7 @@ class StructuredMode:
         data = events.data.alone() if others else events.data
 
         def order(index: int) -> Iterable[str]:
-            return _names(decoded(stated[index].as_py(), messages.raw(index), ALONE))
+            return _names(unpack_body(stated[index].as_py(), messages.raw(index), ALONE))
 
         events = replace(events, messages=messages, indices=kept[events.indices], data=data, order=order)
         return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()

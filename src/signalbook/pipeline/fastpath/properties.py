@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.messages import sections_of_text
+from signalbook.messages import parse_sections
 from signalbook.messages.bindings.mqtt import V5
-from signalbook.messages.bindings.options import readable
+from signalbook.messages.bindings.options import decode_text
 from signalbook.pipeline.arrays import HeaderNames, escaped, property_pairs
 from signalbook.pipeline.sources.amqp_sections import sections_of_headers, stated_sections
 from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses
@@ -27,7 +27,7 @@ _AMQP: Final = "AMQP/1.0"
 _ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", V5: "topic_name"}
 # Those that are columns of records of Kafka, and what their values become.
 _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "key": ("key", readable),
+    "key": ("key", decode_text),
     "key_base64": ("key", bytes),
     "partition": ("partition", int),
 }
@@ -44,7 +44,7 @@ class _Headers:
 
 
 _HEADERS: Final = {
-    "KAFKA": _Headers("headers.", folded=False, read=readable),
+    "KAFKA": _Headers("headers.", folded=False, read=decode_text),
     "HTTP": _Headers("headers.", folded=True, read=escaped),
     "NATS": _Headers("headers.", folded=True, read=escaped),
     V5: _Headers("user_properties.", folded=False, read=escaped),
@@ -133,7 +133,7 @@ def _section(records: pa.RecordBatch, section: str, name: str) -> _Column:
     texts = stated_sections(records.column("key").cast(pa.binary()))[0].to_pylist()
     found: list[Any] = []
     for number, text in enumerate(texts):
-        said = _sections_of_headers(records, number) if text is None else sections_of_text(text)
+        said = _sections_of_headers(records, number) if text is None else parse_sections(text)
         found.append(said.get(section, {}).get(name))
     return np.arange(len(found)), found
 

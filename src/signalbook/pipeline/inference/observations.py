@@ -10,12 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from signalbook.formats.base import is_json
-from signalbook.messages import CloudEvent, Message, Mode, attribute_text
+from signalbook.messages import CloudEvent, Message, Mode, format_attribute
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import Attribute
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.matching.contract import carried_event
-from signalbook.messages.payloads.content import Unreadable, unpacked
+from signalbook.messages.matching.contract import decode_event
+from signalbook.messages.payloads.content import Unreadable, unpack_message
 from signalbook.messages.payloads.payload import Payload
 from signalbook.pipeline.inference.discriminators import (
     ANY_TOPIC,
@@ -221,14 +221,14 @@ def _parts(message: Message) -> Iterator[_Part]:
     if binding is None:
         return
     try:
-        clear = unpacked(message)
+        clear = unpack_message(message)
         values = binding.values(clear)
         mode = binding.mode(clear, values)
         if mode is Mode.BATCH:
             form = find_format(clear.content_type)
             yield from [_part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
         else:
-            yield _part(clear, values, None if mode is Mode.NONE else carried_event(clear, binding, values, mode))
+            yield _part(clear, values, None if mode is Mode.NONE else decode_event(clear, binding, values, mode))
     except (Unreadable, EventError):
         return
 
@@ -236,7 +236,7 @@ def _parts(message: Message) -> Iterator[_Part]:
 def _texts(part: _Part) -> dict[str, str]:
     """The texts of a message that may say what it is, by name."""
     if part.event is not None:
-        return {name: attribute_text(value) for name, value in part.event.attributes.items()}
+        return {name: format_attribute(value) for name, value in part.event.attributes.items()}
     if part.message.protocol == HTTP:
         return {name: value for name, value in part.values.items() if isinstance(value, str)} | dict(
             _headers(part.values)

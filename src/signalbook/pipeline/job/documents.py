@@ -14,7 +14,7 @@ from signalbook.confluent.schemas import reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.formats.references import ReferableSchema, identities, is_referable
-from signalbook.messages.definitions.normalise import stated_base
+from signalbook.messages.definitions.normalise import find_stated_base
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.uris import without_user
@@ -112,7 +112,7 @@ def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) 
     found = {xid: message for xid, message in messages.items() if VERSIONS not in xid}
     known, waiting = list(documents), [message for message in found.values() if message is not None]
     while waiting:
-        base = stated_base(waiting.pop())
+        base = find_stated_base(waiting.pop())
         xid = message_xid(base) if base else ""
         if VERSIONS not in xid or xid in found:
             continue

@@ -24,7 +24,7 @@ from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, a
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import JsonValues, pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
+from signalbook.messages import Accepted, CompiledDefinition, Message, format_attribute
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.messages.message import DUPLICATE
 from signalbook.pipeline import arrays, columns, exact, rescue
@@ -296,7 +296,7 @@ def _shape(schema: Schema, typed: bool) -> Shape:
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
-    texts = [{name: attribute_text(value) for name, value in values.items()} for values in attributes]
+    texts = [{name: format_attribute(value) for name, value in values.items()} for values in attributes]
     arrays = [pa.array([each.get(name) for each in texts], pa.string()) for name in ATTRIBUTES]
     arrays[_TIME] = timestamps(arrays[_TIME])
     others = [[pair for pair in each.items() if pair[0] not in CORE] or None for each in texts]

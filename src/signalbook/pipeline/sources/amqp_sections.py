@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from signalbook.brokers.amqp.messages import DescribedValue, Timestamp, sections
-from signalbook.messages import Message, sections_text
+from signalbook.messages import Message, format_sections
 from signalbook.messages.bindings.amqp import MEDIA, message
 from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
 
@@ -50,7 +50,7 @@ def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
 
 def _stated(said: Message) -> tuple[str | None, str, str]:
     """Return the columns of ``_STATED``."""
-    return sections_text(said.sections) if said.sections else None, said.content_type, said.content_encoding
+    return format_sections(said.sections) if said.sections else None, said.content_type, said.content_encoding
 
 
 def _plain(value: Any) -> Any:

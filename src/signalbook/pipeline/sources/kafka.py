@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
-from signalbook.messages.bindings.options import readable
+from signalbook.messages.bindings.options import decode_text
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
@@ -154,7 +154,7 @@ def message_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecor
 
 
 def _read(value: bytes) -> str:
-    return str(readable(value))
+    return str(decode_text(value))
 
 
 def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.messages.message import sections_text
+from signalbook.messages.message import format_sections
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import HeaderNames, header_pairs
 from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
@@ -135,7 +135,7 @@ def header_texts(listed: pa.ListArray, names: HeaderNames, *, readable: bool) ->
 def _with_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
     """Replace those of ``texts`` in which the value of a header is empty instead of null."""
     rows = pc.unique(pc.list_parent_indices(listed).filter(listed.flatten().field("value").is_null()))
-    exact = [sections_text({"": tuple(header_pairs(each))}) for each in listed.take(rows).to_pylist()]
+    exact = [format_sections({"": tuple(header_pairs(each))}) for each in listed.take(rows).to_pylist()]
     mask = np.zeros(len(texts), np.bool_)
     mask[rows] = True
     return pc.replace_with_mask(texts, mask, pc.utf8_slice_codeunits(pa.array(exact, pa.string()), len('{"":'), -1))

@@ -16,9 +16,9 @@ import pyarrow as pa
 from paho.mqtt.client import MQTTMessage
 
 from signalbook.brokers.mqtt import MQTTClient, MQTTSession
-from signalbook.messages import Message, sections_text
+from signalbook.messages import Message, format_sections
 from signalbook.messages.bindings.mqtt import V3, V5, publish
-from signalbook.messages.bindings.options import implied_format
+from signalbook.messages.bindings.options import detect_format
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
@@ -74,7 +74,7 @@ class Mqtt(SpoolingSource):
         if self.protocol == V5:
             stated = [str(each.get("content_type") or "") for each in sections]
         else:
-            stated = [implied_format(body) for body in rows.column("value").to_pylist()]
+            stated = [detect_format(body) for body in rows.column("value").to_pylist()]
         return MessageRecords.of(
             self.protocol,
             rows,
@@ -135,7 +135,7 @@ def _sections_text(sections: Mapping[str, Any]) -> str:
         text = msgspec.json.encode(sections).decode()
         if text.isascii() and _DELETE not in text:
             return text
-    return sections_text(sections)
+    return format_sections(sections)
 
 
 MQTT3: Final = Mqtt("mqtt3", V3)

@@ -23,7 +23,7 @@ from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.brokers.nats import JetStream, JetStreamState, NATSConnection, StoredMessage
 from signalbook.messages import Message
 from signalbook.messages.bindings.nats import CONTENT_TYPES, message
-from signalbook.messages.bindings.options import implied_format
+from signalbook.messages.bindings.options import detect_format
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
@@ -243,7 +243,7 @@ class Nats:
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
         stated = [stated_texts(listed, folded, name, arrays.escaped) for name in (*CONTENT_TYPES, "content-encoding")]
         bare = pc.equal(pc.list_value_length(listed).fill_null(0), 0)
-        implied = [implied_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]
+        implied = [detect_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]
         headers = header_texts(listed, names, readable=True)
         return MessageRecords.of(
             "NATS",
