@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.model.types import SCALARS, EntityTypes, ReferenceFault, describe, parse_target, scalar_check
+from signalbook.model.types import SCALARS, EntityTypes, ReferenceFault, describe, find_scalar_check, parse_target
 from signalbook.values import JSON
 
 TYPES = EntityTypes(groups={"dirs": {"files": "/dirs/files"}, "boxes": {"files": "/dirs/files", "lids": "/boxes/lids"}})
@@ -47,14 +47,14 @@ def list_cases(table: dict[str, list[JSON]]) -> list[tuple[str, JSON]]:
 @pytest.mark.parametrize(("name", "value"), list_cases(GOOD))
 def test_accepts(name: str, value: JSON) -> None:
     """R2: values of each type, unchanged."""
-    assert scalar_check(name, TYPES)(value) == value
+    assert find_scalar_check(name, TYPES)(value) == value
 
 
 @pytest.mark.parametrize(("name", "value"), list_cases(BAD))
 def test_rejects(name: str, value: JSON) -> None:
     """R2: values that are not of the type."""
     with pytest.raises(ValueError):
-        scalar_check(name, TYPES)(value)
+        find_scalar_check(name, TYPES)(value)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_rejects(name: str, value: JSON) -> None:
 def test_references_have_errors_of_their_own(name: str, value: str, code: str, arguments: dict[str, str]) -> None:
     """R8, R9, R33."""
     with pytest.raises(ReferenceFault) as caught:
-        scalar_check(name, TYPES)(value)
+        find_scalar_check(name, TYPES)(value)
     assert (caught.value.code, caught.value.arguments.keys()) == (code, arguments.keys())
     assert caught.value.arguments | {"error_detail": ""} == arguments | {"error_detail": ""}
 
@@ -80,7 +80,7 @@ def test_references_have_errors_of_their_own(name: str, value: str, code: str, a
 @pytest.mark.parametrize("value", [{}, [], [1]])
 def test_no_scalar_is_a_container(name: str, value: JSON) -> None:
     with pytest.raises(ValueError):
-        scalar_check(name, TYPES)(value)
+        find_scalar_check(name, TYPES)(value)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_no_scalar_is_a_container(name: str, value: JSON) -> None:
 )
 def test_timestamps_become_utc(text: str, stored: str) -> None:
     """Timestamps are normalised to UTC (R7)."""
-    assert scalar_check("timestamp", TYPES)(text) == stored
+    assert find_scalar_check("timestamp", TYPES)(text) == stored
 
 
 TARGETS = [
@@ -117,7 +117,7 @@ TARGETS = [
 @pytest.mark.parametrize("name", ["xid", "uri", "url"])
 def test_targets(name: str, target: str, value: str, good: bool) -> None:
     """R77, R78: what an attribute with a target may point at."""
-    check = scalar_check(name, TYPES, parse_target(target, TYPES))
+    check = find_scalar_check(name, TYPES, parse_target(target, TYPES))
     if good:
         assert check(value) == value
     else:
@@ -129,7 +129,7 @@ def test_targets(name: str, target: str, value: str, good: bool) -> None:
 @pytest.mark.parametrize("value", ["https://example.com/dirs", "#/dirs/d", "other"])
 def test_targets_leave_other_uris_free(name: str, value: str) -> None:
     """A target does not restrict URIs outside of the registry (R78)."""
-    assert scalar_check(name, TYPES, parse_target("/dirs", TYPES))(value) == value
+    assert find_scalar_check(name, TYPES, parse_target("/dirs", TYPES))(value) == value
 
 
 @pytest.mark.parametrize("target", ["dirs", "/", "/none", "/dirs/none", "/dirs/files/meta", "/dirs[/versions]", 5, ""])

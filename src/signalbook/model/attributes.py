@@ -22,9 +22,9 @@ from signalbook.model.types import (
     EntityTypes,
     ReferenceFault,
     describe,
+    find_scalar_check,
+    format_scalar,
     parse_target,
-    scalar_check,
-    scalar_text,
 )
 from signalbook.values import JSON, JSONObject
 from signalbook.work import spend
@@ -55,84 +55,84 @@ class Trouble:
 Check: TypeAlias = Callable[[JSON, list[Trouble]], JSON]
 
 
-def under(step: str | int, found: list[Trouble], since: int) -> None:
+def add_step(step: str | int, troubles: list[Trouble], since: int) -> None:
     """Put ``step`` before the paths of what was found from position ``since`` on."""
-    for trouble in found[since:]:
+    for trouble in troubles[since:]:
         trouble.steps.append(step)
 
 
-def any_check(value: JSON, _found: list[Trouble]) -> JSON:
+def check_any(value: JSON, _troubles: list[Trouble]) -> JSON:
     """Whatever JSON it is (core R12)."""
     return value
 
 
-def map_check(item: Check) -> Check:
+def make_map_check(item: Check) -> Check:
     """A map whose keys are legal (core R4) and whose values pass ``item``; entries of null are left out."""
 
-    def check(value: JSON, found: list[Trouble]) -> JSON:
+    def check(value: JSON, troubles: list[Trouble]) -> JSON:
         if not isinstance(value, dict):
-            found.append(Trouble("invalid_attribute", f"must be a map, not {describe(value)}"))
+            troubles.append(Trouble("invalid_attribute", f"must be a map, not {describe(value)}"))
             return value
         result = {}
         for key, member in value.items():
             if member is None:
                 continue
-            before = len(found)
+            before = len(troubles)
             if not EXTENDED_NAME.fullmatch(key):
-                found.append(Trouble("invalid_attribute", KEY_RULE))
-            result[key] = item(member, found)
-            if len(found) != before:
-                under(key, found, before)
+                troubles.append(Trouble("invalid_attribute", KEY_RULE))
+            result[key] = item(member, troubles)
+            if len(troubles) != before:
+                add_step(key, troubles, before)
         return result
 
     return check
 
 
-def array_check(item: Check) -> Check:
+def make_array_check(item: Check) -> Check:
     """An array whose items are not null (core R3) and pass ``item``."""
 
-    def check(value: JSON, found: list[Trouble]) -> JSON:
+    def check(value: JSON, troubles: list[Trouble]) -> JSON:
         if not isinstance(value, list):
-            found.append(Trouble("invalid_attribute", f"must be an array, not {describe(value)}"))
+            troubles.append(Trouble("invalid_attribute", f"must be an array, not {describe(value)}"))
             return value
         result = []
         for index, member in enumerate(value):
-            before = len(found)
+            before = len(troubles)
             if member is None:  # core R3
-                found.append(Trouble("invalid_attribute", "an array must not hold null"))
+                troubles.append(Trouble("invalid_attribute", "an array must not hold null"))
             else:
-                result.append(item(member, found))
-            if len(found) != before:
-                under(index, found, before)
+                result.append(item(member, troubles))
+            if len(troubles) != before:
+                add_step(index, troubles, before)
         return result
 
     return check
 
 
-def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute) -> Check:
+def make_scalar_check(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute) -> Check:
     """A scalar of the defined type, in its strict enum, within the size limit (core R11, R80)."""
     target = parse_target(definition["target"], types) if "target" in definition else None
-    scalar = scalar_check(spec.value_type or definition["type"], types, target)
+    scalar = find_scalar_check(spec.value_type or definition["type"], types, target)
     limit = MAX_SCALAR_BYTES - len(name) if name else None  # an item has no name of its own
-    allowed = _allowed(definition)
+    allowed = _fold_enum(definition)
     nonempty = spec.nonempty
 
-    def check(value: JSON, found: list[Trouble]) -> JSON:
+    def check(value: JSON, troubles: list[Trouble]) -> JSON:
         try:
             result = scalar(value)
         except ReferenceFault as error:
-            found.append(Trouble(error.code, str(error), **error.arguments))
+            troubles.append(Trouble(error.code, str(error), **error.arguments))
             return value
         except ValueError as error:
-            found.append(Trouble("invalid_attribute", str(error)))
+            troubles.append(Trouble("invalid_attribute", str(error)))
             return value
         if nonempty and result == "":
-            found.append(Trouble("invalid_attribute", "must not be empty"))
-        if allowed and _folded(result) not in allowed:
-            choices = ", ".join(scalar_text(choice) for choice in definition["enum"])
-            found.append(Trouble("invalid_attribute", f"{describe(value)} is not one of: {choices}"))
-        if limit is not None and _longer_than(result, limit):
-            found.append(
+            troubles.append(Trouble("invalid_attribute", "must not be empty"))
+        if allowed and _fold(result) not in allowed:
+            choices = ", ".join(format_scalar(choice) for choice in definition["enum"])
+            troubles.append(Trouble("invalid_attribute", f"{describe(value)} is not one of: {choices}"))
+        if limit is not None and _is_longer(result, limit):
+            troubles.append(
                 Trouble("invalid_attribute", f"name and value together must not exceed {MAX_SCALAR_BYTES} bytes")
             )
         return result
@@ -140,18 +140,18 @@ def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, sp
     return check
 
 
-def _allowed(definition: JSONObject) -> frozenset[JSON]:
+def _fold_enum(definition: JSONObject) -> frozenset[JSON]:
     """The values of a strict enum, folded: the text leaves case open, and clients expect it not to count."""
     if not definition.get("strict", True):
         return frozenset()
-    return frozenset(_folded(value) for value in definition.get("enum") or ())
+    return frozenset(_fold(value) for value in definition.get("enum") or ())
 
 
-def _folded(value: JSON) -> JSON:
+def _fold(value: JSON) -> JSON:
     return value.casefold() if isinstance(value, str) else value
 
 
-def _longer_than(value: JSON, limit: int) -> bool:
+def _is_longer(value: JSON, limit: int) -> bool:
     if isinstance(value, str):
         return len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit
     return isinstance(value, int) and value.bit_length() > limit * 3
@@ -231,7 +231,7 @@ class AttributeSet(Mapping[str, Attribute]):
         self._charset = charset
         self._switches = [attribute for attribute in self._attributes.values() if attribute.branches]
         self._tables: dict[tuple[int, ...], _Table] = {}
-        self._base = _table([self._attributes])
+        self._base = _build_table([self._attributes])
 
     def __getitem__(self, name: str) -> Attribute:
         return self._attributes[name]
@@ -249,18 +249,18 @@ class AttributeSet(Mapping[str, Attribute]):
         an ``any`` everything stays as it is). Attributes that the server supplies are checked where given, never
         missed. All findings are reported, each with its path; values that have findings are not for storing.
         """
-        found: list[Trouble] = []
-        checked = self.collect(values, found)
-        return Checked(values=checked, findings=tuple(trouble.report() for trouble in found))
+        troubles: list[Trouble] = []
+        checked = self.collect(values, troubles)
+        return Checked(values=checked, findings=tuple(trouble.report() for trouble in troubles))
 
     def active(self, values: JSONObject) -> Mapping[str, Attribute]:
         """The attributes in force for an entity with these values: the static ones and those of its ``ifvalues``."""
-        branches = self._active(values)
+        branches = self._find_active_branches(values)
         return {name: attribute for group in (self._attributes, *branches) for name, attribute in group.items()}
 
-    def collect(self, values: JSONObject, found: list[Trouble]) -> JSONObject:
-        """``check`` for a nested object: adds to ``found`` instead of making findings."""
-        table = self._table(values)
+    def collect(self, values: JSONObject, troubles: list[Trouble]) -> JSONObject:
+        """``check`` for a nested object: adds to ``troubles`` instead of making findings."""
+        table = self._find_table(values)
         checks, result = table.checks, {}
         for name, value in values.items():
             if value is None:
@@ -270,27 +270,29 @@ class AttributeSet(Mapping[str, Attribute]):
                 if check is None:
                     continue
             elif check is None:
-                message = self._explain(name, table) if len(found) < _MAX_HINTS else _UNKNOWN
-                found.append(Trouble("unknown_attribute", message, name))
+                message = self._explain(name, table) if len(troubles) < _MAX_HINTS else _UNKNOWN
+                troubles.append(Trouble("unknown_attribute", message, name))
                 continue
             elif not CHARSETS[self._charset].fullmatch(name):
-                found.append(Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
+                troubles.append(Trouble("invalid_attribute", CHARSET_RULES[self._charset], name))
                 continue
-            before = len(found)
-            result[name] = check(value, found)
-            if len(found) != before:
-                under(name, found, before)
+            before = len(troubles)
+            result[name] = check(value, troubles)
+            if len(troubles) != before:
+                add_step(name, troubles, before)
         for name, default in table.wanted:
             if name not in result:
                 if default is not None:
                     result[name] = default
                 else:
-                    found.append(Trouble("required_attribute_missing", "is required", name))
+                    troubles.append(Trouble("required_attribute_missing", "is required", name))
         for name in table.clashes:
-            found.append(Trouble("invalid_attribute", "is defined by the values of two other attributes at once", name))
+            troubles.append(
+                Trouble("invalid_attribute", "is defined by the values of two other attributes at once", name)
+            )
         return result
 
-    def _active(self, values: JSONObject) -> list[Mapping[str, Attribute]]:
+    def _find_active_branches(self, values: JSONObject) -> list[Mapping[str, Attribute]]:
         active: list[Mapping[str, Attribute]] = []
         pending = list(self._switches)
         for switch in pending:  # grows: a branch may bring switches of its own
@@ -298,20 +300,20 @@ class AttributeSet(Mapping[str, Attribute]):
             if value is None:
                 value = switch.default
             if isinstance(value, (str, int, float)):
-                branch = switch.branches.get(scalar_text(value).casefold())
+                branch = switch.branches.get(format_scalar(value).casefold())
                 if branch is not None:
                     active.append(branch)
                     pending += [attribute for attribute in branch.values() if attribute.branches]
         return active
 
-    def _table(self, values: JSONObject) -> _Table:
-        active = self._active(values) if self._switches else []
+    def _find_table(self, values: JSONObject) -> _Table:
+        active = self._find_active_branches(values) if self._switches else []
         if not active:
             return self._base
         key = tuple(map(id, active))
         table = self._tables.get(key)
         if table is None:
-            table = _table([self._attributes, *active])
+            table = _build_table([self._attributes, *active])
             if len(self._tables) < _MAX_TABLES:
                 self._tables[key] = table
         return table
@@ -321,14 +323,14 @@ class AttributeSet(Mapping[str, Attribute]):
         for switch in switches:
             values = [value for value, branch in switch.branches.items() if name in branch]
             if values:
-                known = [key for key in switch.definition["ifvalues"] if key.casefold() in values]
-                return f"is only defined where {switch.name} is {' or '.join(known)}"
+                value_names = [key for key in switch.definition["ifvalues"] if key.casefold() in values]
+                return f"is only defined where {switch.name} is {' or '.join(value_names)}"
             switches += [a for branch in switch.branches.values() for a in branch.values() if a.branches]
         close = difflib.get_close_matches(name, table.checks, n=1) if len(name) < _MAX_HINTED_NAME else []
         return f"{_UNKNOWN}; did you mean {close[0]}?" if close else _UNKNOWN
 
 
-def _table(groups: Sequence[Mapping[str, Attribute]]) -> _Table:
+def _build_table(groups: Sequence[Mapping[str, Attribute]]) -> _Table:
     merged: dict[str, Attribute] = {}
     clashes = []
     for group in groups:
@@ -353,40 +355,43 @@ def compile_attributes(
     """The attribute set of full (complete and faultless) ``definitions``; ``spec`` says more on the spec's own."""
     return AttributeSet(
         {
-            name: _attribute(name, item, types, (spec or {}).get(name, _PLAIN_SPEC))
+            name: _compile_attribute(name, item, types, (spec or {}).get(name, _PLAIN_SPEC))
             for name, item in definitions.items()
         },
         charset=charset,
     )
 
 
-def _attribute(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute = _PLAIN_SPEC) -> Attribute:
+def _compile_attribute(
+    name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute = _PLAIN_SPEC
+) -> Attribute:
     spend(_WORK)
     kind = definition["type"]
     charset = definition.get("namecharset", "strict").lower()
     attributes = (
         compile_attributes(definition.get("attributes", {}), types, charset=charset) if kind == "object" else None
     )
-    item = _attribute("", _item(definition), types) if kind in ("map", "array") else None
+    item = _compile_attribute("", _build_item(definition), types) if kind in ("map", "array") else None
     return Attribute(
         name=name,
         type=kind,
         definition=definition,
-        check=_check(name, definition, types, spec, attributes, item),
+        check=_make_check(name, definition, types, spec, attributes, item),
         managed=spec.managed,
         caseless=spec.caseless,
         attributes=attributes,
         item=item,
         branches={
             value.casefold(): {
-                key: _attribute(key, sibling, types) for key, sibling in branch.get("siblingattributes", {}).items()
+                key: _compile_attribute(key, sibling, types)
+                for key, sibling in branch.get("siblingattributes", {}).items()
             }
             for value, branch in definition.get("ifvalues", {}).items()
         },
     )
 
 
-def _item(definition: JSONObject) -> JSONObject:
+def _build_item(definition: JSONObject) -> JSONObject:
     """The definition of a map's values or an array's items. An array's ``enum`` is meant for each of them."""
     limits = {
         aspect: definition[aspect] for aspect in ("enum", "strict") if "enum" in definition and aspect in definition
@@ -394,7 +399,7 @@ def _item(definition: JSONObject) -> JSONObject:
     return {**definition["item"], **limits}
 
 
-def _check(
+def _make_check(
     name: str,
     definition: JSONObject,
     types: EntityTypes,
@@ -403,24 +408,24 @@ def _check(
     item: Attribute | None,
 ) -> Check:
     if attributes is not None:
-        return _object_check(attributes, spec)
+        return _make_object_check(attributes, spec)
     if item is not None:
-        return map_check(item.check) if definition["type"] == "map" else array_check(item.check)
-    return any_check if definition["type"] == "any" else scalar_value_check(name, definition, types, spec)
+        return make_map_check(item.check) if definition["type"] == "map" else make_array_check(item.check)
+    return check_any if definition["type"] == "any" else make_scalar_check(name, definition, types, spec)
 
 
-def _object_check(attributes: AttributeSet, spec: SpecAttribute) -> Check:
+def _make_object_check(attributes: AttributeSet, spec: SpecAttribute) -> Check:
     further = spec.further
 
-    def check(value: JSON, found: list[Trouble]) -> JSON:
+    def check(value: JSON, troubles: list[Trouble]) -> JSON:
         if not isinstance(value, dict):
-            found.append(Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
+            troubles.append(Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
             return value
-        result = attributes.collect(value, found)
+        result = attributes.collect(value, troubles)
         wrong = further(result) if further else None
         if wrong:
             member, message = wrong
-            found.append(Trouble("invalid_attribute", message, member))
+            troubles.append(Trouble("invalid_attribute", message, member))
         return result
 
     return check

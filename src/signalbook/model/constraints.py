@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from signalbook.model.definitions import find
 from signalbook.model.findings import ModelPosition
 from signalbook.model.paths import DotPath, format_path, parse_path, pick
-from signalbook.model.types import SCALARS, EntityTypes, describe, scalar_check
+from signalbook.model.types import SCALARS, EntityTypes, describe, find_scalar_check
 from signalbook.values import JSON, JSONObject
 
 Kind: TypeAlias = Literal["enum", "equals"]
@@ -41,21 +41,25 @@ class Constraint:
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
         """Yield the violations of this constraint by a Version with these attributes in a Group with these."""
         value = pick(version, self.path)
-        if self.enum and value is not None and not any(_same_value(value, allowed) for allowed in self.enum):
+        if self.enum and value is not None and not any(_is_same_value(value, allowed) for allowed in self.enum):
             yield ConstraintViolation(path=format_path(self.path), kind="enum")
-        wanted = pick(group, self.equals) if self.equals else None
-        if wanted is not None and (value is None or not self._same(value, wanted)):
+        required = pick(group, self.equals) if self.equals else None
+        if required is not None and (value is None or not self._is_same(value, required)):
             yield ConstraintViolation(path=format_path(self.path), kind="equals")
 
-    def _same(self, one: JSON, other: JSON) -> bool:
-        return _same_value(one, other) if self.path in _CASELESS else type(one) is type(other) and bool(one == other)
+    def _is_same(self, first: JSON, second: JSON) -> bool:
+        return (
+            _is_same_value(first, second)
+            if self.path in _CASELESS
+            else type(first) is type(second) and bool(first == second)
+        )
 
 
-def _same_value(one: JSON, other: JSON) -> bool:
+def _is_same_value(first: JSON, second: JSON) -> bool:
     """Equal as values of an enum, where case does not count."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one.casefold() == other.casefold()
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+    if isinstance(first, str) and isinstance(second, str):
+        return first.casefold() == second.casefold()
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
 class Constraints:
@@ -105,35 +109,35 @@ class Ground:
     types: EntityTypes
 
 
-def check_constraints(given: JSON, ground: Ground, place: ModelPosition) -> JSONObject:
+def check_constraints(constraints: JSON, ground: Ground, place: ModelPosition) -> JSONObject:
     """The constraints without aspects that say nothing; notes at ``place`` what is wrong with them."""
-    if not isinstance(given, dict):
-        place.report(f"must be an object, not {describe(given)}")
+    if not isinstance(constraints, dict):
+        place.report(f"must be an object, not {describe(constraints)}")
         return {}
     result = {}
-    for key, aspects in given.items():
+    for key, aspects in constraints.items():
         here = place.at(key)
         if not isinstance(aspects, dict):
             here.report(f"must be an object, not {describe(aspects)}")
             continue
         for aspect in aspects.keys() - _ASPECTS:
             here.report("is not part of the model language", aspect)
-        said = _said(aspects)
-        definition = _constrained(key, ground, here)
+        stated = _drop_empty(aspects)
+        definition = _find_constrained(key, ground, here)
         if definition is not None:
-            _check_values(said, definition, ground.types, here)
-            _check_equals(said, definition, ground, here)
-        result[key] = said
+            _check_values(stated, definition, ground.types, here)
+            _check_equals(stated, definition, ground, here)
+        result[key] = stated
     return result
 
 
-def _said(aspects: JSONObject) -> JSONObject:
+def _drop_empty(aspects: JSONObject) -> JSONObject:
     """The aspects that say something: an empty enum and an empty equals do not."""
     silent = {"enum": [], "equals": ""}
     return {name: value for name, value in aspects.items() if value is not None and value != silent.get(name)}
 
 
-def _constrained(key: str, ground: Ground, here: ModelPosition) -> JSONObject | None:
+def _find_constrained(key: str, ground: Ground, here: ModelPosition) -> JSONObject | None:
     try:
         resources, *path = parse_path(key)
     except ValueError as error:
@@ -150,17 +154,17 @@ def _constrained(key: str, ground: Ground, here: ModelPosition) -> JSONObject | 
     return definition
 
 
-def _check_values(said: JSONObject, definition: JSONObject, types: EntityTypes, here: ModelPosition) -> None:
-    check = scalar_check(definition["type"], types)
+def _check_values(aspects: JSONObject, definition: JSONObject, types: EntityTypes, here: ModelPosition) -> None:
+    check = find_scalar_check(definition["type"], types)
     strict = definition.get("enum") if definition.get("strict", True) else None
-    if not isinstance(said.get("enum", []), list):
+    if not isinstance(aspects.get("enum", []), list):
         here.report("must be an array", "enum")
-        del said["enum"]
-    for index, value in enumerate(said.get("enum", ())):
+        del aspects["enum"]
+    for index, value in enumerate(aspects.get("enum", ())):
         _check_value(value, check, strict, here.at("enum", index))
-    if "default" in said:
-        _check_value(said["default"], check, said.get("enum", strict), here.at("default"))
-    elif said.get("enum") and definition.get("default", said["enum"][0]) not in said["enum"]:
+    if "default" in aspects:
+        _check_value(aspects["default"], check, aspects.get("enum", strict), here.at("default"))
+    elif aspects.get("enum") and definition.get("default", aspects["enum"][0]) not in aspects["enum"]:
         here.report(f"must hold the attribute's own default, {describe(definition['default'])}", "enum")
 
 
@@ -176,10 +180,10 @@ def _check_value(
             here.report(f"{describe(value)} is not among the values allowed")
 
 
-def _check_equals(said: JSONObject, definition: JSONObject, ground: Ground, here: ModelPosition) -> None:
-    if "equals" not in said:
+def _check_equals(aspects: JSONObject, definition: JSONObject, ground: Ground, here: ModelPosition) -> None:
+    if "equals" not in aspects:
         return
-    path = said["equals"]
+    path = aspects["equals"]
     try:
         other = find(ground.group, parse_path(path)) if isinstance(path, str) else None
     except ValueError:
@@ -209,15 +213,15 @@ def compile_constraints(checked: JSONObject) -> Constraints:
     return Constraints(constraints)
 
 
-def narrow(broad: JSONObject, given: JSONObject, ground: Ground, place: ModelPosition) -> JSONObject:
+def narrow(broad: JSONObject, instance: JSONObject, ground: Ground, place: ModelPosition) -> JSONObject:
     """The Group type's constraints with those of an instance, which may only narrow them (core R108)."""
     merged = dict(broad)
-    for key, aspects in given.items():
+    for key, aspects in instance.items():
         outer = broad.get(key, {})
-        said = _said(aspects)
-        if "enum" in said and outer.get("enum") and not all(value in outer["enum"] for value in said["enum"]):
+        stated = _drop_empty(aspects)
+        if "enum" in stated and outer.get("enum") and not all(value in outer["enum"] for value in stated["enum"]):
             place.report("must be among the values that the Group type allows", key, "enum")
-        if "equals" in said and said["equals"] != outer.get("equals", said["equals"]):
+        if "equals" in stated and stated["equals"] != outer.get("equals", stated["equals"]):
             place.report(f'the Group type says "{outer["equals"]}"', key, "equals")
-        merged[key] = outer | said
+        merged[key] = outer | stated
     return check_constraints(merged, ground, place)

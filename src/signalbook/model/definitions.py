@@ -19,8 +19,8 @@ from signalbook.model.types import (
     TYPES,
     EntityTypes,
     describe,
+    find_scalar_check,
     parse_target,
-    scalar_check,
 )
 from signalbook.values import JSON, JSONObject
 from signalbook.work import spend
@@ -51,9 +51,9 @@ class Setting(ModelPosition):
     inside: bool = False
 
 
-def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
-    """The full definitions of an entity: the specification's, narrowed and extended by ``given`` (core R66, R67)."""
-    checked = define(given, replace(setting, reserved={*setting.reserved, *spec}))
+def overlay(spec: SpecTable, definitions: JSON, setting: Setting) -> JSONObject:
+    """The full definitions of an entity: the specification's, narrowed and extended by ``definitions`` (core R66, R67)."""
+    checked = define(definitions, replace(setting, reserved={*setting.reserved, *spec}))
     result = {}
     for name, attribute in spec.items():
         narrowed = checked.pop(name, None)
@@ -67,26 +67,26 @@ def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
     return result | checked
 
 
-def define(given: JSON, setting: Setting) -> JSONObject:
+def define(definitions: JSON, setting: Setting) -> JSONObject:
     """The full form of a map of attribute definitions; entries that are no object are reported and left out."""
-    if not isinstance(given, dict):
-        setting.report(f"must be an object of attribute definitions, not {describe(given)}")
+    if not isinstance(definitions, dict):
+        setting.report(f"must be an object of attribute definitions, not {describe(definitions)}")
         return {}
     result = {}
-    spend(_WORK * len(given))
-    for name, definition in given.items():
+    spend(_WORK * len(definitions))
+    for name, definition in definitions.items():
         here = setting.at(name)
         _check_name(name, definition, here)
         if name in setting.taken:
             here.report("is defined at this level already")
         if not isinstance(definition, dict):
             here.report(f"must be an attribute definition, not {describe(definition)}")
-        elif _type(definition, here):
-            result[name] = _definition({"name": name, **definition}, here)
+        elif _check_type(definition, here):
+            result[name] = _complete_definition({"name": name, **definition}, here)
     switches = {name: definition for name, definition in result.items() if "ifvalues" in definition}
-    taken = {*setting.taken, *setting.reserved, *result} if switches else set()
+    taken_names = {*setting.taken, *setting.reserved, *result} if switches else set()
     for name, definition in switches.items():
-        definition["ifvalues"] = _branches(definition, replace(setting.at(name), taken=taken))
+        definition["ifvalues"] = _check_branches(definition, replace(setting.at(name), taken=taken_names))
     return result
 
 
@@ -98,7 +98,7 @@ def _check_name(name: str, definition: JSON, here: Setting) -> None:
         here.report(f'must be the key "{name}"', "name")
 
 
-def _type(definition: JSONObject, here: Setting) -> str | None:
+def _check_type(definition: JSONObject, here: Setting) -> str | None:
     kind = definition.get("type")
     if isinstance(kind, str) and kind in TYPES:
         return kind
@@ -106,24 +106,24 @@ def _type(definition: JSONObject, here: Setting) -> str | None:
     return None
 
 
-def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _ASPECTS) -> JSONObject:
+def _complete_definition(definition: JSONObject, here: Setting, aspects: Collection[str] = _ASPECTS) -> JSONObject:
     """Return the full definition of an attribute or item with a valid type."""
-    for aspect in given:
+    for aspect in definition:
         if aspect not in aspects:
             here.report("is not part of the model language", aspect)
-    result = {aspect: value for aspect, value in given.items() if aspect in aspects and value is not None}
+    result = {aspect: value for aspect, value in definition.items() if aspect in aspects and value is not None}
     if "enum" in aspects:
-        _enum_from_item(result)
+        _move_item_enum(result)
     _check_flags(result, here)
     if not isinstance(result.get("description", ""), str):
         here.report("must be a string", "description")
-    _target(result, here)
-    _values(result, here)
-    _nested(result, here)
+    _check_target(result, here)
+    _check_values(result, here)
+    _check_nested(result, here)
     return result
 
 
-def _enum_from_item(result: JSONObject) -> None:
+def _move_item_enum(result: JSONObject) -> None:
     """Registries filled by earlier versions have the enum of an array in its item, which the language does not know."""
     item = result.get("item")
     if result["type"] == "array" and isinstance(item, dict) and "enum" in item:
@@ -152,7 +152,7 @@ def _check_flags(result: JSONObject, here: Setting) -> None:
             here.report("is only possible on scalar types", "matchversions")
 
 
-def _target(result: JSONObject, here: Setting) -> None:
+def _check_target(result: JSONObject, here: Setting) -> None:
     if "target" not in result:
         return
     if result["type"] not in TARGETED:
@@ -166,44 +166,44 @@ def _target(result: JSONObject, here: Setting) -> None:
     del result["target"]
 
 
-def _values(result: JSONObject, here: Setting) -> None:
+def _check_values(result: JSONObject, here: Setting) -> None:
     """``enum``, ``default`` and ``ifvalues``: of scalars only, and of the attribute's type (core R80, R85, R88)."""
     if result["type"] not in SCALARS:
-        kept = _enum_of_items(result, here)
+        kept_aspects = _check_item_enum(result, here)
         for aspect in _VALUE_ASPECTS:
-            if aspect not in kept and result.pop(aspect, None) is not None:
+            if aspect not in kept_aspects and result.pop(aspect, None) is not None:
                 if aspect == "default":
                     here.report("only a scalar attribute can have a default", rule="model_scalar_default")
                 else:
                     here.report("is only possible on scalar types", aspect)
         return
     if "enum" in result:
-        result["enum"] = _enum(result["enum"], result["type"], here.at("enum"))
+        result["enum"] = _check_enum(result["enum"], result["type"], here.at("enum"))
     if "default" in result:
-        result["default"] = _default(result, here)
+        result["default"] = _check_default(result, here)
     if not isinstance(result.get("ifvalues", {}), dict):
         here.report("must be an object", "ifvalues")
         del result["ifvalues"]
 
 
-def _enum_of_items(result: JSONObject, here: Setting) -> Collection[str]:
+def _check_item_enum(result: JSONObject, here: Setting) -> Collection[str]:
     """An array of scalars may have an ``enum``, for its items; the text says scalars only (core R80), but rc4's own
     endpoint model has such an array. Returns the aspects that stay."""
     item = result.get("item")
     kind = item.get("type") if isinstance(item, dict) else None
     if result["type"] != "array" or kind not in SCALARS or "enum" not in result:
         return ()
-    result["enum"] = _enum(result["enum"], kind, here.at("enum"))
+    result["enum"] = _check_enum(result["enum"], kind, here.at("enum"))
     return ("enum",)
 
 
-def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:
-    if not isinstance(given, list):
-        here.report(f"must be an array, not {describe(given)}")
+def _check_enum(enum: JSON, type: str, here: Setting) -> list[JSON]:
+    if not isinstance(enum, list):
+        here.report(f"must be an array, not {describe(enum)}")
         return []
-    check = scalar_check(type, here.types)
+    check = find_scalar_check(type, here.types)
     values = []
-    for index, value in enumerate(given):
+    for index, value in enumerate(enum):
         try:
             values.append(check(value))
         except ValueError as error:
@@ -211,12 +211,12 @@ def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:
     return values
 
 
-def _default(result: JSONObject, here: Setting) -> JSON:
+def _check_default(result: JSONObject, here: Setting) -> JSON:
     value = result["default"]
     if not result.get("required"):
         here.report("an attribute with a default must be required", rule="model_required_true")
     try:
-        value = scalar_check(result["type"], here.types)(value)
+        value = find_scalar_check(result["type"], here.types)(value)
     except ValueError as error:
         here.report(str(error), "default")
     else:
@@ -225,7 +225,7 @@ def _default(result: JSONObject, here: Setting) -> JSON:
     return value
 
 
-def _nested(result: JSONObject, here: Setting) -> None:
+def _check_nested(result: JSONObject, here: Setting) -> None:
     """``namecharset`` and ``attributes`` of objects, ``item`` of maps and arrays (core R79, R86, R87)."""
     kind = result["type"]
     if kind != "object":
@@ -241,20 +241,20 @@ def _nested(result: JSONObject, here: Setting) -> None:
         if "attributes" in result:
             result["attributes"] = define(result["attributes"], inner)
     if kind in ("map", "array"):
-        result["item"] = _item(result.get("item"), replace(here.at("item"), matching=False))
+        result["item"] = _complete_item(result.get("item"), replace(here.at("item"), matching=False))
     elif result.pop("item", None) is not None:
         here.report("is only possible on the types map and array", "item")
 
 
-def _item(given: JSON, here: Setting) -> JSONObject:
-    if not isinstance(given, dict):
-        here.report("is required on the types map and array" if given is None else "must be an object")
-    elif _type(given, here):
-        return _definition(given, here, _ITEM_ASPECTS)
+def _complete_item(item: JSON, here: Setting) -> JSONObject:
+    if not isinstance(item, dict):
+        here.report("is required on the types map and array" if item is None else "must be an object")
+    elif _check_type(item, here):
+        return _complete_definition(item, here, _ITEM_ASPECTS)
     return {"type": "any"}
 
 
-def _branches(definition: JSONObject, here: Setting) -> JSONObject:
+def _check_branches(definition: JSONObject, here: Setting) -> JSONObject:
     """``ifvalues`` (core R88, R89); the siblings' names must differ from those around them."""
     seen: set[str] = set()
     result = {}
@@ -268,11 +268,11 @@ def _branches(definition: JSONObject, here: Setting) -> JSONObject:
         if allowed and definition.get("strict", True) and value.casefold() not in allowed:
             inner.report("is not in the enum")
         seen.add(value.casefold())
-        result[value] = _branch(branch, inner)
+        result[value] = _check_branch(branch, inner)
     return result
 
 
-def _branch(branch: JSON, here: Setting) -> JSONObject:
+def _check_branch(branch: JSON, here: Setting) -> JSONObject:
     if not isinstance(branch, dict):
         here.report(f"must be an object, not {describe(branch)}")
         return {}
@@ -288,31 +288,33 @@ def _check_extension(definition: JSONObject, here: Setting) -> None:
         here.report("is only for attributes of the specification", "immutable")
 
 
-def _merge(spec: JSONObject, given: JSONObject, here: Setting) -> JSONObject:
+def _merge(spec: JSONObject, source: JSONObject, here: Setting) -> JSONObject:
     """A specification's attribute with what the source says of it: it may be narrowed, never widened (core R67)."""
-    if given["type"] != spec["type"]:
+    if source["type"] != spec["type"]:
         here.report(f"the specification defines the type {spec['type']}", "type")
         return spec
     for flag in ("required", "readonly"):
-        if spec.get(flag) and given.get(flag) is False:
+        if spec.get(flag) and source.get(flag) is False:
             here.report("the specification says true", flag)
-    result = spec | given
+    result = spec | source
     if "attributes" in spec:
-        result["attributes"] = _merge_nested(spec["attributes"], given.get("attributes", {}), here.at("attributes"))
+        result["attributes"] = _merge_nested(spec["attributes"], source.get("attributes", {}), here.at("attributes"))
     if "item" in spec:
-        result["item"] = _merge({"name": "item", **spec["item"]}, given["item"], here.at("item"))
+        result["item"] = _merge({"name": "item", **spec["item"]}, source["item"], here.at("item"))
         del result["item"]["name"]
     if spec.get("enum") and spec.get("strict", True):
-        if "enum" in given and not set(given["enum"]) <= set(spec["enum"]):
+        if "enum" in source and not set(source["enum"]) <= set(spec["enum"]):
             here.report("must be among the values of the specification", "enum")
         if not result.get("strict", True):
             here.report("the specification allows the listed values only", "strict")
     return result
 
 
-def _merge_nested(spec: Mapping[str, JSONObject], given: JSONObject, here: Setting) -> JSONObject:
-    merged = {name: _merge(item, given[name], here.at(name)) if name in given else item for name, item in spec.items()}
-    extensions = {name: item for name, item in given.items() if name not in spec}
+def _merge_nested(spec: Mapping[str, JSONObject], sources: JSONObject, here: Setting) -> JSONObject:
+    merged = {
+        name: _merge(item, sources[name], here.at(name)) if name in sources else item for name, item in spec.items()
+    }
+    extensions = {name: item for name, item in sources.items() if name not in spec}
     for name, item in extensions.items():
         _check_extension(item, here.at(name))
     return {

@@ -36,15 +36,15 @@ class ValueFinding:
         return findings_to_error([self], subject)
 
 
-def findings_to_error(found: Sequence[ValueFinding], subject: str) -> RegistryError:
+def findings_to_error(value_findings: Sequence[ValueFinding], subject: str) -> RegistryError:
     """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
-    first = found[0]
-    findings = [each.finding for each in found]
+    first = value_findings[0]
+    findings = [finding.finding for finding in value_findings]
     if first.arguments:
         detail = f"{first.path}: {first.message}"
         return RegistryError(first.code, subject=subject, faults=findings, detail=detail, **first.arguments)
     if first.code == "required_attribute_missing":
-        missing = ", ".join(each.path for each in found if each.code == first.code)
+        missing = ", ".join(finding.path for finding in value_findings if finding.code == first.code)
         return RegistryError(first.code, subject=subject, faults=findings, list=missing)
     if first.code == "unknown_attribute":
         return RegistryError(first.code, subject=subject, faults=findings, detail=first.message, name=first.path)
@@ -79,23 +79,26 @@ class ModelPosition:
         self.findings.append(ModelFinding(path=(*self.path, *steps), message=message, rule=rule))
 
 
-def model_findings_to_error(found: Sequence[ModelFinding]) -> RegistryError:
+def model_findings_to_error(model_findings: Sequence[ModelFinding]) -> RegistryError:
     """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
-    first = found[0]
-    findings = [Finding(path=format_path(each.path), rule=each.rule, message=each.message) for each in found]
+    first = model_findings[0]
+    findings = [
+        Finding(path=format_path(finding.path), rule=finding.rule, message=finding.message)
+        for finding in model_findings
+    ]
     name = format_path(first.path)
     if first.rule == "model_error":
         place = f"{name}: " if name else ""
         return RegistryError(first.rule, subject="/model", faults=findings, error_detail=f"{place}{first.message}")
     if first.rule == "invalid_attribute":
         return RegistryError(first.rule, subject="/model", faults=findings, name=name, error_detail=first.message)
-    return RegistryError(first.rule, subject="/model", faults=findings, name=_attribute_name(first.path))
+    return RegistryError(first.rule, subject="/model", faults=findings, name=_find_attribute_name(first.path))
 
 
 _ATTRIBUTE_LISTS: Final = ("attributes", "resourceattributes", "metaattributes", "siblingattributes")
 
 
-def _attribute_name(path: DotPath) -> str:
+def _find_attribute_name(path: DotPath) -> str:
     """The attribute at ``path`` of a model, as instances have it: ``myobj.defint``, wherever its type is."""
     names, steps = [], iter(path)
     for step in steps:

@@ -23,7 +23,7 @@ from signalbook.model.types import (
     STRICT_NAME,
     EntityTypes,
     describe,
-    scalar_check,
+    find_scalar_check,
 )
 from signalbook.values import JSON, JSONObject
 
@@ -32,13 +32,13 @@ _REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
 
 def entity_types(groups: Mapping[str, JSONObject], place: ModelPosition) -> EntityTypes:
     """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
-    imports = {plural: _references(group, place.at(plural)) for plural, group in groups.items()}
-    own = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
-    origins = _Origins(own, imports)
+    imports = {plural: _parse_references(group, place.at(plural)) for plural, group in groups.items()}
+    own_types = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
+    origins = _Origins(own_types, imports)
     types = {}
     for plural in groups:
         here = place.at(plural, "ximportresources")
-        types[plural] = {name: f"/{plural}/{name}" for name in own[plural]}
+        types[plural] = {name: f"/{plural}/{name}" for name in own_types[plural]}
         for index, (group, resource) in imports[plural].items():
             origin = origins.find(group, resource)
             if origin is None:
@@ -50,14 +50,14 @@ def entity_types(groups: Mapping[str, JSONObject], place: ModelPosition) -> Enti
     return EntityTypes(groups=types)
 
 
-def _references(group: JSONObject, place: ModelPosition) -> dict[int, tuple[str, str]]:
-    given: JSON = group.get("ximportresources") or []
+def _parse_references(group: JSONObject, place: ModelPosition) -> dict[int, tuple[str, str]]:
+    imports: JSON = group.get("ximportresources") or []
     here = place.at("ximportresources")
-    if not isinstance(given, list):
-        here.report(f"must be an array, not {describe(given)}")
+    if not isinstance(imports, list):
+        here.report(f"must be an array, not {describe(imports)}")
         return {}
     references = {}
-    for index, item in enumerate(given):
+    for index, item in enumerate(imports):
         match = _REFERENCE.fullmatch(item) if isinstance(item, str) else None
         if match is None:
             here.report(f"{describe(item)} is not of the form /GROUPS/RESOURCES", index)
@@ -72,25 +72,25 @@ class _Origins:
     """The definitions of Resource types, following imports of imports."""
 
     def __init__(
-        self, own: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
+        self, own_types: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
     ) -> None:
-        self._own = own
+        self._own = own_types
         self._imports = {group: {name: source for source, name in i.values()} for group, i in imports.items()}
         self._known: dict[tuple[str, str], str | None] = {}
 
     def find(self, group: str, resource: str) -> str | None:
         """The origin of ``/group/resource``; None for nowhere, or round in a circle."""
         trail: set[tuple[str, str]] = set()
-        found, source = None, (group, resource)
+        origin, source = None, (group, resource)
         while source not in trail and source not in self._known:  # where nothing leads on, it is in the trail
             trail.add(source)
             if resource in self._own.get(source[0], ()):
-                found = f"/{source[0]}/{resource}"
+                origin = f"/{source[0]}/{resource}"
             elif resource in self._imports.get(source[0], {}):
                 source = (self._imports[source[0]][resource], resource)
-        found = self._known.get(source, found)
-        self._known |= dict.fromkeys(trail, found)
-        return found
+        origin = self._known.get(source, origin)
+        self._known |= dict.fromkeys(trail, origin)
+        return origin
 
 
 DocumentType: TypeAlias = Literal["binary", "json", "string"]
@@ -98,13 +98,13 @@ DocumentType: TypeAlias = Literal["binary", "json", "string"]
 IMPLICIT: Final[Mapping[str, DocumentType]] = {"application/json": "json", "*+json": "json", "text/plain": "string"}
 
 
-def check_typemap(given: JSON, place: ModelPosition) -> dict[str, DocumentType]:
+def check_typemap(typemap: JSON, place: ModelPosition) -> dict[str, DocumentType]:
     """The map with its values in lower case; notes at ``place`` what is wrong."""
-    if not isinstance(given, dict):
-        place.report(f"must be an object, not {describe(given)}")
+    if not isinstance(typemap, dict):
+        place.report(f"must be an object, not {describe(typemap)}")
         return {}
     result: dict[str, DocumentType] = {}
-    for key, value in given.items():
+    for key, value in typemap.items():
         kind = next((k for k in get_args(DocumentType) if isinstance(value, str) and k == value.lower()), None)
         if not key or key.count("*") > 1:
             place.report("a media type is not empty and has at most one *", key)
@@ -115,9 +115,9 @@ def check_typemap(given: JSON, place: ModelPosition) -> dict[str, DocumentType]:
     return result
 
 
-def compile_typemap(given: Mapping[str, DocumentType]) -> Callable[[str], DocumentType]:
+def compile_typemap(typemap: Mapping[str, DocumentType]) -> Callable[[str], DocumentType]:
     """A function from a content type, parameters and all, to how its documents are shown."""
-    entries = {**IMPLICIT, **{key.lower(): value for key, value in given.items()}}
+    entries = {**IMPLICIT, **{key.lower(): value for key, value in typemap.items()}}
     patterns = [
         (re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL), value) for key, value in entries.items()
     ]
@@ -172,71 +172,72 @@ def complete(source: JSONObject, place: ModelPosition) -> FullModel:
 
     The result is of use only if nothing was noted.
     """
-    source = _said(source)
+    source = _drop_nulls(source)
     _check_keys(source, _ROOT_KEYS, place)
     groups = {
-        plural: group | {"resources": _objects(group.get("resources"), place.at("groups", plural, "resources"))}
-        for plural, group in _objects(source.get("groups"), place.at("groups")).items()
+        plural: group | {"resources": _read_objects(group.get("resources"), place.at("groups", plural, "resources"))}
+        for plural, group in _read_objects(source.get("groups"), place.at("groups")).items()
     }
     types = entity_types(groups, place.at("groups"))
     resources = {
-        f"/{plural}/{name}": _resource(name, resource, types, place.at("groups", plural, "resources", name))
+        f"/{plural}/{name}": _complete_resource(name, resource, types, place.at("groups", plural, "resources", name))
         for plural, group in groups.items()
         for name, resource in group["resources"].items()
     }
     full = {
-        plural: _group(plural, group, resources, types, place.at("groups", plural)) for plural, group in groups.items()
+        plural: _complete_group(plural, group, resources, types, place.at("groups", plural))
+        for plural, group in groups.items()
     }
     _check_group_names(full, place.at("groups"))
     document = {
-        **_texts(source, _ROOT_TEXTS, place),
+        **_check_texts(source, _ROOT_TEXTS, place),
         "attributes": overlay(
             spec_attributes.registry_attributes(full),
             source.get("attributes", {}),
-            _setting(place, types, "attributes"),
+            _make_setting(place, types, "attributes"),
         ),
         **({"groups": full} if full else {}),
     }
     return FullModel(document=document, types=types)
 
 
-def _setting(place: ModelPosition, types: EntityTypes, *steps: str) -> Setting:
+def _make_setting(place: ModelPosition, types: EntityTypes, *steps: str) -> Setting:
     return Setting(findings=place.findings, path=(*place.path, *steps), types=types)
 
 
-def _group(
-    plural: str, given: JSONObject, resources: Mapping[str, JSONObject], types: EntityTypes, place: ModelPosition
+def _complete_group(
+    plural: str, group: JSONObject, resources: Mapping[str, JSONObject], types: EntityTypes, place: ModelPosition
 ) -> JSONObject:
-    _check_keys(given, _GROUP_KEYS | {"ximportresources"}, place)
-    singular = _names(plural, given, place, longest_singular=_MAX_NAME)
-    own = {name: resources[origin] for name, origin in types.groups[plural].items()}
-    _check_unique(own, place.at("resources"))
+    _check_keys(group, _GROUP_KEYS | {"ximportresources"}, place)
+    singular = _check_names(plural, group, place, longest_singular=_MAX_NAME)
+    own_resources = {name: resources[origin] for name, origin in types.groups[plural].items()}
+    _check_unique(own_resources, place.at("resources"))
     _check_implicit(
-        _own_names(spec_attributes.group_attributes("", ())),
-        [f"{singular}id", *(name for resource in own for name in _collection_names(resource))],
+        _collect_own_names(spec_attributes.group_attributes("", ())),
+        [f"{singular}id", *(name for resource in own_resources for name in _collection_names(resource))],
         place,
     )
     attributes = overlay(
-        spec_attributes.group_attributes(singular, own),
-        given.get("attributes", {}),
-        _setting(place, types, "attributes"),
+        spec_attributes.group_attributes(singular, own_resources),
+        group.get("attributes", {}),
+        _make_setting(place, types, "attributes"),
     )
-    full = {"plural": plural, "singular": singular, **_texts(given, _TYPE_TEXTS, place), "attributes": attributes}
-    if "constraints" in given:
-        versions = {name: resource["attributes"] for name, resource in own.items()}
+    full = {"plural": plural, "singular": singular, **_check_texts(group, _TYPE_TEXTS, place), "attributes": attributes}
+    if "constraints" in group:
+        versions = {name: resource["attributes"] for name, resource in own_resources.items()}
         ground = Ground(group=attributes, resources=versions, types=types)
-        full["constraints"] = check_constraints(given["constraints"], ground, place.at("constraints"))
-    return full | ({"resources": own} if own else {})
+        full["constraints"] = check_constraints(group["constraints"], ground, place.at("constraints"))
+    return full | ({"resources": own_resources} if own_resources else {})
 
 
-def _resource(plural: str, given: JSONObject, types: EntityTypes, place: ModelPosition) -> JSONObject:
-    _check_keys(given, _RESOURCE_KEYS, place)
-    singular = _names(plural, given, place, longest_singular=_MAX_SHORT_NAME)
-    aspects = _aspects(given, place)
+def _complete_resource(plural: str, resource: JSONObject, types: EntityTypes, place: ModelPosition) -> JSONObject:
+    _check_keys(resource, _RESOURCE_KEYS, place)
+    singular = _check_names(plural, resource, place, longest_singular=_MAX_SHORT_NAME)
+    aspects = _complete_aspects(resource, place)
     version = spec_attributes.version_attributes(singular, hasdocument=aspects["hasdocument"])
     beside = spec_attributes.resource_attributes(singular)
     _check_implicit(
-        _own_names(
+        _collect_own_names(
             spec_attributes.version_attributes("", hasdocument=False),
             spec_attributes.resource_attributes(""),
             spec_attributes.meta_attributes(""),
@@ -252,33 +253,33 @@ def _resource(plural: str, given: JSONObject, types: EntityTypes, place: ModelPo
     return {
         "plural": plural,
         "singular": singular,
-        **_texts(given, _TYPE_TEXTS, place),
+        **_check_texts(resource, _TYPE_TEXTS, place),
         **aspects,
         **{
-            name: overlay(spec, given.get(name, {}), replace(_setting(place, types, name), **options))
+            name: overlay(spec, resource.get(name, {}), replace(_make_setting(place, types, name), **options))
             for name, (spec, options) in lists.items()
         },
     }
 
 
-def _aspects(given: JSONObject, place: ModelPosition) -> JSONObject:
+def _complete_aspects(resource: JSONObject, place: ModelPosition) -> JSONObject:
     """The aspects of a Resource type with their defaults written out (core R93 to R102)."""
-    flags = {name: _flag(given, name, default, place) for name, default in _FLAGS.items()}
-    maxversions = given.get("maxversions", 0)
+    flags = {name: _read_flag(resource, name, default, place) for name, default in _FLAGS.items()}
+    maxversions = resource.get("maxversions", 0)
     if not isinstance(maxversions, int) or isinstance(maxversions, bool) or maxversions < 0:
         place.report("must be an integer of 0 or more", "maxversions")
-    mode = given.get("versionmode", "manual")
+    mode = resource.get("versionmode", "manual")
     if not isinstance(mode, str) or mode.lower() not in VERSION_MODES:
         place.report(f"must be one of: {', '.join(VERSION_MODES)}", "versionmode")
         mode = "manual"
     if mode.lower() != "manual":
         # These modes order all Versions in one line; leaving the flag out means it, contradicting it is an error.
-        if given.get("singleversionroot") is False:
+        if resource.get("singleversionroot") is False:
             place.report(f"must be true with versionmode {mode}", "singleversionroot")
         flags["singleversionroot"] = True
     if flags["validatecompatibility"] and not flags["validateformat"]:
         place.report("needs validateformat to be true", "validatecompatibility")
-    typemap = check_typemap(given.get("typemap", {}), place.at("typemap"))
+    typemap = check_typemap(resource.get("typemap", {}), place.at("typemap"))
     return {
         "maxversions": maxversions,
         "setversionid": flags.pop("setversionid"),
@@ -289,43 +290,43 @@ def _aspects(given: JSONObject, place: ModelPosition) -> JSONObject:
     }
 
 
-def _flag(given: JSONObject, name: str, default: bool, place: ModelPosition) -> bool:
-    value = given.get(name, default)
+def _read_flag(resource: JSONObject, name: str, default: bool, place: ModelPosition) -> bool:
+    value = resource.get(name, default)
     if not isinstance(value, bool):
         place.report("must be true or false", name)
     return bool(value)
 
 
-def _said(given: JSONObject) -> JSONObject:
+def _drop_nulls(members: JSONObject) -> JSONObject:
     """Return the members that are not null."""
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
-def _objects(given: JSON, place: ModelPosition) -> dict[str, JSONObject]:
+def _read_objects(value: JSON, place: ModelPosition) -> dict[str, JSONObject]:
     """The members of a map of types; what is no object is reported and left out."""
-    if given is not None and not isinstance(given, dict):
-        place.report(f"must be an object, not {describe(given)}")
-    members = given if isinstance(given, dict) else {}
+    if value is not None and not isinstance(value, dict):
+        place.report(f"must be an object, not {describe(value)}")
+    members = value if isinstance(value, dict) else {}
     for name, member in members.items():
         if not isinstance(member, dict):
             place.report(f"must be an object, not {describe(member)}", name)
-    return {name: _said(member) for name, member in members.items() if isinstance(member, dict)}
+    return {name: _drop_nulls(member) for name, member in members.items() if isinstance(member, dict)}
 
 
-def _check_keys(given: JSONObject, known: Collection[str], place: ModelPosition) -> None:
+def _check_keys(members: JSONObject, allowed: Collection[str], place: ModelPosition) -> None:
     """Core R68."""
-    for key in given:
-        if key not in known:
+    for key in members:
+        if key not in allowed:
             place.report("is not part of the model language", key)
 
 
-def _names(plural: str, given: JSONObject, place: ModelPosition, *, longest_singular: int) -> str:
+def _check_names(plural: str, definition: JSONObject, place: ModelPosition, *, longest_singular: int) -> str:
     """Check plural and singular (core R90); the singular, or the plural in its place if there is none."""
     if not STRICT_NAME.fullmatch(plural) or len(plural) > _MAX_SHORT_NAME:
         place.report(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
-    if given.get("plural", plural) not in (plural, ""):  # xr writes an empty one back where there was none
+    if definition.get("plural", plural) not in (plural, ""):  # xr writes an empty one back where there was none
         place.report(f'must be the key "{plural}"', "plural")
-    singular = given.get("singular")
+    singular = definition.get("singular")
     if not isinstance(singular, str):
         place.report("is required" if singular is None else "must be a string", "singular")
         return f"{plural}_"
@@ -350,35 +351,35 @@ def _check_group_names(groups: Mapping[str, JSONObject], place: ModelPosition) -
     for plural in groups.keys() & _RESERVED_GROUPS:
         place.report("is a path of the API itself", plural)
     names = [name for plural in groups for name in _collection_names(plural)]
-    _check_implicit(_own_names(spec_attributes.registry_attributes(())), names, place)
+    _check_implicit(_collect_own_names(spec_attributes.registry_attributes(())), names, place)
 
 
 def _collection_names(plural: str) -> tuple[str, str, str]:
     return plural, f"{plural}url", f"{plural}count"
 
 
-def _own_names(*tables: SpecTable) -> set[str]:
+def _collect_own_names(*tables: SpecTable) -> set[str]:
     """Names of the specification's attributes without the ``id`` that stands for ``<SINGULAR>id``."""
     return {name for table in tables for name in table} - {"id"}
 
 
-def _check_implicit(taken: set[str], names: Iterable[str], place: ModelPosition) -> None:
+def _check_implicit(taken_names: set[str], names: Iterable[str], place: ModelPosition) -> None:
     """Attribute names that follow from type names must not meet others of the specification (core R17)."""
     for name in names:
-        if name in taken:
+        if name in taken_names:
             place.report(f'the name makes an attribute "{name}", which the specification defines otherwise')
-        taken.add(name)
+        taken_names.add(name)
 
 
-def _texts(given: JSONObject, types: Mapping[str, str], place: ModelPosition) -> JSONObject:
+def _check_texts(definition: JSONObject, types: Mapping[str, str], place: ModelPosition) -> JSONObject:
     """The descriptive aspects (core R91), in the order of ``types``, then ``labels``."""
     for name, kind in types.items():
         try:
-            if name in given:
-                scalar_check(kind, EntityTypes())(given[name])
+            if name in definition:
+                find_scalar_check(kind, EntityTypes())(definition[name])
         except ValueError as error:
             place.report(str(error), name)
-    labels = given.get("labels", {})
+    labels = definition.get("labels", {})
     if not isinstance(labels, dict):
         place.report("must be an object of strings", "labels")
         labels = {}
@@ -387,4 +388,4 @@ def _texts(given: JSONObject, types: Mapping[str, str], place: ModelPosition) ->
             place.report(f"{KEY_RULE}, not {describe(key)}", "labels")
         if not isinstance(value, str):
             place.report(f'the value of "{key}" must be a string, not {describe(value)}', "labels")
-    return {name: given[name] for name in (*types, "labels") if name in given}
+    return {name: definition[name] for name in (*types, "labels") if name in definition}

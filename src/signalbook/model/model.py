@@ -87,17 +87,17 @@ class GroupType:
         """The constraints in force in a Group with these (checked) ``constraints``, and what is wrong with them."""
         if not instance:
             return self.constraints, ()
-        found: list[ModelFinding] = []
+        findings: list[ModelFinding] = []
         merged = narrow(
             self.document.get("constraints", {}),
             instance,
             self.ground,
-            ModelPosition(findings=found, path=("constraints",)),
+            ModelPosition(findings=findings, path=("constraints",)),
         )
-        if found:
+        if findings:
             return self.constraints, tuple(
                 ValueFinding(code="invalid_attribute", path=format_path(finding.path), message=finding.message)
-                for finding in found
+                for finding in findings
             )
         return compile_constraints(merged), ()
 
@@ -127,13 +127,13 @@ class Model:
             group, resource = xid.group_type, xid.resource_type
         else:
             group, _, resource = xid.removeprefix("/").partition("/")
-        found = self.groups.get(group)
-        return found.resources.get(resource) if found else None
+        group_type = self.groups.get(group)
+        return group_type.resources.get(resource) if group_type else None
 
     def documented_type(self, xid: Xid) -> ResourceType | None:
         """The type of a Resource or Version that may have a document, None for anything else."""
-        found = self.resource_type(xid) if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
-        return found if found is not None and found.hasdocument else None
+        resource_type = self.resource_type(xid) if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
+        return resource_type if resource_type is not None and resource_type.hasdocument else None
 
 
 def compile_model(source: JSONObject, *, include: Loader | None = None, base: str = "") -> Model:
@@ -149,10 +149,10 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
     text = values.dump_json(source)
     # Each node takes at least one byte: a source of this size without includes is its own expansion.
     if len(text) <= MAX_NODES and b'"$include' not in text:
-        return _compiled(text, text)
+        return _compile_text(text, text)
     expanded, findings = expand(source, include, base)
     if not findings:
-        return _compiled(text, values.dump_json(expanded))
+        return _compile_text(text, values.dump_json(expanded))
     complete(expanded, ModelPosition(findings=findings))
     raise model_findings_to_error(findings)
 
@@ -160,15 +160,15 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
 # What is put in force is compiled to be checked, and again once it is read from the store; another store mostly has the
 # same model. To compile the default model takes a tenth of a second.
 @lru_cache(maxsize=4)
-def _compiled(source: bytes, expanded: bytes) -> Model:
+def _compile_text(source: bytes, expanded: bytes) -> Model:
     findings: list[ModelFinding] = []
     full = complete(values.parse_json(expanded), ModelPosition(findings=findings))
     if findings:
         raise model_findings_to_error(findings)
-    return _model(values.parse_json(source), full)
+    return _build_model(values.parse_json(source), full)
 
 
-def _model(source: JSONObject, full: FullModel) -> Model:
+def _build_model(source: JSONObject, full: FullModel) -> Model:
     """The model of a ``source`` that is nobody else's, and what it says with everything written out."""
     groups: JSONObject = full.document.get("groups", {})
     resources: dict[str, ResourceType] = {}
@@ -176,33 +176,33 @@ def _model(source: JSONObject, full: FullModel) -> Model:
         for name, resource in group.get("resources", {}).items():
             origin = full.types.groups[plural][name]
             if origin not in resources:
-                resources[origin] = _resource_type(origin, resource, full.types)
+                resources[origin] = _build_resource_type(origin, resource, full.types)
     return Model(
         source=source,
         document=full.document,
         types=full.types,
         attributes=compile_attributes(full.document["attributes"], full.types, spec=registry_attributes(groups)),
-        groups={plural: _group_type(group, resources, full.types) for plural, group in groups.items()},
+        groups={plural: _build_group_type(group, resources, full.types) for plural, group in groups.items()},
         fingerprint=values.fingerprint(full.document),
     )
 
 
-def _group_type(document: JSONObject, resources: Mapping[str, ResourceType], types: EntityTypes) -> GroupType:
+def _build_group_type(document: JSONObject, resources: Mapping[str, ResourceType], types: EntityTypes) -> GroupType:
     plural, singular = document["plural"], document["singular"]
-    own = {name: resources[types.groups[plural][name]] for name in document.get("resources", {})}
+    own_resources = {name: resources[types.groups[plural][name]] for name in document.get("resources", {})}
     versions = {name: resource["attributes"] for name, resource in document.get("resources", {}).items()}
     return GroupType(
         plural=plural,
         singular=singular,
-        attributes=compile_attributes(document["attributes"], types, spec=group_attributes(singular, own)),
-        resources=own,
+        attributes=compile_attributes(document["attributes"], types, spec=group_attributes(singular, own_resources)),
+        resources=own_resources,
         constraints=compile_constraints(document.get("constraints", {})),
         document=document,
         ground=Ground(group=document["attributes"], resources=versions, types=types),
     )
 
 
-def _resource_type(origin: str, document: JSONObject, types: EntityTypes) -> ResourceType:
+def _build_resource_type(origin: str, document: JSONObject, types: EntityTypes) -> ResourceType:
     singular = document["singular"]
 
     def compiled(name: str, spec: SpecTable) -> AttributeSet:
@@ -223,14 +223,14 @@ def _resource_type(origin: str, document: JSONObject, types: EntityTypes) -> Res
         attributes=compiled("attributes", version_attributes(singular, hasdocument=document["hasdocument"])),
         resourceattributes=compiled("resourceattributes", resource_attributes(singular)),
         metaattributes=compiled("metaattributes", meta_attributes(singular)),
-        matchversions=tuple(_matching(document["attributes"], ())),
+        matchversions=tuple(_find_matching(document["attributes"], ())),
         type_of=compile_typemap(document.get("typemap", {})),
         document=document,
     )
 
 
-def _matching(definitions: JSONObject, path: DotPath) -> Iterable[DotPath]:
+def _find_matching(definitions: JSONObject, path: DotPath) -> Iterable[DotPath]:
     for name, definition in definitions.items():
         if definition.get("matchversions") and definition["type"] in SCALARS:
             yield (*path, name)
-        yield from _matching(definition.get("attributes", {}), (*path, name))
+        yield from _find_matching(definition.get("attributes", {}), (*path, name))

@@ -10,8 +10,8 @@ from signalbook.values import JSON
 
 DotPath: TypeAlias = tuple[str | int, ...]
 
-_PLAIN: Final = re.compile(r"[A-Za-z_$*@-][A-Za-z0-9_$*@:/-]*", re.ASCII)
-_STEP: Final = re.compile(r"""\.?([^.\[\]'"]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
+_PLAIN_STEP: Final = re.compile(r"[A-Za-z_$*@-][A-Za-z0-9_$*@:/-]*", re.ASCII)
+_STEP_PATTERN: Final = re.compile(r"""\.?([^.\[\]'"]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 
 
 def format_path(path: Iterable[str | int]) -> str:
@@ -20,7 +20,7 @@ def format_path(path: Iterable[str | int]) -> str:
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif not _PLAIN.fullmatch(step):
+        elif not _PLAIN_STEP.fullmatch(step):
             text += f'["{step}"]' if "'" in step else f"['{step}']"
         else:
             text += f".{step}" if text else step
@@ -32,10 +32,10 @@ def parse_path(text: str) -> DotPath:
     steps: list[str | int] = []
     position = 0
     while position < len(text):
-        match = _STEP.match(text, position)
+        match = _STEP_PATTERN.match(text, position)
         if match is None or (position and match[1] is not None and text[position] != "."):
             raise ValueError(f'"{text}" is not dot notation: cannot read it from position {position}')
-        name = next((found for found in (match[1], match[3], match[4]) if found is not None), None)
+        name = next((group for group in (match[1], match[3], match[4]) if group is not None), None)
         steps.append(int(match[2]) if name is None else name)
         position = match.end()
     if not steps:

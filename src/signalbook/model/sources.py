@@ -74,7 +74,7 @@ def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSO
     Local keys win over included ones, earlier includes over later ones (core R112).
     """
     expansion = _Expansion(source, load, base)
-    return expansion.object(source, base, (), ()), expansion.findings
+    return expansion.expand_object(source, base, (), ()), expansion.findings
 
 
 class _Expansion:
@@ -85,15 +85,15 @@ class _Expansion:
         self.nodes = 0
         self.full = False
 
-    def value(self, value: JSON, document: str, path: DotPath, trail: tuple[str, ...]) -> JSON:
+    def expand_value(self, value: JSON, document: str, path: DotPath, trail: tuple[str, ...]) -> JSON:
         if isinstance(value, dict):
-            return self.object(value, document, path, trail)
+            return self.expand_object(value, document, path, trail)
         if isinstance(value, list):
             self.nodes += len(value)
-            return [self.value(item, document, (*path, index), trail) for index, item in enumerate(value)]
+            return [self.expand_value(item, document, (*path, index), trail) for index, item in enumerate(value)]
         return value
 
-    def object(self, value: JSONObject, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
+    def expand_object(self, value: JSONObject, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
         self.nodes += 1
         if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
             if not self.full:
@@ -101,20 +101,20 @@ class _Expansion:
             self.full, self.nodes = True, MAX_NODES
             return {}
         included: JSONObject = {}
-        for reference in self.references(value, path):
+        for reference in self.read_references(value, path):
             try:
-                further = self.included(reference, document, path, trail)
+                further = self.include(reference, document, path, trail)
             except _Failure as failure:
                 self.findings.append(ModelFinding(path=path, message=f'cannot include "{reference}": {failure}'))
             else:
                 included |= {key: item for key, item in further.items() if key not in included}
         return included | {
-            key: self.value(item, document, (*path, key), trail)
+            key: self.expand_value(item, document, (*path, key), trail)
             for key, item in value.items()
             if key not in ("$include", "$includes")
         }
 
-    def references(self, value: JSONObject, path: DotPath) -> Iterable[str]:
+    def read_references(self, value: JSONObject, path: DotPath) -> Iterable[str]:
         single, several = value.get("$include"), value.get("$includes")
         if "$include" in value and "$includes" in value:
             self.findings.append(ModelFinding(path=path, message="takes $include or $includes, not both"))
@@ -127,7 +127,7 @@ class _Expansion:
             return ()
         return references
 
-    def included(self, reference: str, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
+    def include(self, reference: str, document: str, path: DotPath, trail: tuple[str, ...]) -> JSONObject:
         name, pointer = urldefrag(reference)
         name = urljoin(document, name) if name else document
         key = f"{name}#{pointer.strip('/')}"
@@ -135,12 +135,12 @@ class _Expansion:
             raise _Failure("it includes itself")
         if len(trail) >= MAX_DEPTH:
             raise _Failure(f"includes are nested deeper than {MAX_DEPTH}")
-        target = _resolve(self.document(name), pointer)
+        target = _resolve(self.load_document(name), pointer)
         if not isinstance(target, dict):
             raise _Failure("it is not an object")
-        return self.object(target, name, path, (*trail, key))
+        return self.expand_object(target, name, path, (*trail, key))
 
-    def document(self, name: str) -> JSON:
+    def load_document(self, name: str) -> JSON:
         if name not in self.documents:
             if self.load is None:
                 raise _Failure("only references into the same document (#/...) are allowed here")
@@ -176,7 +176,7 @@ def builtin(name: str) -> JSONObject:
     """
     if name not in BUILTIN:
         raise KeyError(f"there is no built-in model {name!r}; there are: {', '.join(BUILTIN)}")
-    source: JSONObject = parse_json(_shipped(_FILES[name])) if name in _FILES else {}
+    source: JSONObject = parse_json(_load_shipped(_FILES[name])) if name in _FILES else {}
     return source
 
 
@@ -189,7 +189,7 @@ def read_source(path: Path) -> JSONObject:
     source = parse_json(path.read_bytes())
     if not isinstance(source, dict):
         raise ValueError(f"{path} does not hold a JSON object")
-    return _resolved(source, _load_file, path.resolve().as_uri())
+    return _resolve_includes(source, _load_file, path.resolve().as_uri())
 
 
 def _load_file(uri: str) -> JSON:
@@ -200,15 +200,15 @@ def _load_file(uri: str) -> JSON:
 
 
 @cache
-def _shipped(file: str) -> bytes:
-    return dump_json(_resolved(_load(file), _load, file))
+def _load_shipped(file: str) -> bytes:
+    return dump_json(_resolve_includes(_load(file), _load, file))
 
 
 def _load(name: str) -> JSON:
     return parse_json((resources.files("signalbook.model") / "data" / name).read_bytes())
 
 
-def _resolved(source: JSONObject, load: Loader, base: str) -> JSONObject:
+def _resolve_includes(source: JSONObject, load: Loader, base: str) -> JSONObject:
     expanded, findings = expand(source, load, base)
     if findings:
         raise model_findings_to_error(findings)

@@ -44,13 +44,13 @@ SpecTable: TypeAlias = Mapping[str, SpecAttribute]
 _ANYTHING: Final[JSONObject] = {"*": {"name": "*", "type": "any"}}
 
 
-def _spec(name: str, type: str, flags: str = "", **aspects: JSON) -> tuple[str, JSONObject]:
+def _define(name: str, type: str, flags: str = "", **aspects: JSON) -> tuple[str, JSONObject]:
     """Return a definition. ``flags``: r = readonly, i = immutable, q = required."""
     words = {"r": "readonly", "i": "immutable", "q": "required"}
     return name, {"name": name, "type": type, **{words[flag]: True for flag in flags}, **aspects}
 
 
-def _given(
+def _make_client_attributes(
     *definitions: tuple[str, JSONObject], nonempty: bool = False, caseless: bool = False
 ) -> dict[str, SpecAttribute]:
     return {
@@ -59,11 +59,11 @@ def _given(
     }
 
 
-def _managed(*definitions: tuple[str, JSONObject]) -> dict[str, SpecAttribute]:
+def _make_managed_attributes(*definitions: tuple[str, JSONObject]) -> dict[str, SpecAttribute]:
     return {name: SpecAttribute(definition=definition, managed=True) for name, definition in definitions}
 
 
-def _removal_after_effective(deprecated: JSONObject) -> tuple[str, str] | None:
+def _check_removal(deprecated: JSONObject) -> tuple[str, str] | None:
     """Core R45: the member that is wrong, and why."""
     effective, removal = deprecated.get("effective"), deprecated.get("removal")
     try:
@@ -73,14 +73,18 @@ def _removal_after_effective(deprecated: JSONObject) -> tuple[str, str] | None:
     return ("removal", "must not be before effective") if early else None
 
 
-_SELF: Final = _managed(_spec("self", "url", "riq"), _spec("shortself", "url", "ri"), _spec("xid", "xid", "riq"))
-_EPOCH: Final = _managed(_spec("epoch", "uinteger", "rq"))
-_NAME: Final = _given(_spec("name", "string"), nonempty=True)
-_DESCRIPTION: Final = _given(_spec("description", "string"))
-_LINKS: Final = _given(_spec("documentation", "url"), _spec("icon", "url"), nonempty=True)
-_LABELS: Final = _given(_spec("labels", "map", item={"type": "string"}))
-_TIMES: Final = _managed(_spec("createdat", "timestamp", "q"), _spec("modifiedat", "timestamp", "q"))
-_COMMON: Final = {**_NAME, **_DESCRIPTION, **_LINKS, **_LABELS, **_TIMES}
+_SELF: Final = _make_managed_attributes(
+    _define("self", "url", "riq"), _define("shortself", "url", "ri"), _define("xid", "xid", "riq")
+)
+_EPOCH_ATTRIBUTE: Final = _make_managed_attributes(_define("epoch", "uinteger", "rq"))
+_NAME_ATTRIBUTE: Final = _make_client_attributes(_define("name", "string"), nonempty=True)
+_DESCRIPTION: Final = _make_client_attributes(_define("description", "string"))
+_LINKS: Final = _make_client_attributes(_define("documentation", "url"), _define("icon", "url"), nonempty=True)
+_LABELS: Final = _make_client_attributes(_define("labels", "map", item={"type": "string"}))
+_TIME_ATTRIBUTES: Final = _make_managed_attributes(
+    _define("createdat", "timestamp", "q"), _define("modifiedat", "timestamp", "q")
+)
+_COMMON_ATTRIBUTES: Final = {**_NAME_ATTRIBUTE, **_DESCRIPTION, **_LINKS, **_LABELS, **_TIME_ATTRIBUTES}
 _DEPRECATED: Final = {
     "deprecated": SpecAttribute(
         definition={
@@ -88,133 +92,135 @@ _DEPRECATED: Final = {
             "type": "object",
             "attributes": dict(
                 (
-                    _spec("alternative", "url"),
-                    _spec("documentation", "url"),
-                    _spec("effective", "timestamp"),
-                    _spec("removal", "timestamp"),
+                    _define("alternative", "url"),
+                    _define("documentation", "url"),
+                    _define("effective", "timestamp"),
+                    _define("removal", "timestamp"),
                     ("*", _ANYTHING["*"]),
                 )
             ),
         },
-        further=_removal_after_effective,
+        further=_check_removal,
     )
 }
-_CONSTRAINTS: Final = _given(
-    _spec(
+_CONSTRAINTS: Final = _make_client_attributes(
+    _define(
         "constraints",
         "map",
         item={
             "type": "object",
             "attributes": dict(
-                (_spec("default", "any"), _spec("enum", "array", item={"type": "any"}), _spec("equals", "string"))
+                (_define("default", "any"), _define("enum", "array", item={"type": "any"}), _define("equals", "string"))
             ),
         },
     )
 )
 
 
-def _collections(plurals: Iterable[str]) -> dict[str, SpecAttribute]:
+def _make_collections(plurals: Iterable[str]) -> dict[str, SpecAttribute]:
     definitions = []
     for plural in plurals:
         definitions += [
-            _spec(f"{plural}url", "url", "riq"),
-            _spec(f"{plural}count", "uinteger", "rq"),
-            _spec(plural, "map", item={"type": "object", "attributes": _ANYTHING}),
+            _define(f"{plural}url", "url", "riq"),
+            _define(f"{plural}count", "uinteger", "rq"),
+            _define(plural, "map", item={"type": "object", "attributes": _ANYTHING}),
         ]
-    return _managed(*definitions)
+    return _make_managed_attributes(*definitions)
 
 
 def registry_attributes(group_plurals: Iterable[str]) -> SpecTable:
     """Attributes of the Registry entity, with a collection per Group type."""
     return {
-        **_managed(
-            _spec("specversion", "string", "rq", default=SPECVERSION),
-            _spec("registryid", "string", "riq"),
+        **_make_managed_attributes(
+            _define("specversion", "string", "rq", default=SPECVERSION),
+            _define("registryid", "string", "riq"),
         ),
         **_SELF,
-        **_EPOCH,
-        **_COMMON,
-        **_managed(
-            _spec("capabilities", "object", attributes=_ANYTHING),
-            _spec("model", "object", "r", attributes=_ANYTHING),
-            _spec("modelsource", "object", attributes=_ANYTHING),
+        **_EPOCH_ATTRIBUTE,
+        **_COMMON_ATTRIBUTES,
+        **_make_managed_attributes(
+            _define("capabilities", "object", attributes=_ANYTHING),
+            _define("model", "object", "r", attributes=_ANYTHING),
+            _define("modelsource", "object", attributes=_ANYTHING),
         ),
-        **_collections(group_plurals),
+        **_make_collections(group_plurals),
     }
 
 
 def group_attributes(singular: str, resource_plurals: Iterable[str]) -> SpecTable:
     """Attributes of a Group, with a collection per Resource type."""
     return {
-        **_managed(_spec(f"{singular}id", "string", "iq")),
+        **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,
-        **_EPOCH,
-        **_COMMON,
+        **_EPOCH_ATTRIBUTE,
+        **_COMMON_ATTRIBUTES,
         **_DEPRECATED,
         **_CONSTRAINTS,
-        **_collections(resource_plurals),
+        **_make_collections(resource_plurals),
     }
 
 
 def version_attributes(singular: str, *, hasdocument: bool) -> SpecTable:
     """Attributes of a Version; the document's only where the type has documents."""
     return {
-        **_managed(_spec(f"{singular}id", "string", "iq"), _spec("versionid", "string", "iq")),
+        **_make_managed_attributes(_define(f"{singular}id", "string", "iq"), _define("versionid", "string", "iq")),
         **_SELF,
-        **_EPOCH,
-        **_NAME,
-        **_managed(_spec("isdefault", "boolean", "rq", default=False)),
+        **_EPOCH_ATTRIBUTE,
+        **_NAME_ATTRIBUTE,
+        **_make_managed_attributes(_define("isdefault", "boolean", "rq", default=False)),
         **_DESCRIPTION,
         **_LINKS,
         **_LABELS,
-        **_TIMES,
-        **_managed(_spec("ancestorid", "string", "q")),
-        **_given(_spec("contenttype", "string")),
-        **_given(_spec("format", "string"), nonempty=True, caseless=True),
-        **_managed(
-            _spec("formatvalidated", "boolean", "r"),
-            _spec("formatvalidatedreason", "string", "r"),
-            _spec("compatibilityvalidated", "boolean", "r"),
-            _spec("compatibilityvalidatedreason", "string", "r"),
+        **_TIME_ATTRIBUTES,
+        **_make_managed_attributes(_define("ancestorid", "string", "q")),
+        **_make_client_attributes(_define("contenttype", "string")),
+        **_make_client_attributes(_define("format", "string"), nonempty=True, caseless=True),
+        **_make_managed_attributes(
+            _define("formatvalidated", "boolean", "r"),
+            _define("formatvalidatedreason", "string", "r"),
+            _define("compatibilityvalidated", "boolean", "r"),
+            _define("compatibilityvalidatedreason", "string", "r"),
         ),
-        **(_document(singular) if hasdocument else {}),
+        **(_make_document(singular) if hasdocument else {}),
     }
 
 
-def _document(singular: str) -> dict[str, SpecAttribute]:
+def _make_document(singular: str) -> dict[str, SpecAttribute]:
     url = f"{singular}url"
     return {
         # The text allows any URI (core R251), also a URN; the full model shows a url.
-        url: SpecAttribute(definition=_spec(url, "url")[1], value_type="uri", nonempty=True),
-        **_managed(_spec(singular, "any"), _spec(f"{singular}base64", "string")),
+        url: SpecAttribute(definition=_define(url, "url")[1], value_type="uri", nonempty=True),
+        **_make_managed_attributes(_define(singular, "any"), _define(f"{singular}base64", "string")),
     }
 
 
 def resource_attributes(singular: str) -> SpecTable:
     """Attributes that a Resource has beside those of its default Version."""
     return {
-        **_managed(_spec(f"{singular}id", "string", "iq")),
+        **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,
-        **_managed(_spec("metaurl", "url", "riq"), _spec("meta", "object", attributes=_ANYTHING)),
-        **_collections(["versions"]),
+        **_make_managed_attributes(_define("metaurl", "url", "riq"), _define("meta", "object", attributes=_ANYTHING)),
+        **_make_collections(["versions"]),
     }
 
 
 def meta_attributes(singular: str) -> SpecTable:
     """Attributes of a Resource's meta."""
     return {
-        **_managed(_spec(f"{singular}id", "string", "iq")),
+        **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,
-        **_managed(_spec("xref", "url")),
-        **_EPOCH,
+        **_make_managed_attributes(_define("xref", "url")),
+        **_EPOCH_ATTRIBUTE,
         **_LABELS,
-        **_TIMES,
-        **_managed(_spec("readonly", "boolean", "rq", default=False)),
-        **_given(_spec("compatibility", "string", enum=list(COMPATIBILITIES), strict=True), caseless=True),
+        **_TIME_ATTRIBUTES,
+        **_make_managed_attributes(_define("readonly", "boolean", "rq", default=False)),
+        **_make_client_attributes(
+            _define("compatibility", "string", enum=list(COMPATIBILITIES), strict=True), caseless=True
+        ),
         **_DEPRECATED,
-        **_managed(
-            _spec("defaultversionid", "string", "q"),
-            _spec("defaultversionurl", "url", "rq"),
-            _spec("defaultversionsticky", "boolean", "q", default=False),
+        **_make_managed_attributes(
+            _define("defaultversionid", "string", "q"),
+            _define("defaultversionurl", "url", "rq"),
+            _define("defaultversionsticky", "boolean", "q", default=False),
         ),
     }

@@ -36,72 +36,72 @@ _TEMPLATE: Final = re.compile(
     r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|"
     rf"\{{[+#./;?&=,!@|]?{_TEMPLATE_VARIABLE}(?:,{_TEMPLATE_VARIABLE})*\}})*"
 )
-_LONGEST: Final = 200
+_MAX_SHOWN_CHARS: Final = 200
 _TARGET: Final = re.compile(r"/([^/\[\]]+)(?:/([^/\[\]]+)(/versions|\[/versions\])?)?")
 
 
-def _string(value: JSON) -> JSON:
+def _check_string(value: JSON) -> JSON:
     if not isinstance(value, str):
         raise ValueError(f"must be a string, not {describe(value)}")
     return value
 
 
-def _boolean(value: JSON) -> JSON:
+def _check_boolean(value: JSON) -> JSON:
     if not isinstance(value, bool):
         raise ValueError(f"must be true or false, not {describe(value)}")
     return value
 
 
-def _integer(value: JSON) -> JSON:
-    whole = _whole(value)
+def _check_integer(value: JSON) -> JSON:
+    whole = _read_whole_number(value)
     if whole is None:
         raise ValueError(f"must be an integer, not {describe(value)}")
     return whole
 
 
-def _uinteger(value: JSON) -> JSON:
-    whole = _whole(value)
+def _check_uinteger(value: JSON) -> JSON:
+    whole = _read_whole_number(value)
     if whole is None or whole < 0:
         raise ValueError(f"must be an integer of 0 or more, not {describe(value)}")
     return whole
 
 
-def _whole(value: JSON) -> int | None:
+def _read_whole_number(value: JSON) -> int | None:
     """JSON has one type of numbers: 4.0 is the integer 4."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _decimal(value: JSON) -> JSON:
+def _check_decimal(value: JSON) -> JSON:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise ValueError(f"must be a number, not {describe(value)}")
     return value
 
 
-def _timestamp(value: JSON) -> JSON:
-    return format_timestamp(parse_timestamp(_string(value)))
+def _check_timestamp(value: JSON) -> JSON:
+    return format_timestamp(parse_timestamp(_check_string(value)))
 
 
-def _uri_absolute(value: JSON) -> JSON:
-    if not _ABSOLUTE.fullmatch(_string(value)):
+def _check_uri_absolute(value: JSON) -> JSON:
+    if not _ABSOLUTE.fullmatch(_check_string(value)):
         raise ValueError(f"{describe(value)} is not an absolute URI (RFC 3986)")
     return value
 
 
-def _uri_relative(value: JSON) -> JSON:
-    if not _RELATIVE.fullmatch(_string(value)):
+def _check_uri_relative(value: JSON) -> JSON:
+    if not _RELATIVE.fullmatch(_check_string(value)):
         raise ValueError(f"{describe(value)} is not a relative URI (RFC 3986)")
     return value
 
 
-def _uri(value: JSON) -> JSON:
-    if not (_RELATIVE.fullmatch(_string(value)) or _ABSOLUTE.fullmatch(value)):
+def _check_uri(value: JSON) -> JSON:
+    if not (_RELATIVE.fullmatch(_check_string(value)) or _ABSOLUTE.fullmatch(value)):
         raise ValueError(f"{describe(value)} is not a URI (RFC 3986)")
     return value
 
 
-def _locator(check: ScalarCheck) -> ScalarCheck:
+def _make_url_check(check: ScalarCheck) -> ScalarCheck:
     """A URL is a URI that says where something is: not empty, not a ``urn:`` (RFC 3986 section 1.1.3)."""
 
     def url(value: JSON) -> JSON:
@@ -115,28 +115,28 @@ def _locator(check: ScalarCheck) -> ScalarCheck:
     return url
 
 
-def _uri_template(value: JSON) -> JSON:
-    if not _TEMPLATE.fullmatch(_string(value)):
+def _check_uri_template(value: JSON) -> JSON:
+    if not _TEMPLATE.fullmatch(_check_string(value)):
         raise ValueError(f"{describe(value)} is not a URI template (RFC 6570)")
     return value
 
 
-_PLAIN: Final[dict[str, ScalarCheck]] = {
-    "boolean": _boolean,
-    "decimal": _decimal,
-    "integer": _integer,
-    "string": _string,
-    "timestamp": _timestamp,
-    "uinteger": _uinteger,
-    "uri": _uri,
-    "uriabsolute": _uri_absolute,
-    "urirelative": _uri_relative,
-    "uritemplate": _uri_template,
-    "url": _locator(_uri),
-    "urlabsolute": _locator(_uri_absolute),
-    "urlrelative": _locator(_uri_relative),
+_PLAIN_CHECKS: Final[dict[str, ScalarCheck]] = {
+    "boolean": _check_boolean,
+    "decimal": _check_decimal,
+    "integer": _check_integer,
+    "string": _check_string,
+    "timestamp": _check_timestamp,
+    "uinteger": _check_uinteger,
+    "uri": _check_uri,
+    "uriabsolute": _check_uri_absolute,
+    "urirelative": _check_uri_relative,
+    "uritemplate": _check_uri_template,
+    "url": _make_url_check(_check_uri),
+    "urlabsolute": _make_url_check(_check_uri_absolute),
+    "urlrelative": _make_url_check(_check_uri_relative),
 }
-SCALARS: Final = frozenset({*_PLAIN, "xid", "xidtype"})
+SCALARS: Final = frozenset({*_PLAIN_CHECKS, "xid", "xidtype"})
 TYPES: Final = frozenset({*SCALARS, "any", "array", "map", "object"})
 TARGETED: Final = frozenset({"uri", "url", "xid"})
 
@@ -153,7 +153,7 @@ def describe(value: JSON) -> str:
     return "null" if value is None else "an array" if isinstance(value, list) else "an object"
 
 
-def scalar_text(value: JSON) -> str:
+def format_scalar(value: JSON) -> str:
     """The string form of a scalar: strings as they are, the rest as JSON writes them."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -191,19 +191,19 @@ class EntityTypes:
 
         Raises ``ReferenceFault``, and ``ValueError`` if it is no text.
         """
-        text = _string(value)
+        text = _check_string(value)
         try:
             xid = Xid.parse(text)
         except XidError as error:
-            raise _malformed(text, f"is not an xid: {error}", str(error)) from None
+            raise _make_malformed(text, f"is not an xid: {error}", str(error)) from None
         if xid.is_collection:
-            raise _malformed(text, "names a collection, not an entity", "it names a collection, not an entity")
+            raise _make_malformed(text, "names a collection, not an entity", "it names a collection, not an entity")
         self._check_names(xid.parts[0:3:2])
         return xid
 
     def check_xidtype(self, value: JSON) -> JSON:
         """Core R9: ``/``, ``/GROUPS``, ``/GROUPS/RESOURCES`` or ``/GROUPS/RESOURCES/versions``, all existing."""
-        parts = _string(value).split("/")
+        parts = _check_string(value).split("/")
         if parts[0] or len(parts) > 4 or parts[3:] not in ([], ["versions"]):
             raise ValueError(f"{describe(value)} is not of the form /GROUPS/RESOURCES/versions")
         if value != "/":
@@ -218,8 +218,10 @@ class EntityTypes:
             raise ReferenceFault("unknown_resource_type", message, group=names[0], name=names[1])
 
 
-def _malformed(value: str, message: str, detail: str) -> ReferenceFault:
-    return ReferenceFault("malformed_xid", f"{describe(value)} {message}", xid=value[:_LONGEST], error_detail=detail)
+def _make_malformed(value: str, message: str, detail: str) -> ReferenceFault:
+    return ReferenceFault(
+        "malformed_xid", f"{describe(value)} {message}", xid=value[:_MAX_SHOWN_CHARS], error_detail=detail
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +251,7 @@ _TARGET_KINDS: Final = {
 
 def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
     """Read a ``target`` (core R77). Raises ``ValueError`` when it has none of the forms or names no type."""
-    match = _TARGET.fullmatch(_string(text))
+    match = _TARGET.fullmatch(_check_string(text))
     if match is None:
         raise ValueError(f"{describe(text)} must be /GROUPS, /GROUPS/RESOURCES, or that with /versions or [/versions]")
     group, resource, versions = match.groups()
@@ -263,29 +265,29 @@ def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
     return AttributeTarget(text=text, group=group, origin=origin, kinds=_TARGET_KINDS[versions])
 
 
-def scalar_check(type: str, types: EntityTypes, target: AttributeTarget | None = None) -> ScalarCheck:
+def find_scalar_check(type: str, types: EntityTypes, target: AttributeTarget | None = None) -> ScalarCheck:
     """The check for one scalar type, with the attribute's ``target`` if it has one."""
     if type == "xidtype":
         return types.check_xidtype
     if type == "xid":
-        return _targeted_xid(types, target)
-    plain = _PLAIN[type]
-    return plain if target is None else _targeted_uri(plain, types, target)
+        return _make_xid_check(types, target)
+    plain = _PLAIN_CHECKS[type]
+    return plain if target is None else _make_uri_check(plain, types, target)
 
 
-def _targeted_xid(types: EntityTypes, target: AttributeTarget | None) -> ScalarCheck:
+def _make_xid_check(types: EntityTypes, target: AttributeTarget | None) -> ScalarCheck:
     def xid(value: JSON) -> JSON:
-        found = types.check_xid(value)
-        if target is not None and not target.admits(found, types):
+        parsed = types.check_xid(value)
+        if target is not None and not target.admits(parsed, types):
             raise ValueError(f"{describe(value)} is not of type {target.text}")
         return value
 
     return xid
 
 
-def _targeted_uri(plain: ScalarCheck, types: EntityTypes, target: AttributeTarget) -> ScalarCheck:
+def _make_uri_check(plain: ScalarCheck, types: EntityTypes, target: AttributeTarget) -> ScalarCheck:
     """Core R78: a value that starts with ``/`` must be an xid of the target type; others are free."""
-    xid = _targeted_xid(types, target)
+    xid = _make_xid_check(types, target)
 
     def uri(value: JSON) -> JSON:
         plain(value)
