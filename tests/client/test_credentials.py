@@ -167,8 +167,8 @@ def keep(url: str = URL, **more: Any) -> None:
     """A login in the file."""
     members = {"issuer": "https://i.example", "client": "cli", "endpoint": "https://i.example/token", "access": "a.b.c"}
     tokens = IssuedTokens(**{**members, "refresh": "again", "expires": time.time() + 100, **more})
-    with logins._exclusive():
-        logins._write({**logins._read(), url: tokens})
+    with logins._lock_credentials():
+        logins._write_logins({**logins._read_logins(), url: tokens})
 
 
 def test_a_login_is_for_its_owner_and_its_registry() -> None:

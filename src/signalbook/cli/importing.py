@@ -305,10 +305,10 @@ def plan_import(
     registry: Registry, document: JSON, ignore: Sequence[str], to: Xid | None = None
 ) -> tuple[Upload, ImportPlan]:
     """Return the request that brings ``document`` into ``registry``, and the part of it that is new there."""
-    from signalbook.client.registry import aimed
+    from signalbook.client.registry import plan_upload
     from signalbook.documents import compare
 
-    upload = aimed(document, registry.modelsource, ignore, to)
+    upload = plan_upload(document, registry.modelsource, ignore, to)
     full_model = registry.model()
     find = partial(registry.find, deep=True)
     return upload, compare(upload, find, _collections(full_model, upload), _fill_defaults(full_model))

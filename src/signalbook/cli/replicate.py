@@ -124,7 +124,7 @@ def _run_confluent(
     source: str, target: str, *, follow: bool, every: float | None, state: Path | None, as_json: bool
 ) -> int:
     """Replicate between two registries by Confluent's API."""
-    from signalbook.client.confluent import connect, same
+    from signalbook.client.confluent import connect, is_same_registry
     from signalbook.replication.confluent.copying import ConfluentCopy, Follower
     from signalbook.replication.opening import HEADER, LinkError
     from signalbook.replication.replicating import StateFile, StateInMemory, repeat
@@ -140,7 +140,7 @@ def _run_confluent(
         closing(connect(source, timeout=_timeout())) as ours,
         closing(connect(target, timeout=_timeout(), headers={HEADER: shown})) as theirs,
     ):
-        if same(ours, theirs):
+        if is_same_registry(ours, theirs):
             raise LinkError(f"{ours.url} is source and target: nothing is to be copied")
         work = ConfluentCopy(ours, theirs, report, StateFile(state) if state else StateInMemory())
         with _progress(work.progress):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypedDict, Unpack
 
-from signalbook.client.responses import json_object, json_objects
+from signalbook.client.responses import parse_object, parse_objects
 from signalbook.client.transport import Transport
 from signalbook.values import JSON, JSONObject
 
@@ -39,7 +39,7 @@ class Access:
 
     def policy(self) -> JSONObject:
         """The policy. Raises ``NotFound`` if there is none, or the server knows no access."""
-        return json_object(self._transport.send("GET", _PATH))
+        return parse_object(self._transport.send("GET", _PATH))
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
         """Put a policy in force, with ``new`` only if there is none: it, with ``warnings`` if anything is odd about it.
@@ -47,24 +47,24 @@ class Access:
         What is wrong with one that is refused is in ``Refused.faults``.
         """
         headers = {"If-None-Match": "*"} if new else {}
-        return json_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))
+        return parse_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))
 
     def explain(self, who: Sequence[str], what: str, xid: str) -> JSONObject:
         """Return whether the principal ``who`` may do ``what`` on ``xid``, and the rules that decide it."""
         query = {"who": ",".join(who), "what": what, "xid": xid}
-        return json_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
+        return parse_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
 
     def end_sessions(self, subject: str) -> int:
         """End all sessions of a subject in the explorer, on all servers; how many there were."""
-        answer = json_object(self._transport.send("DELETE", f"{_PATH}/sessions", query={"subject": subject}))
+        answer = parse_object(self._transport.send("DELETE", f"{_PATH}/sessions", query={"subject": subject}))
         return int(answer["ended"])
 
     def audit(self, **wanted: Unpack[AuditFilters]) -> Iterator[JSONObject]:
         """The entries of the audit, the newest first, page after page as they are asked for."""
         query = {_SENT.get(name, name): str(value) for name, value in wanted.items()}
         for response in self._transport.pages(_AUDIT, query=query):
-            yield from json_objects(response, "entries of an audit")
+            yield from parse_objects(response, "entries of an audit")
 
     def whoami(self, xid: str = "/") -> JSONObject:
         """Return the identity of this client at the server, and its rights on ``xid`` and elsewhere."""
-        return json_object(self._transport.send("GET", f"{_PATH}/self", query={"xid": xid}))
+        return parse_object(self._transport.send("GET", f"{_PATH}/self", query={"xid": xid}))

@@ -13,8 +13,8 @@ import httpx
 
 from signalbook.client import transport
 from signalbook.client.access import Access
-from signalbook.client.registry import aimed
-from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
+from signalbook.client.registry import plan_upload
+from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, parse_object, parse_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Parts, Upload
 from signalbook.values import JSON, JSONObject
@@ -25,18 +25,18 @@ _EVENTS: Final = "/events"
 _STREAM: Final = "text/event-stream"
 
 
-def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
+def _read_until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
         yield line
         if time.monotonic() > deadline:
             return
 
 
-def _after(url: str, response: httpx.Response) -> int:
-    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), response)
+def _parse_after(url: str, response: httpx.Response) -> int:
+    return _parse_position("".join(parse_qs(urlsplit(url).query).get("after", ())), response)
 
 
-def _number(text: str, response: httpx.Response) -> int:
+def _parse_position(text: str, response: httpx.Response) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise BadResponse(f"{response.url}: {text[:40]!r} is no position of a change feed")
     return int(text)
@@ -53,11 +53,11 @@ class _Listed(ABC):
 
     def __iter__(self) -> Iterator[JSONObject]:
         """Iterate over all of them; pages are loaded as needed."""
-        return self._pages(self.path)
+        return self._iterate_pages(self.path)
 
     def get(self, id: str) -> JSONObject:
         """Return one of them."""
-        return json_object(self._transport.send("GET", self._path_of(id)))
+        return parse_object(self._transport.send("GET", self._path_of(id)))
 
     def delete(self, id: str) -> None:
         """Delete one of them, with all that belongs to it."""
@@ -66,9 +66,9 @@ class _Listed(ABC):
     def _path_of(self, id: str) -> str:
         return f"{self.path}/{quote(id, safe='')}"
 
-    def _pages(self, url: str) -> Iterator[JSONObject]:
+    def _iterate_pages(self, url: str) -> Iterator[JSONObject]:
         for response in self._transport.pages(url):
-            yield from json_objects(response, self.called)
+            yield from parse_objects(response, self.called)
 
 
 class Tokens(_Listed):
@@ -77,12 +77,12 @@ class Tokens(_Listed):
     path = "/access/tokens"
     called = "API tokens"
 
-    def add(self, wanted: JSONObject) -> JSONObject:
+    def add(self, token: JSONObject) -> JSONObject:
         """Make one, ``{"subject": ..., "groups": [...], "scopes": [...], "expires": ..., "note": ...}``.
 
         What is returned has the member ``token``, the token itself: nobody can show it again.
         """
-        return json_object(self._transport.send("POST", self.path, json=wanted))
+        return parse_object(self._transport.send("POST", self.path, json=token))
 
 
 class Pipelines(_Listed):
@@ -97,11 +97,11 @@ class Pipelines(_Listed):
 
     def reports(self, name: str) -> Iterator[JSONObject]:
         """The reports that are kept of one, the newest first, page after page as they are asked for."""
-        return self._pages(f"{self._path_of(name)}/reports")
+        return self._iterate_pages(f"{self._path_of(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
         """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
-        return json_object(self._transport.send("POST", f"{self._path_of(name)}/reports", json=report))
+        return parse_object(self._transport.send("POST", f"{self._path_of(name)}/reports", json=report))
 
 
 class SubscriptionOptions(TypedDict, total=False):
@@ -131,11 +131,11 @@ class Subscriptions(_Listed):
 
     def add(self, document: JSONObject) -> JSONObject:
         """Create the subscription that a document says. Returns it as it is now."""
-        return json_object(self._transport.send("POST", self.path, json=document))
+        return parse_object(self._transport.send("POST", self.path, json=document))
 
     def replace(self, id: str, document: JSONObject) -> JSONObject:
         """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
-        return json_object(self._transport.send("PUT", self._path_of(id), json=document))
+        return parse_object(self._transport.send("PUT", self._path_of(id), json=document))
 
 
 class SearchOptions(TypedDict, total=False):
@@ -159,12 +159,12 @@ class Found(Iterable[JSONObject]):
     """
 
     def __init__(self, pages: Iterator[httpx.Response]) -> None:
-        self._first = _found(next(pages))
+        self._first = _read_found_page(next(pages))
         self._rest = pages
         self.count: int = self._first["count"]
         self.complete: bool = self._first["complete"]
         self.facets: dict[str, dict[str, int]] = {
-            name: {each["value"]: each["count"] for each in values} for name, values in self._first["facets"].items()
+            name: {entry["value"]: entry["count"] for entry in values} for name, values in self._first["facets"].items()
         }
 
     @property
@@ -176,14 +176,14 @@ class Found(Iterable[JSONObject]):
         """Iterate over all hits."""
         yield from self._first["hits"]
         for page in self._rest:
-            yield from _found(page)["hits"]
+            yield from _read_found_page(page)["hits"]
 
 
 _FOUND: Final[Mapping[str, type]] = {"count": int, "complete": bool, "hits": list, "facets": dict}
 
 
-def _found(response: httpx.Response) -> JSONObject:
-    page = json_object(response)
+def _read_found_page(response: httpx.Response) -> JSONObject:
+    page = parse_object(response)
     if not all(isinstance(page.get(name), kind) for name, kind in _FOUND.items()):
         raise BadResponse(f"{response.url}: this is no page of what a search found")
     return page
@@ -252,7 +252,7 @@ class Client:
 
     def get(self, target: Target = ROOT, **flags: Unpack[ReadFlags]) -> JSONObject:
         """An entity's metadata, or one page of a collection."""
-        return self._object("GET", transport.path_of(target), query=transport.read_query(**flags))
+        return self._send_object("GET", transport.path_of(target), query=transport.read_query(**flags))
 
     def items(
         self, target: Target, *, limit: int | None = None, **flags: Unpack[ReadFlags]
@@ -260,19 +260,19 @@ class Client:
         """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
         query = transport.read_query(**flags) | ({} if limit is None else {"limit": str(limit)})
         for response in self._transport.pages(transport.path_of(target), query=query):
-            yield from json_object(response).items()
+            yield from parse_object(response).items()
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create or replace an entity."""
-        return self._object("PUT", transport.path_of(target), query=transport.write_query(**flags), body=body)
+        return self._send_object("PUT", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def patch(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create an entity, or change the attributes in ``body``, null removing one."""
-        return self._object("PATCH", transport.path_of(target), query=transport.write_query(**flags), body=body)
+        return self._send_object("PATCH", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def post(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Add to a collection, or a Version to a Resource."""
-        return self._object("POST", transport.path_of(target), query=transport.write_query(**flags), body=body)
+        return self._send_object("POST", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def delete(self, target: Target, *, epoch: int | None = None) -> None:
         """Delete an entity, or every member of a collection; an entity only if it has this ``epoch``, if given."""
@@ -309,19 +309,19 @@ class Client:
 
     def model(self) -> JSONObject:
         """The full model."""
-        return self._object("GET", "/model")
+        return self._send_object("GET", "/model")
 
     def modelsource(self) -> JSONObject:
         """The model as it was supplied."""
-        return self._object("GET", "/modelsource")
+        return self._send_object("GET", "/modelsource")
 
     def put_modelsource(self, source: JSONObject) -> JSONObject:
         """Replace the model."""
-        return self._object("PUT", "/modelsource", body=source)
+        return self._send_object("PUT", "/modelsource", body=source)
 
     def capabilities(self) -> JSONObject:
         """The capabilities in force."""
-        return self._object("GET", "/capabilities")
+        return self._send_object("GET", "/capabilities")
 
     def export(self, target: Target = ROOT, *, parts: Parts | None = None) -> JSONObject:
         """``target`` and all beneath it as one document that ``import_document`` takes (core/spec.md "Doc Flag").
@@ -331,7 +331,7 @@ class Client:
         """
         xid = transport.to_xid(target)
         if xid == ROOT:
-            return json_object(self._transport.send("GET", "/export"), parts=parts)
+            return parse_object(self._transport.send("GET", "/export"), parts=parts)
         if xid.is_collection:
             return dict(self.items(xid, inline=["*"], doc=True))
         return self.get(xid, inline=["*"], doc=True)
@@ -349,7 +349,7 @@ class Client:
         Epochs in it are not compared; a model in it extends the registry's. ``ignore`` names more to leave out
         (``capabilities``, ``modelsource``, ...). Returns what was sent. Raises ``DocumentError`` too.
         """
-        upload = aimed(document, self.modelsource, ignore)
+        upload = plan_upload(document, self.modelsource, ignore)
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
 
@@ -358,14 +358,16 @@ class Client:
 
         Raises ``NotFound`` if the server has no search.
         """
-        given: list[tuple[str, str]] = [("q", query)]
+        parameters: list[tuple[str, str]] = [("q", query)]
         for name, value in options.items():
             if isinstance(value, bool):
-                shown = ("all" if value else "default") if name == "versions" else str(value).lower()
-                given.append((name, shown))
+                text = ("all" if value else "default") if name == "versions" else str(value).lower()
+                parameters.append((name, text))
             else:
-                given += [(name, str(each)) for each in (value if isinstance(value, list | tuple) else [value])]
-        return Found(self._transport.pages(f"/search?{urlencode(given)}"))
+                parameters += [
+                    (name, str(choice)) for choice in (value if isinstance(value, list | tuple) else [value])
+                ]
+        return Found(self._transport.pages(f"/search?{urlencode(parameters)}"))
 
     def impact(self, target: Target, *, depth: int | None = None) -> JSONObject:
         """Return what depends on an entity, up to ``depth`` steps away, with affected pipelines and subscriptions.
@@ -373,7 +375,7 @@ class Client:
         Raises ``NotFound`` if there is no such entity, or the server does not have this API.
         """
         query = {"xid": str(transport.to_xid(target))} | ({} if depth is None else {"depth": str(depth)})
-        return self._object("GET", "/impact", query=query)
+        return self._send_object("GET", "/impact", query=query)
 
     def try_impact(
         self,
@@ -389,10 +391,10 @@ class Client:
         The document becomes a new Version of a Resource, or replaces that of a Version. ``safe`` in the answer means
         that there is no objection. ``compatibility`` replaces the rule of every schema.
         """
-        given = {"format": format, "compatibility": compatibility or ""}
-        query = {"xid": str(transport.to_xid(target))} | {name: text for name, text in given.items() if text}
-        headers = _headers(contenttype=contenttype)
-        return json_object(self._transport.send("POST", "/impact", query=query, content=content, headers=headers))
+        options = {"format": format, "compatibility": compatibility or ""}
+        query = {"xid": str(transport.to_xid(target))} | {name: text for name, text in options.items() if text}
+        headers = _build_headers(contenttype=contenttype)
+        return parse_object(self._transport.send("POST", "/impact", query=query, content=content, headers=headers))
 
     # What changed
 
@@ -403,11 +405,11 @@ class Client:
         """
         query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
         response = self._transport.send("GET", _EVENTS, query=query)
-        events = json_objects(response, "change events")
+        events = parse_objects(response, "change events")
         following = response.links.get("next", {}).get("url")
         # A page with a successor reaches to where that begins, which may be behind its last event.
-        last = after if not events else _number(str(events[-1].get("id", "")), response)
-        position = last if following is None else _after(following, response)
+        last = after if not events else _parse_position(str(events[-1].get("id", "")), response)
+        position = last if following is None else _parse_after(following, response)
         return Events(events=tuple(events), position=max(after, position), more=following is not None)
 
     def last_event(self) -> int:
@@ -416,7 +418,7 @@ class Client:
         link = response.links.get("last", {}).get("url")
         if link is None:
             raise BadResponse(f"{response.url}: the change feed does not say where it ends")
-        return _after(link, response)
+        return _parse_after(link, response)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Wait up to ``seconds`` for a change after the position ``after``. Return True if there is one."""
@@ -427,7 +429,7 @@ class Client:
         try:
             with closing(lines):
                 # Comments only keep the connection alive.
-                return any(line.startswith("data:") for line in _until(deadline, lines))
+                return any(line.startswith("data:") for line in _read_until(deadline, lines))
         except httpx.ReadTimeout:
             return False
 
@@ -471,31 +473,31 @@ class Client:
         ``compatibility`` replaces the rule of the Resource.
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
-        headers = _headers(contenttype=contenttype, attributes=attributes)
+        headers = _build_headers(contenttype=contenttype, attributes=attributes)
         url = "/check" + transport.path_of(target, details=content is None)
         json = body if content is None else None
         response = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
-        return Verdict.from_json(json_object(response))
+        return Verdict.from_json(parse_object(response))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Return whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
-        upload = aimed(document, self.modelsource, ignore)
+        upload = plan_upload(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
     # Below: from requests to responses
 
-    def _object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
-        return json_object(self._transport.send(method, path, query=query, json=body))
+    def _send_object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
+        return parse_object(self._transport.send(method, path, query=query, json=body))
 
     def _write_document(
         self, method: str, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]
     ) -> Document:
         url = transport.path_of(target, details=False)
-        return document(self._transport.send(method, url, content=content, headers=_headers(**beside)))
+        return document(self._transport.send(method, url, content=content, headers=_build_headers(**beside)))
 
 
-def _headers(**beside: Unpack[DocumentMetadata]) -> dict[str, str]:
+def _build_headers(**beside: Unpack[DocumentMetadata]) -> dict[str, str]:
     """Return the request headers for the document's metadata."""
     attributes, contenttype = beside.get("attributes") or {}, beside.get("contenttype")
-    headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
+    headers = {f"xRegistry-{name}": transport.quote_header(value) for name, value in attributes.items()}
     return headers if contenttype is None else {**headers, "Content-Type": contenttype}

@@ -28,12 +28,12 @@ class ServerAuth(httpx.Auth):
     """
 
     def __init__(self, base_url: str, header: Callable[[], str]) -> None:
-        self._origin = _origin(httpx.URL(base_url))
+        self._origin = _find_origin(httpx.URL(base_url))
         self._header = header
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Authenticate a request. Raises ``ClientError``."""
-        if _origin(request.url) == self._origin and (value := self._header()):
+        if _find_origin(request.url) == self._origin and (value := self._header()):
             request.headers["Authorization"] = value
         yield request
 
@@ -53,8 +53,8 @@ def find(base_url: str, token: str | None) -> ServerAuth | None:
     if token is None:
         token = os.environ.get(VARIABLE)
     if token:
-        given = token
-        return ServerAuth(bare, lambda: _bearer(given))
+        secret = token
+        return ServerAuth(bare, lambda: _make_bearer(secret))
     login = StoredLogin.of(bare)
     return None if login is None else ServerAuth(bare, lambda: f"Bearer {login.token()}")
 
@@ -84,18 +84,18 @@ def read_secret(text: str) -> str:
 
 def _of_url(user: str, password: str) -> str:
     if _REFERENCE.fullmatch(user) and not password:
-        return _bearer(user)
+        return _make_bearer(user)
     pair = f"{read_secret(user)}:{read_secret(password)}" if password else f"{user}:"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
-def _bearer(token: str) -> str:
+def _make_bearer(token: str) -> str:
     text = read_secret(token).strip()
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ClientError("the token has characters that no token has: was something else copied?")
     return f"Bearer {text}"
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+def _find_origin(url: httpx.URL) -> tuple[str, str, int | None]:
     default = {"http": 80, "https": 443}.get(url.scheme)
     return url.scheme, url.host, url.port or default

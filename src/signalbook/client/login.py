@@ -18,14 +18,14 @@ import httpx
 import msgspec
 from filelock import FileLock
 
-from signalbook.client.responses import BadResponse, ClientError, Unreachable, unreachable
+from signalbook.client.responses import BadResponse, ClientError, Unreachable, explain_unreachable
 from signalbook.uris import is_secure, without_user
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
 METADATA: Final = "/.well-known/oauth-protected-resource"
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
-_TIMEOUT: Final = 30.0
+_TIMEOUT_SECONDS: Final = 30.0
 _EARLY: Final = 30.0
 """Seconds before its end at which a token is renewed."""
 _MAX_BYTES: Final = 1 << 20
@@ -52,7 +52,7 @@ class IssuedTokens:
     expires: float = 0.0
 
     @classmethod
-    def granted(cls, answer: JSONObject, *, issuer: str, client: str, endpoint: str, refresh: str = "") -> Self:
+    def from_answer(cls, answer: JSONObject, *, issuer: str, client: str, endpoint: str, refresh: str = "") -> Self:
         """Read the tokens in the answer of a token endpoint. Raises ``BadResponse``."""
         access, again, lifetime = (answer.get(name) for name in ("access_token", "refresh_token", "expires_in"))
         if not isinstance(access, str) or not access:
@@ -83,32 +83,32 @@ class StoredLogin:
     @classmethod
     def of(cls, url: str) -> Self | None:
         """Return the tokens for the registry at ``url``, or None. Raises ``ClientError``."""
-        found = _read().get(_key(url))
-        return None if found is None else cls(url, found)
+        tokens = _read_logins().get(_normalise_url(url))
+        return None if tokens is None else cls(url, tokens)
 
     def token(self) -> str:
         """A token that has not expired. Raises ``LoginEnded``, and other ``ClientError``."""
         if time.time() > self._tokens.expires - _EARLY:
-            with _exclusive():
+            with _lock_credentials():
                 # Another process may have renewed it: a refresh token often works once.
-                stored = _read().get(_key(self._url))
+                stored = _read_logins().get(_normalise_url(self._url))
                 if stored is None:
                     raise LoginEnded(self._url, "signed out")
                 self._tokens = stored
                 if time.time() > stored.expires - _EARLY:
-                    self._tokens = self._renewed(stored)
-                    _write({**_read(), _key(self._url): self._tokens})
+                    self._tokens = self._renew(stored)
+                    _write_logins({**_read_logins(), _normalise_url(self._url): self._tokens})
         return self._tokens.access
 
-    def _renewed(self, old: IssuedTokens) -> IssuedTokens:
+    def _renew(self, old: IssuedTokens) -> IssuedTokens:
         if not old.refresh:
             raise LoginEnded(self._url, "expired")
-        wanted = {"grant_type": "refresh_token", "refresh_token": old.refresh, "client_id": old.client}
-        with _http() as http:
-            status, answer = _post(http, old.endpoint, wanted)
+        form = {"grant_type": "refresh_token", "refresh_token": old.refresh, "client_id": old.client}
+        with _open_http() as http:
+            status, answer = _post(http, old.endpoint, form)
         if status != httpx.codes.OK:
             raise LoginEnded(self._url, str(answer.get("error", status))[:100])
-        return IssuedTokens.granted(
+        return IssuedTokens.from_answer(
             answer, issuer=old.issuer, client=old.client, endpoint=old.endpoint, refresh=old.refresh
         )
 
@@ -126,43 +126,43 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
     bare = without_user(url).rstrip("/")
     if not is_secure(bare):
         raise ClientError(f"{bare}: tokens are not sent without TLS, but to this machine: use https")
-    with _http() as http:
-        known = {} if issuer and client else _get(http, bare + METADATA)
-        audience = _audience(known, bare) if known else ""
-        servers = known.get("authorization_servers") or [""]
-        issuer, client = issuer or str(servers[0]), client or str(known.get("signalbook_client_id") or "")
+    with _open_http() as http:
+        metadata = {} if issuer and client else _get(http, bare + METADATA)
+        audience = _choose_audience(metadata, bare) if metadata else ""
+        servers = metadata.get("authorization_servers") or [""]
+        issuer, client = issuer or str(servers[0]), client or str(metadata.get("signalbook_client_id") or "")
         if not issuer or not client:
             raise ClientError(f"{bare} does not say how to log in: give --issuer and --client-id")
         about = _get(http, issuer.rstrip("/") + _DISCOVERY)
         if about.get("issuer") != issuer:
             raise BadResponse(f"{issuer}: it says that it is another issuer")
-        endpoint = _endpoint(about, "token_endpoint", issuer)
-        wanted = {"client_id": client, "scope": scope or str(known.get("signalbook_scope") or "openid")}
+        endpoint = _find_endpoint(about, "token_endpoint", issuer)
+        form = {"client_id": client, "scope": scope or str(metadata.get("signalbook_scope") or "openid")}
         # RFC 8707: for which server the token is to be.
-        wanted |= {"resource": audience} if audience else {}
-        status, begun = _post(http, _endpoint(about, "device_authorization_endpoint", issuer), wanted)
+        form |= {"resource": audience} if audience else {}
+        status, begun = _post(http, _find_endpoint(about, "device_authorization_endpoint", issuer), form)
         if status != httpx.codes.OK:
-            raise _refusal(issuer, begun, status)
+            raise _make_refusal(issuer, begun, status)
         where = str(begun.get("verification_uri_complete") or begun.get("verification_uri") or "")
         show(issuer, audience, where, str(begun.get("user_code") or ""))
         answer = _poll(http, endpoint, begun, client, issuer)
-    tokens = IssuedTokens.granted(answer, issuer=issuer, client=client, endpoint=endpoint)
-    with _exclusive():
-        _write({**_read(), _key(bare): tokens})
+    tokens = IssuedTokens.from_answer(answer, issuer=issuer, client=client, endpoint=endpoint)
+    with _lock_credentials():
+        _write_logins({**_read_logins(), _normalise_url(bare): tokens})
     return issuer
 
 
 def log_out(url: str) -> bool:
     """Forget the login for a registry; whether there was one. An issuer that takes revocations gets one (RFC 7009)."""
-    with _exclusive():
-        logins = dict(_read())
-        gone = logins.pop(_key(url), None)
+    with _lock_credentials():
+        logins = dict(_read_logins())
+        gone = logins.pop(_normalise_url(url), None)
         if gone is not None:
-            _write(logins)
+            _write_logins(logins)
     if gone is not None and gone.refresh:
-        with suppress(ClientError), _http() as http:
+        with suppress(ClientError), _open_http() as http:
             about = _get(http, gone.issuer.rstrip("/") + _DISCOVERY)
-            revoke = _endpoint(about, "revocation_endpoint", gone.issuer)
+            revoke = _find_endpoint(about, "revocation_endpoint", gone.issuer)
             _post(http, revoke, {"token": gone.refresh, "client_id": gone.client})
     return gone is not None
 
@@ -173,19 +173,23 @@ def credentials_file() -> Path:
     return Path(base) / "signalbook" / "credentials.json"
 
 
-def _audience(known: JSONObject, registry: str) -> str:
+def _choose_audience(metadata: JSONObject, registry: str) -> str:
     """The audience that is a URL, empty without one. Raises ``BadResponse`` if it is not for this registry.
 
     A server that names another one could have its users fetch a token for that, and use it there (RFC 9728 3.3, 7.3).
     """
-    said = str(known.get("resource"))
-    if _key(said) != _key(registry):
-        raise BadResponse(f"{registry} says that it is {said}: log in to that URL, if you trust it")
-    named = [one for one in known.get("signalbook_audience") or () if isinstance(one, str) and "://" in one]
-    for one in named:
-        if urlsplit(_key(one))[:2] != urlsplit(_key(registry))[:2]:
-            raise BadResponse(f"{registry} wants a token for {one}, which is another server: not logged in")
-    return named[0] if named else ""
+    resource = str(metadata.get("resource"))
+    if _normalise_url(resource) != _normalise_url(registry):
+        raise BadResponse(f"{registry} says that it is {resource}: log in to that URL, if you trust it")
+    audiences = [
+        audience
+        for audience in metadata.get("signalbook_audience") or ()
+        if isinstance(audience, str) and "://" in audience
+    ]
+    for audience in audiences:
+        if urlsplit(_normalise_url(audience))[:2] != urlsplit(_normalise_url(registry))[:2]:
+            raise BadResponse(f"{registry} wants a token for {audience}, which is another server: not logged in")
+    return audiences[0] if audiences else ""
 
 
 def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, issuer: str) -> JSONObject:
@@ -193,10 +197,10 @@ def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, iss
     pause, lifetime = (begun.get(name) for name in ("interval", "expires_in"))
     wait = float(pause) if isinstance(pause, int | float) and 0 < pause < _MAX_WAIT else _INTERVAL
     deadline = time.monotonic() + min(_MAX_WAIT, float(lifetime) if isinstance(lifetime, int | float) else _MAX_WAIT)
-    wanted = {"grant_type": _DEVICE, "device_code": str(begun.get("device_code")), "client_id": client}
+    form = {"grant_type": _DEVICE, "device_code": str(begun.get("device_code")), "client_id": client}
     while time.monotonic() < deadline:
         time.sleep(wait)
-        status, answer = _post(http, endpoint, wanted)
+        status, answer = _post(http, endpoint, form)
         if status == httpx.codes.OK:
             return answer
         match answer.get("error"):
@@ -205,26 +209,26 @@ def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, iss
             case "slow_down":
                 wait += _INTERVAL
             case _:
-                raise _refusal(issuer, answer, status)
+                raise _make_refusal(issuer, answer, status)
     raise ClientError(f"{issuer}: nobody confirmed the code in time: try again")
 
 
-def _refusal(issuer: str, answer: JSONObject, status: int) -> ClientError:
+def _make_refusal(issuer: str, answer: JSONObject, status: int) -> ClientError:
     reason = str(answer.get("error_description") or answer.get("error") or f"it answers {status}")[:300]
     return ClientError(f"{issuer}: {''.join(c if c.isprintable() else ' ' for c in reason)}")
 
 
-def _endpoint(about: JSONObject, name: str, issuer: str) -> str:
-    found = about.get(name)
-    if not isinstance(found, str) or not is_secure(found):
+def _find_endpoint(about: JSONObject, name: str, issuer: str) -> str:
+    endpoint = about.get(name)
+    if not isinstance(endpoint, str) or not is_secure(endpoint):
         raise ClientError(
             f"{issuer} has no {name.replace('_', ' ')} to be reached by https: it cannot be used to log in"
         )
-    return found
+    return endpoint
 
 
-def _http() -> httpx.Client:
-    return httpx.Client(timeout=_TIMEOUT, follow_redirects=False)
+def _open_http() -> httpx.Client:
+    return httpx.Client(timeout=_TIMEOUT_SECONDS, follow_redirects=False)
 
 
 def _get(http: httpx.Client, url: str) -> JSONObject:
@@ -241,30 +245,30 @@ def _post(http: httpx.Client, url: str, form: Mapping[str, str]) -> tuple[int, J
 def _exchange(http: httpx.Client, method: str, url: str, form: Mapping[str, str] | None) -> tuple[int, JSONObject]:
     try:
         response = http.request(method, url, data=form, headers={"Accept": "application/json"})
-        found = parse_json(response.content[:_MAX_BYTES])
+        answer = parse_json(response.content[:_MAX_BYTES])
     except httpx.HTTPError as error:
-        raise Unreachable(unreachable(urljoin(url, "/"), error)) from None
+        raise Unreachable(explain_unreachable(urljoin(url, "/"), error)) from None
     except httpx.InvalidURL:
         raise BadResponse(f"{url!r} is no URL") from None
     except JSONError:
-        found = {}
-    return response.status_code, found if isinstance(found, dict) else {}
+        answer = {}
+    return response.status_code, answer if isinstance(answer, dict) else {}
 
 
-def _key(url: str) -> str:
+def _normalise_url(url: str) -> str:
     parts = urlsplit(without_user(url))
     return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl().rstrip("/")
 
 
-def _read() -> dict[str, IssuedTokens]:
+def _read_logins() -> dict[str, IssuedTokens]:
     path = credentials_file()
     try:
-        found = path.open("rb")
+        opened = path.open("rb")
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ClientError(f"cannot read {path}: {error.strerror}") from None
-    with found as file:
+    with opened as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise ClientError(f"{path} has secrets and can be read by others: chmod 600 {path}")
         try:
@@ -273,7 +277,7 @@ def _read() -> dict[str, IssuedTokens]:
             raise ClientError(f"{path} cannot be read as credentials: delete it and log in again") from None
 
 
-def _write(logins: Mapping[str, IssuedTokens]) -> None:
+def _write_logins(logins: Mapping[str, IssuedTokens]) -> None:
     path = credentials_file()
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     content = dump_json({name: asdict(tokens) for name, tokens in logins.items()}, indent=2)
@@ -290,7 +294,7 @@ def _write(logins: Mapping[str, IssuedTokens]) -> None:
 
 
 @contextmanager
-def _exclusive() -> Iterator[None]:
+def _lock_credentials() -> Iterator[None]:
     """Keep other processes from changing the credentials in this block."""
     folder = credentials_file().parent
     try:

@@ -59,11 +59,11 @@ def refuse_doubts(verdict: Verdict) -> None:
 
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
     """Return a text that identifies the event at ``position``, or "" if it is missing."""
-    found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
-    return "" if found is None else f"{found.get('time', '')} {found.get('xregcorrelationid', '')}".strip()
+    match = next((event for event in reversed(events) if event.get("id") == str(position)), None)
+    return "" if match is None else f"{match.get('time', '')} {match.get('xregcorrelationid', '')}".strip()
 
 
-def aimed(
+def plan_upload(
     document: JSON, modelsource: Callable[[], JSONObject], ignore: Sequence[str], to: Xid | None = None
 ) -> Upload:
     """``document`` as the body of a PATCH on where it belongs, or on ``to``.

@@ -64,21 +64,21 @@ class RemoteRegistry:
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
         try:
-            return self._client.get(xid, **_flags(xid.kind, deep=deep))
+            return self._client.get(xid, **_choose_flags(xid.kind, deep=deep))
         except NotFound:
             return None
         except ClientError as error:
-            raise _too_large(error) from None
+            raise _explain_read_error(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
         """Yield members, a page at a time."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         try:
-            yield from self._client.items(collection, limit=page, **_flags(kind, deep=deep))
+            yield from self._client.items(collection, limit=page, **_choose_flags(kind, deep=deep))
         except NotFound:
             return
         except ClientError as error:
-            raise _too_large(error) from None
+            raise _explain_read_error(error) from None
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
         return self._client.get(xid, **flags)
@@ -97,7 +97,7 @@ class RemoteRegistry:
         try:
             self._client.patch(target, body, ignore=["epoch", *ignore])
         except Refused as error:
-            raise _refusal(error) from None
+            raise _explain_write_error(error) from None
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
@@ -120,13 +120,13 @@ class RemoteRegistry:
         return verdict
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
-        own = {name: value for name, value in attributes.items() if name != "contenttype"}
+        other_attributes = {name: value for name, value in attributes.items() if name != "contenttype"}
         try:
             stored = self._client.post_document(
-                resource, content, contenttype=attributes.get("contenttype"), attributes=own
+                resource, content, contenttype=attributes.get("contenttype"), attributes=other_attributes
             )
         except Refused as error:
-            raise _refusal(error) from None
+            raise _explain_write_error(error) from None
         return resource / "versions" / stored.attributes["versionid"]
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
@@ -135,13 +135,13 @@ class RemoteRegistry:
         except NotFound:
             return
         except Refused as error:
-            raise _refusal(error) from None
+            raise _explain_write_error(error) from None
 
     def replace_model(self, source: JSONObject) -> None:
         try:
             self._client.put_modelsource(source)
         except Refused as error:
-            raise _refusal(error) from None
+            raise _explain_write_error(error) from None
 
     @contextmanager
     def consistent(self) -> Iterator[Registry]:
@@ -188,14 +188,14 @@ class RemoteRegistry:
 
     def hides(self, xid: Xid) -> bool:
         """Return True if ``xid`` is hidden. Only a Signalbook can tell; others seem not to have hidden entities."""
-        caller = self._caller(xid)
+        caller = self._find_caller(xid)
         return bool(caller.get("restricted")) and "read" not in caller["may"]
 
     def rights(self) -> str:
-        caller = self._caller(ROOT)
+        caller = self._find_caller(ROOT)
         return f"{caller.get('policy', 0)} {caller['name']}" if caller.get("restricted") else ""
 
-    def _caller(self, xid: Xid) -> JSONObject:
+    def _find_caller(self, xid: Xid) -> JSONObject:
         try:
             return self._client.access.whoami(str(xid))
         except (NotFound, BadResponse):
@@ -214,12 +214,12 @@ class _Trial(RemoteRegistry):
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
         """Check a patch. Of several writes only the first can be checked: the server forgets each."""
-        asked, self._asked = self._asked, True
-        if asked:
+        was_asked, self._asked = self._asked, True
+        if was_asked:
             return ()
         verdict = self._review(target, body, ignore, strict=strict)
         for error in verdict.errors:
-            raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
+            raise _explain_write_error(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
         return verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
@@ -247,7 +247,7 @@ class RemoteChecks:
             return ""
 
 
-def _flags(kind: Kind, *, deep: bool) -> ReadFlags:
+def _choose_flags(kind: Kind, *, deep: bool) -> ReadFlags:
     """A Version always comes with its document."""
     flags: ReadFlags = {"doc": True, "binary": True}
     if kind is Kind.REGISTRY:
@@ -259,7 +259,7 @@ def _flags(kind: Kind, *, deep: bool) -> ReadFlags:
     return flags
 
 
-def _too_large(error: ClientError) -> Exception:
+def _explain_read_error(error: ClientError) -> Exception:
     """Return the error for a failed read: too large, or the original one."""
     if isinstance(error, BadResponse) and "larger than" in str(error):
         return TooLarge(str(error))
@@ -268,7 +268,7 @@ def _too_large(error: ClientError) -> Exception:
     return error
 
 
-def _refusal(error: Refused) -> Exception:
+def _explain_write_error(error: Refused) -> Exception:
     """Return the error for a failed write: rejected for good, or to be repeated."""
     if error.status in _BUSY:
         return Unreachable(str(error))

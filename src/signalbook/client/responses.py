@@ -15,8 +15,8 @@ from signalbook.errors import SignalbookError, describe
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
-_MAX_DEPTH: Final = 128
-_PREFIX: Final = "xregistry-"
+_MAX_JSON_DEPTH: Final = 128
+_HEADER_PREFIX: Final = "xregistry-"
 
 
 _SEND: Final = "Send an API token or a JWT: --token, SIGNALBOOK_TOKEN, or ${NAME}@ before the host in the URL"
@@ -51,7 +51,7 @@ class Refused(ClientError):
     def __init__(self, status: int, body: JSONObject) -> None:
         self.status = status
         self.code = str(body.get("type", "")).partition("#")[2] or str(body.get("error_code", ""))
-        self.title = str(body.get("title") or body.get("message") or f"HTTP {status} {_reason(status)}")
+        self.title = str(body.get("title") or body.get("message") or f"HTTP {status} {_find_phrase(status)}")
         self.detail = str(body.get("detail", ""))
         self.subject = str(body.get("subject", ""))
         self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))
@@ -89,16 +89,16 @@ class Document:
 
 def document(response: httpx.Response) -> Document:
     """The document that ``response`` carries, or says where to find."""
-    names = {name: value for name, value in response.headers.items() if name.startswith(_PREFIX)}
+    names = {name: value for name, value in response.headers.items() if name.startswith(_HEADER_PREFIX)}
     return Document(
         content=response.content,
         contenttype=response.headers.get("content-type"),
         url=response.headers.get("location") if response.status_code == HTTPStatus.SEE_OTHER else None,
-        attributes={name.removeprefix(_PREFIX): unquote(value) for name, value in names.items()},
+        attributes={name.removeprefix(_HEADER_PREFIX): unquote(value) for name, value in names.items()},
     )
 
 
-def checked(response: httpx.Response, *, by_url: bool = False) -> httpx.Response:
+def check_response(response: httpx.Response, *, by_url: bool = False) -> httpx.Response:
     """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``.
 
     ``by_url`` is whether credentials can be in the URL alone, as of programs that work by themselves.
@@ -112,7 +112,7 @@ def checked(response: httpx.Response, *, by_url: bool = False) -> httpx.Response
             f"{response.url}: the server sends to {response.headers.get('location', 'nowhere')}: use that URL"
         )
     try:
-        body = parse_json(response.content, max_depth=_MAX_DEPTH)
+        body = parse_json(response.content, max_depth=_MAX_JSON_DEPTH)
     except JSONError:
         body = {}
     error = _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
@@ -128,26 +128,26 @@ _ERRORS: Final[Mapping[int, type[Refused]]] = {
 }
 
 
-def json_object(response: httpx.Response, *, parts: Parts | None = None) -> JSONObject:
+def parse_object(response: httpx.Response, *, parts: Parts | None = None) -> JSONObject:
     """The JSON object in ``response``; what it has of ``parts`` are these. Raises ``BadResponse``."""
-    value = _json(response, "this is no registry", parts)
+    value = _parse(response, "this is no registry", parts)
     if not isinstance(value, dict):
         raise BadResponse(f"{response.url}: this is no registry: it answers without a JSON object")
     return value
 
 
-def json_objects(response: httpx.Response, what: str) -> list[JSONObject]:
-    """The JSON objects listed in ``response``; ``what`` they are is said in errors. Raises ``BadResponse``."""
-    found = _json(response, f"these are no {what}")
-    if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
-        raise BadResponse(f"{response.url}: these are no {what}: it answers without a list of objects")
-    return found
+def parse_objects(response: httpx.Response, item_name: str) -> list[JSONObject]:
+    """The JSON objects listed in ``response``; ``item_name`` they are is said in errors. Raises ``BadResponse``."""
+    value = _parse(response, f"these are no {item_name}")
+    if not isinstance(value, list) or not all(isinstance(member, dict) for member in value):
+        raise BadResponse(f"{response.url}: these are no {item_name}: it answers without a list of objects")
+    return value
 
 
-def _json(response: httpx.Response, problem: str, parts: Parts | None = None) -> JSON:
+def _parse(response: httpx.Response, problem: str, parts: Parts | None = None) -> JSON:
     try:
         text = response.content
-        return (parse_json if parts is None else parts.parse)(text, max_depth=_MAX_DEPTH)
+        return (parse_json if parts is None else parts.parse)(text, max_depth=_MAX_JSON_DEPTH)
     except JSONError as error:
         raise BadResponse(f"{response.url}: {problem}: it answers without JSON ({error})") from None
 
@@ -166,7 +166,7 @@ _TLS_ADVICE: Final = {
 """What to do, by what OpenSSL says."""
 
 
-def unreachable(base_url: str, error: httpx.HTTPError) -> str:
+def explain_unreachable(base_url: str, error: httpx.HTTPError) -> str:
     """The error for people about a failed connection."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
@@ -181,7 +181,7 @@ def retry_after(response: httpx.Response, otherwise: float) -> float:
     return min(float(text), _LONGEST_PAUSE) if text.isdigit() else otherwise
 
 
-def _reason(status: int) -> str:
+def _find_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -10,7 +10,7 @@ from signalbook.client.responses import BadResponse
 from signalbook.confluent.schemas import Reference
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, parse_json
 
-_MAX_DEPTH: Final = 128
+_MAX_JSON_DEPTH: Final = 128
 _HIGHEST: Final = 2**31
 _CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
 _OF_REFERENCES: Final = {"name": str, "subject": str, "version": int}
@@ -33,18 +33,18 @@ class SchemaVersion:
     @classmethod
     def from_json(cls, value: JSON, deleted: bool | None) -> Self:
         """Read what a registry answers. Raises ``BadResponse``."""
-        found: dict[str, Any] = value if isinstance(value, dict) else {}
-        subject, version, schemaid = found.get("subject"), found.get("version"), found.get("id")
-        if not isinstance(subject, str) or not subject or not isinstance(found.get("schema"), str):
+        members: dict[str, Any] = value if isinstance(value, dict) else {}
+        subject, version, schemaid = members.get("subject"), members.get("version"), members.get("id")
+        if not isinstance(subject, str) or not subject or not isinstance(members.get("schema"), str):
             raise BadResponse("a version without a subject or a schema is listed")
         if not is_number(version) or not is_number(schemaid):
             raise BadResponse(f"{subject}: a version without its number or id is listed")
-        marked = True if found.get("deleted") is True else deleted
-        body: JSONObject = {name: found[name] for name in _CONTENT if found.get(name)}
+        marked = True if members.get("deleted") is True else deleted
+        body: JSONObject = {name: members[name] for name in _CONTENT if members.get(name)}
         stated: JSON = body.get("references", [])
         if not isinstance(stated, list) or not all(map(_is_reference, stated)):
             raise BadResponse(f"{subject} version {version}: its references are no list of names, subjects and numbers")
-        guid = str(found.get("guid") or "")
+        guid = str(members.get("guid") or "")
         return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked, guid=guid)
 
     @property
@@ -61,8 +61,8 @@ class SchemaVersion:
     def references(self) -> tuple[Reference, ...]:
         """The references of the schema."""
         return tuple(
-            Reference(name=each["name"], subject=each["subject"], version=each["version"])
-            for each in self.body.get("references", ())
+            Reference(name=reference["name"], subject=reference["subject"], version=reference["version"])
+            for reference in self.body.get("references", ())
         )
 
     @property
@@ -72,7 +72,7 @@ class SchemaVersion:
         if self.type != "PROTOBUF":
             # Registries lay the same JSON out in different ways.
             with suppress(JSONError):
-                text = parse_json(self.text, max_depth=_MAX_DEPTH)
+                text = parse_json(self.text, max_depth=_MAX_JSON_DEPTH)
         rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
         return bytes.fromhex(digest(canonical_json([self.type, text, *rest])))[:16]
 
@@ -83,5 +83,5 @@ def is_number(value: JSON) -> TypeGuard[int]:
 
 
 def _is_reference(value: JSON) -> bool:
-    found = value if isinstance(value, dict) else {}
-    return all(isinstance(found.get(name), kind) for name, kind in _OF_REFERENCES.items())
+    members = value if isinstance(value, dict) else {}
+    return all(isinstance(members.get(name), kind) for name, kind in _OF_REFERENCES.items())

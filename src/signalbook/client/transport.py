@@ -19,16 +19,16 @@ from signalbook.client.responses import (
     ClientError,
     TooLong,
     Unreachable,
-    checked,
+    check_response,
+    explain_unreachable,
     retry_after,
-    unreachable,
 )
 from signalbook.tracing import outgoing
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
 
-_SHOWN: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
+_CACHED_STATUSES: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
 
 
 class ResponseCache:
@@ -41,9 +41,9 @@ class ResponseCache:
 
     def ask(self, request: httpx.Request) -> None:
         """Let ``request`` tell what is here."""
-        kept = self._responses.get(str(request.url))
-        if request.method == "GET" and kept is not None:
-            request.headers["If-None-Match"] = kept.headers["ETag"]
+        cached = self._responses.get(str(request.url))
+        if request.method == "GET" and cached is not None:
+            request.headers["If-None-Match"] = cached.headers["ETag"]
 
     def update(self, request: httpx.Request, response: httpx.Response) -> httpx.Response:
         """The response to use: what was kept if it still holds, else ``response``, kept for the next time."""
@@ -51,7 +51,7 @@ class ResponseCache:
         if response.status_code == httpx.codes.NOT_MODIFIED and url in self._responses:
             # Taken out and put back below: what was used last goes last.
             response = self._take(url)
-        elif request.method != "GET" or response.status_code not in _SHOWN or not _tag(response):
+        elif request.method != "GET" or response.status_code not in _CACHED_STATUSES or not _find_tag(response):
             return response
         elif url in self._responses:
             self._take(url)
@@ -70,7 +70,7 @@ class ResponseCache:
             self._take(next(iter(self._responses)))
 
 
-def _tag(response: httpx.Response) -> str:
+def _find_tag(response: httpx.Response) -> str:
     """The entity tag, if it is one that can be sent back."""
     tag: str = response.headers.get("ETag", "")
     return tag if tag.isascii() and tag.isprintable() else ""
@@ -104,9 +104,9 @@ def to_xid(target: Target) -> Xid:
 
 def path_of(target: Target, *, details: bool = True) -> str:
     """The path of ``target``, with ``$details`` where that asks for metadata instead of a document (R153)."""
-    named = to_xid(target)
-    suffix = "$details" if details and named.kind in (Kind.RESOURCE, Kind.VERSION) else ""
-    return quote(str(named), safe="/:@~") + suffix
+    xid = to_xid(target)
+    suffix = "$details" if details and xid.kind in (Kind.RESOURCE, Kind.VERSION) else ""
+    return quote(str(xid), safe="/:@~") + suffix
 
 
 def read_query(**flags: Unpack[ReadFlags]) -> dict[str, str | Sequence[str]]:
@@ -133,7 +133,7 @@ def query_string(query: Query) -> str:
     )
 
 
-def header_value(value: str | None) -> str:
+def quote_header(value: str | None) -> str:
     """A value for an ``xRegistry-`` header (core/http.md "HTTP Header Values", R166)."""
     return "null" if value is None else quote(value, safe="!#$&'()*+,/:;<=>?@[\\]^`{|}~-._")
 
@@ -208,7 +208,7 @@ class Transport:
             if isinstance(pause, httpx.Response):
                 return pause
             time.sleep(pause)
-        return self._exchange(request)
+        return self._send_once(request)
 
     def stream(self, url: str, *, query: Query | None = None) -> Iterator[bytes]:
         """The body of the response to one GET as it comes, of any size. What follows a lost connection is an error."""
@@ -230,11 +230,11 @@ class Transport:
             with self._http.stream("GET", target, **more) as response:
                 if not response.is_success:
                     response.read()
-                yield checked(response, by_url=self._by_url)
+                yield check_response(response, by_url=self._by_url)
         except httpx.HTTPError as error:
             if endless and isinstance(error, httpx.ReadTimeout):
                 raise
-            raise Unreachable(unreachable(self.base_url, error)) from None
+            raise Unreachable(explain_unreachable(self.base_url, error)) from None
 
     def pages(self, url: str, *, query: Query | None = None) -> Iterator[httpx.Response]:
         """The responses to GET of a list, page after page as they are asked for (pagination/spec.md)."""
@@ -245,9 +245,9 @@ class Transport:
             seen.add(url)
             response = self.send("GET", url, query=query)
             yield response
-            url, query = self._next_page(response), None
+            url, query = self._find_next_page(response), None
 
-    def _next_page(self, response: httpx.Response) -> str:
+    def _find_next_page(self, response: httpx.Response) -> str:
         """The URL of the page after ``response``, ``""`` behind the last one. It has to be on the same server."""
         for link in response.headers.get_list("link"):
             for url, parameters in _LINK.findall(link):
@@ -265,18 +265,18 @@ class Transport:
             response = self._receive(request)
         # The server has the request and may be at work on it: sending it again would only add to its load.
         except httpx.ReadTimeout as error:
-            raise Unreachable(unreachable(self.base_url, error)) from None
+            raise Unreachable(explain_unreachable(self.base_url, error)) from None
         except httpx.HTTPError:
             return pause
         if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             return retry_after(response, pause)
-        return checked(response, by_url=self._by_url)
+        return check_response(response, by_url=self._by_url)
 
-    def _exchange(self, request: httpx.Request) -> httpx.Response:
+    def _send_once(self, request: httpx.Request) -> httpx.Response:
         try:
-            return checked(self._receive(request), by_url=self._by_url)
+            return check_response(self._receive(request), by_url=self._by_url)
         except httpx.HTTPError as error:
-            raise Unreachable(unreachable(self.base_url, error)) from None
+            raise Unreachable(explain_unreachable(self.base_url, error)) from None
 
     def _receive(self, request: httpx.Request) -> httpx.Response:
         self._cache.ask(request)

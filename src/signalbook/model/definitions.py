@@ -52,7 +52,7 @@ class Setting(ModelPosition):
 
 
 def overlay(spec: SpecTable, definitions: JSON, setting: Setting) -> JSONObject:
-    """The full definitions of an entity: the specification's, narrowed and extended by ``definitions`` (core R66, R67)."""
+    """Return the full definitions of an entity: the specification's, with ``definitions`` on top (core R66, R67)."""
     checked = define(definitions, replace(setting, reserved={*setting.reserved, *spec}))
     result = {}
     for name, attribute in spec.items():
