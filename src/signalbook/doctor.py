@@ -36,7 +36,7 @@ from signalbook.events.sinks.base import SinkPolicy, find_sink
 from signalbook.events.subscription import Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore, keyring
 from signalbook.fetching import Deadline, FetchError, connect, reachable
-from signalbook.replication.following import Peer, peers
+from signalbook.replication.following import Peer, parse_peers
 from signalbook.replication.opening import open_target
 from signalbook.server import ServerError, check_exposure, check_settings
 from signalbook.settings import CONFIG_FILE, Settings
@@ -95,7 +95,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
         yield from threads.map(_check_issuer, settings.oidc_issuers)
         yield from _check_login(settings)
-        yield from threads.map(lambda peer: _check_peer(peer, settings), peers(settings))
+        yield from threads.map(lambda peer: _check_peer(peer, settings), parse_peers(settings))
     if settings.from_folder:
         yield _check_folder(Path(settings.from_folder))
         return

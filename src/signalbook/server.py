@@ -49,7 +49,7 @@ from signalbook.events.subscriptions.store import SubscriptionStore, keyring
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
 from signalbook.logs import FORMATS, begin_log
-from signalbook.replication.following import Following, peers
+from signalbook.replication.following import Following, parse_peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.dialect import IDLE
@@ -426,7 +426,7 @@ def check_settings(settings: Settings) -> None:
     check_choices(settings)
     tls_context(settings)
     sink_policy(settings)
-    peers(settings)
+    parse_peers(settings)
     if settings.copies not in _COPIES:
         raise SettingError(f"copies is one of {', '.join(_COPIES)}, not {settings.copies!r}")
     if settings.log_level.lower() not in _LOG_LEVELS:

@@ -17,7 +17,7 @@ from signalbook.replication.comparing import Types
 from signalbook.replication.copying import Copy, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.opening import extended
+from signalbook.replication.opening import extend_model
 from signalbook.replication.replicating import Replication, StateInMemory
 from signalbook.replication.report import CopyReport
 from signalbook.settings import Settings
@@ -102,13 +102,13 @@ def test_model_is_extended_by_missing_types(target: LocalRegistry) -> None:
     """Types of groups and of resources; none that is there is touched."""
     kind = {"singular": "note", "hasdocument": False}
     other = {"groups": {"books": {"singular": "book", "resources": {"notes": kind}}}}
-    extended_model = extended(target.modelsource(), other)
+    extended_model = extend_model(target.modelsource(), other)
     assert extended_model is not None
     target.replace_model(extended_model)
     assert {"books", "schemagroups"} <= target.model()["groups"].keys()
-    assert extended(target.modelsource(), other) is None
+    assert extend_model(target.modelsource(), other) is None
     more = {"groups": {"books": {"singular": "book", "resources": {"pages": {**kind, "singular": "page"}}}}}
-    both = extended(target.modelsource(), more)
+    both = extend_model(target.modelsource(), more)
     assert both is not None
     assert both["groups"]["books"]["resources"].keys() == {"notes", "pages"}
     with pytest.raises(Refusal):

@@ -70,7 +70,7 @@ def test_later_refusal_is_logged_too(
     trio: list[Server], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often the same was refused before: a report names so many, and no more."""
-    monkeypatch.setattr(report, "_MOST", 2)
+    monkeypatch.setattr(report, "_MAX_LISTED", 2)
     source_server, two, _ = trio
     source_server.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}})
     with followed(source_server, two.url) as (_, following):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from signalbook.client import BadResponse
 from signalbook.replication import link
-from signalbook.replication.comparing import difference, joined, same, says
-from signalbook.replication.link import Scope, within
+from signalbook.replication.comparing import build_difference, has_all, is_same, join_by_id
+from signalbook.replication.link import Scope, is_within
 from signalbook.replication.replicating import StateError, StateFile
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSONObject
@@ -23,7 +23,7 @@ NAMES = st.sets(st.from_regex(r"[a-z][a-z0-9]{0,3}", fullmatch=True))
 @given(NAMES, NAMES)
 def test_side_by_side(ours: set[str], theirs: set[str]) -> None:
     """The result contains every name once, with the values of both sides."""
-    pairs = list(joined([(name, name) for name in sorted(ours)], [(name, name) for name in sorted(theirs)]))
+    pairs = list(join_by_id([(name, name) for name in sorted(ours)], [(name, name) for name in sorted(theirs)]))
     assert [name for name, *_ in pairs] == sorted(ours | theirs)
     assert {name for name, our_value, _ in pairs if our_value is not None} == ours
     assert {name for name, _, other in pairs if other is not None} == theirs
@@ -32,7 +32,7 @@ def test_side_by_side(ours: set[str], theirs: set[str]) -> None:
 def test_unsorted_members_are_an_error() -> None:
     """Members that seem to be missing would be deleted."""
     with pytest.raises(BadResponse, match="does not come by id"):
-        list(joined([("b", 1), ("a", 1)], [("a", 1)]))
+        list(join_by_id([("b", 1), ("a", 1)], [("a", 1)]))
 
 
 def test_a_scope_with_other_names() -> None:
@@ -54,9 +54,9 @@ def test_the_way_a_copy_came() -> None:
     """D-8, D-11: the nearest first; other labels stay, and what is no such label is ignored."""
     hub = link.with_origin(link.with_origin({"labels": {"a": "b"}}, "http://one"), "http://hub")
     assert hub == {"labels": {"a": "b", "replicatedfrom": "http://hub http://one"}}
-    assert link.without_origin(hub) == {"labels": {"a": "b"}}
-    assert [link.owned_by(hub, url) for url in ("http://one", "http://hub", "http://two")] == [True, True, False]
-    assert [link.origins(nonsense) for nonsense in ({}, {"labels": None}, {"labels": {"replicatedfrom": 5}})] == [
+    assert link.strip_origin(hub) == {"labels": {"a": "b"}}
+    assert [link.is_owned_by(hub, url) for url in ("http://one", "http://hub", "http://two")] == [True, True, False]
+    assert [link.read_origins(nonsense) for nonsense in ({}, {"labels": None}, {"labels": {"replicatedfrom": 5}})] == [
         ()
     ] * 3
 
@@ -73,18 +73,18 @@ def test_the_way_a_copy_came() -> None:
 )
 def test_uris_within_an_authority(uri: str, authority: str, expected: bool) -> None:
     """D-13, A-28."""
-    assert within(uri, authority) is expected
+    assert is_within(uri, authority) is expected
 
 
 def test_difference_of_two_entities() -> None:
     """Times of change and labels of copies do not count; documents are replaced as a whole."""
     there: JSONObject = {"name": "n", "modifiedat": "1", "labels": {"replicatedfrom": "x"}, "schemaurl": "u", "old": 1}
-    assert same({"name": "n", "modifiedat": "2", "schemaurl": "u", "old": 1}, there)
+    assert is_same({"name": "n", "modifiedat": "2", "schemaurl": "u", "old": 1}, there)
     expected: JSONObject = {"name": "m", "schemabase64": "b"}
-    assert difference(expected, there, "schema") == {**expected, "labels": None, "old": None}
-    assert difference(expected, there, "schema", partial=True) == expected
-    assert says(there, {"name": "n", "createdat": "3"})
-    assert not says({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
+    assert build_difference(expected, there, "schema") == {**expected, "labels": None, "old": None}
+    assert build_difference(expected, there, "schema", partial=True) == expected
+    assert has_all(there, {"name": "n", "createdat": "3"})
+    assert not has_all({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
 
 
 def test_a_report_names_only_so_many() -> None:

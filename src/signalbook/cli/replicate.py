@@ -255,12 +255,12 @@ def _extend_model(source: ReadableRegistry, target: CopyTarget) -> None:
     from signalbook.client.registry import Refusal
     from signalbook.client.remote import RemoteRegistry
     from signalbook.replication.local import LocalRegistry
-    from signalbook.replication.opening import LinkError, extended
+    from signalbook.replication.opening import LinkError, extend_model
     from signalbook.replication.writing import reason_of
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):
         raise LinkError("a target with the API of a CNCF draft has no model to extend")
-    wanted = extended(target.modelsource(), source.modelsource())
+    wanted = extend_model(target.modelsource(), source.modelsource())
     if wanted is not None:
         try:
             target.replace_model(wanted)

@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 
 from signalbook.client import BadResponse
 from signalbook.client.registry import PAGE, ReadableRegistry, TooLarge
-from signalbook.replication.link import without_origin
+from signalbook.replication.link import strip_origin
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
-_OWN: Final = frozenset({"self", "shortself", "xid", "epoch"})
-_OF_VERSION: Final = _OWN | {
+_IDENTITY_MEMBERS: Final = frozenset({"self", "shortself", "xid", "epoch"})
+_OF_VERSION: Final = _IDENTITY_MEMBERS | {
     "versionid",
     "isdefault",
     # Each registry validates for itself.
@@ -22,7 +22,7 @@ _OF_VERSION: Final = _OWN | {
     "compatibilityvalidated",
     "compatibilityvalidatedreason",
 }
-_OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
+_OF_META: Final = _IDENTITY_MEMBERS | {"readonly", "defaultversionurl", "modifiedat"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class Types:
 
     def resources(self, group: str) -> Iterable[str]:
         """Plural names of a Group type's Resource types."""
-        found: JSONObject = self._groups.get(group, {}).get("resources") or {}
-        return found
+        resources: JSONObject = self._groups.get(group, {}).get("resources") or {}
+        return resources
 
     def singular(self, xid: Xid) -> str:
         """The singular name of the type of a Group or Resource (or what is beneath that)."""
@@ -55,32 +55,32 @@ class Types:
 
     def takes(self, xid: Xid, name: str) -> bool:
         """Return True if Versions of the Resource ``xid`` can have an attribute ``name``."""
-        return bool({name, "*"} & (self._resource(xid).get("attributes") or {}).keys())
+        return bool({name, "*"} & (self._find_resource(xid).get("attributes") or {}).keys())
 
     def has_rule(self, xid: Xid) -> bool:
         """Return True if the Resource ``xid`` can have a rule of compatibility."""
-        return "compatibility" in (self._resource(xid).get("metaattributes") or {})
+        return "compatibility" in (self._find_resource(xid).get("metaattributes") or {})
 
-    def _resource(self, xid: Xid) -> JSONObject:
-        found: JSONObject = self._groups.get(xid.group_type, {}).get("resources", {}).get(xid.resource_type, {})
-        return found
+    def _find_resource(self, xid: Xid) -> JSONObject:
+        resource_type: JSONObject = self._groups.get(xid.group_type, {}).get("resources", {}).get(xid.resource_type, {})
+        return resource_type
 
 
-def group_attributes(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:
+def group_attributes(entity: JSONObject, xid: Xid, types: Types) -> JSONObject:
     """The own attributes of a Group, but for when it was made: several registries may have made it."""
     derived = {f"{plural}{suffix}" for plural in types.resources(xid.group_type) for suffix in ("", "url", "count")}
-    hidden = _OWN | derived | {f"{types.singular(xid)}id", "createdat"}
-    return {name: value for name, value in shown.items() if name not in hidden}
+    hidden = _IDENTITY_MEMBERS | derived | {f"{types.singular(xid)}id", "createdat"}
+    return {name: value for name, value in entity.items() if name not in hidden}
 
 
-def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> ComparedResource:
+def resource_attributes(entity: JSONObject, xid: Xid, types: Types) -> ComparedResource:
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
-    versions = shown.get("versions")
-    shown_meta = shown.get("meta", {})
-    meta = None if shown_meta is None else _meta(shown_meta, singular)
+    versions = entity.get("versions")
+    shown_meta = entity.get("meta", {})
+    meta = None if shown_meta is None else _select_meta(shown_meta, singular)
     # Neither shown nor counted: it is a reference to another Resource.
-    if versions is None and not shown.get("versionscount"):
+    if versions is None and not entity.get("versionscount"):
         versions = {}
     if versions is None:
         return ComparedResource(meta=meta, versions=None)
@@ -89,37 +89,41 @@ def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> ComparedRe
     )
 
 
-def version_attributes(shown: JSONObject, singular: str) -> JSONObject:
+def version_attributes(entity: JSONObject, singular: str) -> JSONObject:
     """The own attributes of a Version; its document stays as it is, text or base64."""
     hidden = {f"{singular}id"}
-    return {name: value for name, value in shown.items() if name not in _OF_VERSION and name not in hidden}
+    return {name: value for name, value in entity.items() if name not in _OF_VERSION and name not in hidden}
 
 
-def _meta(shown: JSONObject, singular: str) -> JSONObject:
-    meta = {name: value for name, value in shown.items() if name not in _OF_META and name != f"{singular}id"}
+def _select_meta(entity: JSONObject, singular: str) -> JSONObject:
+    meta = {name: value for name, value in entity.items() if name not in _OF_META and name != f"{singular}id"}
     if not meta.get("defaultversionsticky"):
         # Which Version is the newest, each registry finds out for itself.
         meta.pop("defaultversionid", None)
     return meta
 
 
-def same(one: JSONObject, other: JSONObject) -> bool:
+def is_same(first: JSONObject, second: JSONObject) -> bool:
     """Return True if both are equal, except for their origin and times."""
-    return _said(one) == _said(other)
+    return _strip_times(first) == _strip_times(second)
 
 
-def says(there: JSONObject, wanted: JSONObject) -> bool:
-    """Return True if ``there`` has all that ``wanted`` has, perhaps with more, except for the time of creation."""
-    return _covers(_said(there), {name: value for name, value in _said(wanted).items() if name != "createdat"})
+def has_all(there: JSONObject, required: JSONObject) -> bool:
+    """Return True if ``there`` has all that ``required`` has, perhaps with more, except for the time of creation."""
+    return _has_all_members(
+        _strip_times(there), {name: value for name, value in _strip_times(required).items() if name != "createdat"}
+    )
 
 
-def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, partial: bool = False) -> JSONObject:
-    """Return the PATCH that makes ``there`` equal to ``wanted``. If ``partial``, other members of ``there`` stay.
+def build_difference(
+    required: JSONObject, there: JSONObject, singular: str = "", *, partial: bool = False
+) -> JSONObject:
+    """Return the PATCH that makes ``there`` equal to ``required``. If ``partial``, other members of ``there`` stay.
 
     A document of ``singular`` is replaced as a whole.
     """
-    news: JSONObject = {name: value for name, value in wanted.items() if there.get(name) != value}
-    gone = [name for name in there if name not in wanted and name != "modifiedat" and not partial]
+    news: JSONObject = {name: value for name, value in required.items() if there.get(name) != value}
+    gone = [name for name in there if name not in required and name != "modifiedat" and not partial]
     document = {singular, f"{singular}base64", f"{singular}url"} if singular else set()
     # The new document, in whichever form, takes the place of the old one: nothing has to be removed.
     if document & news.keys():
@@ -127,15 +131,15 @@ def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, par
     return news | dict.fromkeys(gone)
 
 
-def _said(entity: JSONObject) -> JSONObject:
-    return {name: value for name, value in without_origin(entity).items() if name != "modifiedat"}
+def _strip_times(entity: JSONObject) -> JSONObject:
+    return {name: value for name, value in strip_origin(entity).items() if name != "modifiedat"}
 
 
-def _covers(there: JSON, wanted: JSON) -> bool:
-    """Return True if every member of ``wanted``, at any depth, is in ``there`` too."""
-    if isinstance(there, dict) and isinstance(wanted, dict):
-        return all(name in there and _covers(there[name], value) for name, value in wanted.items())
-    return bool(there == wanted)
+def _has_all_members(there: JSON, required: JSON) -> bool:
+    """Return True if every member of ``required``, at any depth, is in ``there`` too."""
+    if isinstance(there, dict) and isinstance(required, dict):
+        return all(name in there and _has_all_members(there[name], value) for name, value in required.items())
+    return bool(there == required)
 
 
 _SMALLER: Final = 10
@@ -146,68 +150,70 @@ def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) ->
     """The Resources of a collection by id, with their Versions where these can be held at once."""
     last = ""
     try:
-        for name, shown in registry.members(collection, deep=True):
-            yield name, resource_attributes(shown, collection / name, types)
+        for name, entity in registry.members(collection, deep=True):
+            yield name, resource_attributes(entity, collection / name, types)
             last = name.lower()
     except TooLarge:
         # On from where it broke off, one by one: what came before is taken already.
-        for name, shown in _shallow(registry, collection):
+        for name, entity in _read_shallow(registry, collection):
             if name.lower() > last:
                 xid = collection / name
-                yield name, read_resource(registry, xid, types) or resource_attributes(shown, xid, types)
+                yield name, read_resource(registry, xid, types) or resource_attributes(entity, xid, types)
 
 
 def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> ComparedResource | None:
     """Return a Resource to compare, or None."""
     try:
-        shown = registry.find(xid, deep=True)
+        entity = registry.find(xid, deep=True)
     except TooLarge:
-        shown = registry.find(xid, deep=False)
-    return None if shown is None else resource_attributes(shown, xid, types)
+        entity = registry.find(xid, deep=False)
+    return None if entity is None else resource_attributes(entity, xid, types)
 
 
 def read_versions(
-    registry: ReadableRegistry, xid: Xid, known: ComparedResource | None, types: Types
+    registry: ReadableRegistry, xid: Xid, resource: ComparedResource | None, types: Types
 ) -> Iterator[tuple[str, JSONObject]]:
     """The Versions of a Resource by id."""
-    if known is None:
+    if resource is None:
         return
-    if known.versions is not None:
-        yield from sorted(known.versions.items(), key=lambda item: item[0].lower())
+    if resource.versions is not None:
+        yield from sorted(resource.versions.items(), key=lambda item: item[0].lower())
         return
     singular = types.singular(xid)
-    for name, shown in _shallow(registry, xid / "versions"):
-        yield name, version_attributes(shown, singular)
+    for name, entity in _read_shallow(registry, xid / "versions"):
+        yield name, version_attributes(entity, singular)
 
 
-def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T | None, T | None]]:
+def join_by_id(
+    ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]
+) -> Iterator[tuple[str, T | None, T | None]]:
     """Yield the entities of both by id in any case, with None for the side that lacks one.
 
     Raises ``BadResponse`` if one side is not sorted by id: a missing entity could come later.
     """
-    left, right = _ordered(ours), _ordered(theirs)
-    one, other = next(left, None), next(right, None)
-    while one is not None or other is not None:
-        order = _compare(one, other)
-        if order < 0 and one is not None:
-            yield one[0], one[1], None
-            one = next(left, None)
-        elif order > 0 and other is not None:
-            yield other[0], None, other[1]
-            other = next(right, None)
-        elif one is not None and other is not None:
-            yield one[0], one[1], other[1]
-            one, other = next(left, None), next(right, None)
+    our_members, their_members = _check_order(ours), _check_order(theirs)
+    ours_next, theirs_next = next(our_members, None), next(their_members, None)
+    while ours_next is not None or theirs_next is not None:
+        order = _compare(ours_next, theirs_next)
+        if order < 0 and ours_next is not None:
+            yield ours_next[0], ours_next[1], None
+            ours_next = next(our_members, None)
+        elif order > 0 and theirs_next is not None:
+            yield theirs_next[0], None, theirs_next[1]
+            theirs_next = next(their_members, None)
+        elif ours_next is not None and theirs_next is not None:
+            yield ours_next[0], ours_next[1], theirs_next[1]
+            ours_next, theirs_next = next(our_members, None), next(their_members, None)
 
 
-def _shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
+def _read_shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
     """The members of a collection alone, on pages as large as they can be."""
     last, page = "", PAGE
     while True:
         try:
-            for name, shown in registry.members(collection, deep=False, page=page):
+            for name, entity in registry.members(collection, deep=False, page=page):
                 if name.lower() > last:
-                    yield name, shown
+                    yield name, entity
                     last = name.lower()
             return
         except TooLarge:
@@ -217,15 +223,15 @@ def _shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str,
             page = max(1, page // _SMALLER)
 
 
-def _compare(one: tuple[str, T] | None, other: tuple[str, T] | None) -> int:
-    """Compare two ids; the result is below 0 if ``one`` comes first."""
-    if one is None or other is None:
-        return (one is None) - (other is None)
-    left, right = one[0].lower(), other[0].lower()
-    return (left > right) - (left < right)
+def _compare(first: tuple[str, T] | None, second: tuple[str, T] | None) -> int:
+    """Compare two ids; the result is below 0 if ``first`` comes first."""
+    if first is None or second is None:
+        return (first is None) - (second is None)
+    first_id, second_id = first[0].lower(), second[0].lower()
+    return (first_id > second_id) - (first_id < second_id)
 
 
-def _ordered(members: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+def _check_order(members: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
     last = ""
     for name, member in members:
         if name.lower() <= last:

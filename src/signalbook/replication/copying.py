@@ -10,23 +10,23 @@ from signalbook.client.registry import ReadableRegistry, Registry
 from signalbook.replication.comparing import (
     ComparedResource,
     Types,
-    difference,
+    build_difference,
     group_attributes,
-    joined,
+    is_same,
+    join_by_id,
     read_resource,
     read_resources,
     read_versions,
-    same,
     version_attributes,
 )
-from signalbook.replication.link import Link, owned_by, with_origin
+from signalbook.replication.link import Link, is_owned_by, with_origin
 from signalbook.replication.merging import Merge, Pair
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.replication.writing import CopyWriter, Part
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
-_WHOLE: Final = ("io.xregistry.resource.created", "io.xregistry.resource.deleted")
+_WHOLE_EVENTS: Final = ("io.xregistry.resource.created", "io.xregistry.resource.deleted")
 
 
 @dataclass(slots=True)
@@ -47,11 +47,11 @@ class Hints:
         elif len(xid.parts) >= len(("groups", "g", "resources", "r")):
             resource = xid.resource
             versions = self.resources.setdefault(resource.parent, {})
-            known = versions.setdefault(resource.id, set())
-            if whole or known is None:
+            version_ids = versions.setdefault(resource.id, set())
+            if whole or version_ids is None:
                 versions[resource.id] = None
             elif xid.version_id:
-                known.add(xid.version_id)
+                version_ids.add(xid.version_id)
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.resources)
@@ -66,12 +66,12 @@ def of_events(events: Iterable[JSONObject]) -> Hints:
             xid = Xid.parse(subject) if isinstance(subject, str) else None
         except XidError:
             continue
-        if xid is not None and not _only_counts(event, xid):
-            hints.add(xid, whole=event.get("type") in _WHOLE)
+        if xid is not None and not _is_count_change(event, xid):
+            hints.add(xid, whole=event.get("type") in _WHOLE_EVENTS)
     return hints
 
 
-def _only_counts(event: JSONObject, xid: Xid) -> bool:
+def _is_count_change(event: JSONObject, xid: Xid) -> bool:
     """Return True if an event about a Group reports only its members, which have events of their own."""
     data = event.get("data")
     changed = data.get("changed") if isinstance(data, dict) else None
@@ -108,18 +108,18 @@ class Copy:
         """Make the target hold what the source holds, and none of its copies that the source does not hold."""
         for plural in self._types.groups():
             if self._link.scope.reaches(ROOT / plural):
-                self._groups(ROOT / plural)
+                self._copy_groups(ROOT / plural)
         self._writer.flush()
 
     def changed(self, hints: Hints) -> None:
         """Do the same for what ``hints`` tell of; whatever they say, it is the present state that is copied."""
         for xid in sorted(hints.groups):
             if self._link.scope.holds(xid) and self._has_type(xid):
-                self._one_group(xid)
+                self._copy_one_group(xid)
         for collection, members in hints.resources.items():
-            wanted = {name: ids for name, ids in members.items() if self._link.scope.holds(collection / name)}
-            if wanted and self._has_type(collection):
-                self._some(collection, wanted)
+            members_in_scope = {name: ids for name, ids in members.items() if self._link.scope.holds(collection / name)}
+            if members_in_scope and self._has_type(collection):
+                self._copy_some(collection, members_in_scope)
         self._writer.flush()
 
     def _has_type(self, xid: Xid) -> bool:
@@ -135,78 +135,78 @@ class Copy:
 
     # Groups
 
-    def _groups(self, collection: Xid) -> None:
+    def _copy_groups(self, collection: Xid) -> None:
         seen: set[str] = set()
-        for xid, shown in self._source_groups(collection):
+        for xid, group in self._list_source_groups(collection):
             seen.add(xid.id)
             if self._has_type(xid):
-                self._group(xid, shown)
+                self._copy_group(xid, group)
         # The Group is gone at the source, and with it the one Resource that is copied.
         if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
-            self._one(self._link.scope.xid)
+            self._copy_one(self._link.scope.xid)
         if collection.group_type in self._there.groups():
             # All of them first: deleting while pages are read would let some slip through.
             there = self._target.members(collection, deep=False)
-            for name, shown in [known for known in there if owned_by(known[1], self._link.source)]:
+            for name, group in [pair for pair in there if is_owned_by(pair[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
                 if here is not None and self._link.scope.holds(here) and here.id not in seen and self._is_gone(here):
-                    self._remove_group(here, shown)
+                    self._remove_group(here, group)
 
-    def _source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
+    def _list_source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
         top = self._link.scope.xid
         if len(top.parts) < 2:
-            for name, shown in self._source.members(collection, deep=False):
-                yield collection / name, shown
+            for name, group in self._source.members(collection, deep=False):
+                yield collection / name, group
             return
         xid = Xid(top.parts[:2])
-        found = self._source.find(xid, deep=False)
-        if found is not None:
-            yield xid, found
+        parent_group = self._source.find(xid, deep=False)
+        if parent_group is not None:
+            yield xid, parent_group
 
-    def _group(self, xid: Xid, shown: JSONObject) -> None:
+    def _copy_group(self, xid: Xid, group: JSONObject) -> None:
         there = self._link.scope.there(xid)
         if there is None:
             self._report.refuse(xid, "another group was renamed to its name")
             return
         current = self._target.find(there, deep=False)
-        self._attributes(xid, there, shown, current)
+        self._copy_attributes(xid, there, group, current)
         for plural in self._types.resources(xid.group_type):
             collection = xid / plural
             # Empty on both sides: there is nothing to read. Where nothing is counted, there may be something.
-            if self._link.scope.reaches(collection) and shown.get(f"{plural}count", 1) + self._count(current, plural):
-                self._collection(collection, there / plural, fresh=not self._count(current, plural))
+            if self._link.scope.reaches(collection) and group.get(f"{plural}count", 1) + self._count(current, plural):
+                self._copy_collection(collection, there / plural, fresh=not self._count(current, plural))
 
     @staticmethod
     def _count(group: JSONObject | None, plural: str) -> int:
         return 0 if group is None else int(group.get(f"{plural}count", 1))
 
-    def _attributes(self, xid: Xid, there: Xid, shown: JSONObject, current: JSONObject | None) -> None:
+    def _copy_attributes(self, xid: Xid, there: Xid, group: JSONObject, current: JSONObject | None) -> None:
         """Copy what a Group says of itself. Groups are shared: one that is there already keeps what it says."""
-        wanted = self._link.scope.translated(group_attributes(shown, xid, self._types))
-        assert isinstance(wanted, dict)
-        copied = with_origin(wanted, self._link.source)
-        if current is None and self._link.returns(shown):
+        translated = self._link.scope.translate(group_attributes(group, xid, self._types))
+        assert isinstance(translated, dict)
+        copied = with_origin(translated, self._link.source)
+        if current is None and self._link.returns(group):
             return  # it was deleted where it is from
         if current is None:
-            body = {**copied, "createdat": shown.get("createdat")}
+            body = {**copied, "createdat": group.get("createdat")}
             self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((CopyOutcome.CREATED, Kind.GROUP, 1),)))
             return
-        known = group_attributes(current, there, self._there)
-        if same(copied, known) or self._link.returns(shown):
+        current_attributes = group_attributes(current, there, self._there)
+        if is_same(copied, current_attributes) or self._link.returns(group):
             self._report.count(CopyOutcome.UNCHANGED, Kind.GROUP)
-        elif owned_by(current, self._link.source):
-            body = difference(copied, known)
+        elif is_owned_by(current, self._link.source):
+            body = build_difference(copied, current_attributes)
             self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((CopyOutcome.UPDATED, Kind.GROUP, 1),)))
         else:
             self._report.skip(xid, "the target has a group of its own there, which keeps its attributes")
 
-    def _one_group(self, xid: Xid) -> None:
+    def _copy_one_group(self, xid: Xid) -> None:
         there = self._link.scope.there(xid)
         if there is None:
             return
-        shown, current = self._source.find(xid, deep=False), self._target.find(there, deep=False)
-        if shown is not None:
-            self._attributes(xid, there, shown, current)
+        group, current = self._source.find(xid, deep=False), self._target.find(there, deep=False)
+        if group is not None:
+            self._copy_attributes(xid, there, group, current)
         elif current is not None and self._is_gone(xid):
             self._remove_group(xid, current)
 
@@ -226,61 +226,63 @@ class Copy:
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
-                for name, known in read_resources(self._target, there / plural, self._there):
-                    self._remove(xid / plural / name, there / plural / name, known)
+                for name, resource in read_resources(self._target, there / plural, self._there):
+                    self._remove(xid / plural / name, there / plural / name, resource)
         # What is to go has to be gone before it is asked what is left.
         self._writer.flush()
-        left = self._target.find(there, deep=False)
-        if left is None or not owned_by(left, self._link.source):
+        remaining = self._target.find(there, deep=False)
+        if remaining is None or not is_owned_by(remaining, self._link.source):
             return
-        if any(left.get(f"{plural}count", 1) for plural in self._there.resources(xid.group_type)):
+        if any(remaining.get(f"{plural}count", 1) for plural in self._there.resources(xid.group_type)):
             self._report.skip(xid, "is gone, but the target has more in that group than came from there")
         else:
             self._writer.delete([(there, xid)])
 
     # Resources
 
-    def _collection(self, collection: Xid, there: Xid, *, fresh: bool) -> None:
+    def _copy_collection(self, collection: Xid, there: Xid, *, fresh: bool) -> None:
         """Copy all Resources of a collection. ``fresh`` means that the target has none."""
         top = self._link.scope.xid
         if top.kind is Kind.RESOURCE:
-            self._one(top)
+            self._copy_one(top)
         elif self._has_type(collection):
-            self._side_by_side(collection, there, fresh=fresh)
+            self._compare_collections(collection, there, fresh=fresh)
 
-    def _side_by_side(self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None) -> None:
+    def _compare_collections(
+        self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None
+    ) -> None:
         ours = read_resources(self._source, collection, self._types)
         theirs = () if fresh else read_resources(self._target, there, self._there)
-        for name, one, other in joined(ours, theirs):
+        for name, our_resource, their_resource in join_by_id(ours, theirs):
             if only is None or name in only:
-                self._resource(collection / name, there / name, one, other)
+                self._copy_resource(collection / name, there / name, our_resource, their_resource)
 
-    def _some(self, collection: Xid, members: Mapping[str, Set[str] | None]) -> None:
+    def _copy_some(self, collection: Xid, members: Mapping[str, Set[str] | None]) -> None:
         """Copy some Resources of a collection, each with the Versions that changed, or all for None."""
         there = self._link.scope.there(collection)
         if there is None:
             return
         # Many out of few: a page with all of them costs less than each by itself.
-        if len(members) > _WALK and self._members(collection, there) < len(members) * _SCARCE:
-            self._side_by_side(collection, there, fresh=False, only=members)
+        if len(members) > _WALK and self._count_members(collection, there) < len(members) * _SCARCE:
+            self._compare_collections(collection, there, fresh=False, only=members)
             return
         for name in sorted(members):
-            self._one(collection / name, members[name])
+            self._copy_one(collection / name, members[name])
 
-    def _members(self, collection: Xid, there: Xid) -> int:
+    def _count_members(self, collection: Xid, there: Xid) -> int:
         """Return the number of members at the source or at the target, whichever is greater."""
         groups = self._source.find(collection.owner, deep=False), self._target.find(there.owner, deep=False)
-        return max(self._count(found, collection.resource_type) for found in groups)
+        return max(self._count(group, collection.resource_type) for group in groups)
 
-    def _one(self, xid: Xid, versions: Set[str] | None = None) -> None:
+    def _copy_one(self, xid: Xid, versions: Set[str] | None = None) -> None:
         there = self._link.scope.there(xid)
         if there is None:
             return
         ours = read_resource(self._source, xid, self._types)
         theirs = read_resource(self._target, there, self._there)
-        self._resource(xid, there, ours, theirs, versions)
+        self._copy_resource(xid, there, ours, theirs, versions)
 
-    def _resource(
+    def _copy_resource(
         self,
         xid: Xid,
         there: Xid,
@@ -297,8 +299,8 @@ class Copy:
         if merge.again:
             # Every Version is there now, so that those left out can have their ancestors.
             self._writer.flush()
-            known = read_resource(self._target, there, self._there)
-            self._take(self._merge(xid, there, ours, known, settled=True), only)
+            target_resource = read_resource(self._target, there, self._there)
+            self._take(self._merge(xid, there, ours, target_resource, settled=True), only)
 
     def _take(self, merge: Merge, only: Set[str] | None) -> None:
         """Write and delete what ``merge`` says."""
@@ -306,7 +308,7 @@ class Copy:
         if ours.versions is not None and not ours.versions:
             parts = merge.reference()
         else:
-            parts = merge.parts(self._pairs(xid, there, ours, merge.target, only))
+            parts = merge.parts(self._pair_versions(xid, there, ours, merge.target, only))
         for part in parts:
             self._writer.add(part)
         if merge.gone:
@@ -329,47 +331,47 @@ class Copy:
             ruled=self._there.has_rule(there),
         )
 
-    def _pairs(
+    def _pair_versions(
         self, xid: Xid, there: Xid, ours: ComparedResource, theirs: ComparedResource | None, only: Set[str] | None
     ) -> Iterator[Pair]:
         """The Versions of both sides; ``only`` those that changed where all of them are too many."""
         if ours.versions is not None or only is None:
             mine = read_versions(self._source, xid, ours, self._types)
-            return joined(mine, read_versions(self._target, there, theirs, self._there))
+            return join_by_id(mine, read_versions(self._target, there, theirs, self._there))
         return (
             (
                 name,
-                self._version(self._source, xid / "versions" / name),
-                self._version(self._target, there / "versions" / name),
+                self._find_version(self._source, xid / "versions" / name),
+                self._find_version(self._target, there / "versions" / name),
             )
             for name in sorted(only, key=str.lower)
         )
 
-    def _version(self, registry: ReadableRegistry, xid: Xid) -> JSONObject | None:
-        shown = registry.find(xid, deep=False)
-        return None if shown is None else version_attributes(shown, self._types.singular(xid.resource))
+    def _find_version(self, registry: ReadableRegistry, xid: Xid) -> JSONObject | None:
+        entity = registry.find(xid, deep=False)
+        return None if entity is None else version_attributes(entity, self._types.singular(xid.resource))
 
-    def _is_owned(self, there: Xid, known: ComparedResource) -> bool:
+    def _is_owned(self, there: Xid, resource: ComparedResource) -> bool:
         """Return True if the source may change a Resource at the target. One without Versions belongs to its Group."""
-        if known.versions is not None and not known.versions:
-            found = self._target.find(Xid(there.parts[:2]), deep=False)
-            return found is not None and owned_by(found, self._link.source)
-        versions = read_versions(self._target, there, known, self._there)
-        return any(owned_by(one, self._link.source) for _, one in versions)
+        if resource.versions is not None and not resource.versions:
+            group = self._target.find(Xid(there.parts[:2]), deep=False)
+            return group is not None and is_owned_by(group, self._link.source)
+        versions = read_versions(self._target, there, resource, self._there)
+        return any(is_owned_by(version, self._link.source) for _, version in versions)
 
-    def _remove(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
+    def _remove(self, xid: Xid, there: Xid, resource: ComparedResource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""
-        if known.versions is not None and not known.versions:
-            if self._is_owned(there, known):
+        if resource.versions is not None and not resource.versions:
+            if self._is_owned(there, resource):
                 self._writer.delete([(there, xid)])
             return
-        gone, kept = [], False
-        for name, body in read_versions(self._target, there, known, self._there):
-            if owned_by(body, self._link.source):
+        gone, has_others = [], False
+        for name, body in read_versions(self._target, there, resource, self._there):
+            if is_owned_by(body, self._link.source):
                 gone.append(name)
             else:
-                kept = True
-        if gone and not kept:
+                has_others = True
+        if gone and not has_others:
             self._writer.delete([(there, xid)])
         elif gone:
             self._writer.delete([(there / "versions" / name, xid / "versions" / name) for name in gone])

@@ -19,7 +19,7 @@ from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
 from signalbook.metrics import REPLICATION_FAILING, REPLICATION_SYNCED
 from signalbook.replication.cncf.registry import CncfApi
-from signalbook.replication.link import Scope, ScopeError, within
+from signalbook.replication.link import Scope, ScopeError, is_within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import copying, link, open_source, open_target
 from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
@@ -71,10 +71,10 @@ class Peer:
 
     def speaks(self, source: str) -> bool:
         """Return True if an event with this ``source`` is from the peer: from its root, or from an API below it."""
-        return within(source, without_user(self.url))
+        return is_within(source, without_user(self.url))
 
 
-def peers(settings: Settings) -> tuple[Peer, ...]:
+def parse_peers(settings: Settings) -> tuple[Peer, ...]:
     """Return all registries that a server copies from or to. Raises ``SettingError``."""
     if settings.push and not settings.base_url:
         raise SettingError("push needs base_url: copies name the registry that they come from")
@@ -84,7 +84,7 @@ def peers(settings: Settings) -> tuple[Peer, ...]:
 
 _LOG: Final = logging.getLogger("signalbook.replication")
 _LEASE: Final = f"{FOLDER}/lease"
-_LOOK: Final = 0.5
+_LOOK_SECONDS: Final = 0.5
 _RETRY: Final = 5.0
 _FINISH: Final = 5.0
 """Seconds that all of what is under way has to end; what does not is done again by whoever comes next."""
@@ -94,7 +94,7 @@ class Following:
     """All peers of a server. Raises ``SettingError`` for invalid settings."""
 
     def __init__(self, engine: Engine, settings: Settings, *, lease: float = LEASE_SECONDS) -> None:
-        self.peers = peers(settings)
+        self.peers = parse_peers(settings)
         self.sources = tuple(peer for peer in self.peers if not peer.target)
         self._engine = engine
         self._settings = settings
@@ -119,18 +119,20 @@ class Following:
 
         Any process may be asked; the one that follows is notified. However many they are, it is one write.
         """
-        meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
+        meant = {source: [peer for peer in self.sources if peer.speaks(source)] for source in sources}
         at = format_timestamp(now())
-        if marks := {_notified_key(known): at for followed in meant.values() for known in followed}:
+        if marks := {_make_notice_key(peer): at for followed in meant.values() for peer in followed}:
             KeyValueStore(self._engine.store).put(marks)
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
         """Return whether this process ``follows`` and pushes, and the status of each source and target."""
-        shown: JSONObject = {"follows": self._lease.held, "sources": {}}
-        for known in self._links:
-            shown.setdefault("targets" if known.peer.target else "sources", {})[known.peer.shown] = known.status()
-        return shown
+        status: JSONObject = {"follows": self._lease.held, "sources": {}}
+        for peer_link in self._links:
+            status.setdefault("targets" if peer_link.peer.target else "sources", {})[peer_link.peer.shown] = (
+                peer_link.status()
+            )
+        return status
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -141,7 +143,7 @@ class Following:
                 self._links = tuple(PeerLink(self._engine, self._settings, peer) for peer in self.peers)
             elif not self._lease.held:
                 self._end()
-            self._stop.wait(_LOOK)
+            self._stop.wait(_LOOK_SECONDS)
         self._end()
         with suppress(StorageError), self._engine.writing() as session:
             self._lease.release(session)
@@ -151,8 +153,8 @@ class Following:
             if not self._lease.free(KeyValueStore(self._engine.store).get(_LEASE)):
                 return
             with self._engine.writing() as session:
-                taken = self._lease.take(session)
-            if taken:
+                is_taken = self._lease.take(session)
+            if is_taken:
                 self._lease.confirm()
         except StorageUnavailable:
             pass  # the store logs it, once
@@ -195,48 +197,48 @@ class PeerLink:
                 else:
                     self._follow()
             except SignalbookError as error:
-                self._failed(error)
+                self._note_result(error)
             except Exception as error:
                 _LOG.exception("%s failed", self.peer)
-                self._failed(SignalbookError(f"unexpected {type(error).__name__}"))
+                self._note_result(SignalbookError(f"unexpected {type(error).__name__}"))
             self.stop.wait(_RETRY)
 
     def _follow(self) -> None:
         # Asked for before the first look: a notice during a comparison must not be lost.
-        self._notified = KeyValueStore(self._engine.store).get(_notified_key(self.peer))
+        self._notified = KeyValueStore(self._engine.store).get(_make_notice_key(self.peer))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.peer.url, timeout=2 * self._settings.request_timeout) as source:
             between = link(source, target, self.peer.scope, reached=self.peer.url, authorities=authorities)
             work = Replication(source, copying(source, target, between, self._report), between, self._state)
             try:
-                keep_up(work, self.stop, self._failed)
+                keep_up(work, self.stop, self._note_result)
             except NoHistory as error:
                 _LOG.info("%s", error)
-                repeat(work, self._pause, self.stop, self._failed)
+                repeat(work, self._pause, self.stop, self._note_result)
 
     def _push(self) -> None:
         source, timeout = LocalRegistry(self._engine, self._settings.base_url), 2 * self._settings.request_timeout
         with open_target(self.peer.url, timeout=timeout, source=self._settings.base_url) as target:
             between = link(source, target, self.peer.scope)
             copy = copying(source, target, between, self._report)
-            work = Replication(source, copy, between, self._state, made=partial(_made, target))
-            keep_up(work, self.stop, self._failed)
+            work = Replication(source, copy, between, self._state, made=partial(_find_creation_time, target))
+            keep_up(work, self.stop, self._note_result)
 
     def _pause(self) -> None:
         """Wait until it is time to compare everything again, or until a notice arrives."""
-        left = self._settings.follow_seconds
-        while left > 0 and not self.stop.wait(min(left, _LOOK)):
-            left -= _LOOK
+        seconds_left = self._settings.follow_seconds
+        while seconds_left > 0 and not self.stop.wait(min(seconds_left, _LOOK_SECONDS)):
+            seconds_left -= _LOOK_SECONDS
             with suppress(StorageError):
-                known, self._notified = (
+                last_notice, self._notified = (
                     self._notified,
-                    KeyValueStore(self._engine.store).get(_notified_key(self.peer)),
+                    KeyValueStore(self._engine.store).get(_make_notice_key(self.peer)),
                 )
-                if self._notified != known:
+                if self._notified != last_notice:
                     return
 
-    def _failed(self, error: SignalbookError | None) -> None:
+    def _note_result(self, error: SignalbookError | None) -> None:
         self._log_refusals()
         REPLICATION_FAILING.labels(self.peer.shown).set(error is not None)
         if error is None:
@@ -253,47 +255,47 @@ class PeerLink:
 
         The report names only so many: what was logged makes room for what is refused later.
         """
-        for one in self._report.refused:
-            if one not in self._logged:
-                self._logged.add(one)
-                _LOG.warning("%s: %s is refused: %s", self.peer, one.xid, one.reason)
+        for refusal in self._report.refused:
+            if refusal not in self._logged:
+                self._logged.add(refusal)
+                _LOG.warning("%s: %s is refused: %s", self.peer, refusal.xid, refusal.reason)
         self._report.refused.clear()
 
 
-def _made(target: RemoteRegistry | CncfApi) -> str:
+def _find_creation_time(target: RemoteRegistry | CncfApi) -> str:
     """Return the time when a registry was made, or an empty text. Raises ``ClientError``."""
     return str(target.get(ROOT).get("createdat", "")) if isinstance(target, RemoteRegistry) else ""
 
 
-def _notified_key(source: Peer) -> str:
+def _make_notice_key(source: Peer) -> str:
     """Return the key of the stored time of the last notice about a source."""
     return f"{FOLDER}/{source.name}.knock"
 
 
 def _finish(links: Sequence[PeerLink]) -> None:
-    for known in links:
-        known.stop.set()
+    for peer_link in links:
+        peer_link.stop.set()
     deadline = time.monotonic() + _FINISH
-    for known in links:
-        known.thread.join(max(0.0, deadline - time.monotonic()))
+    for peer_link in links:
+        peer_link.thread.join(max(0.0, deadline - time.monotonic()))
 
 
-_REMEMBERED: Final = 10_000
+_MAX_REMEMBERED: Final = 10_000
 T = TypeVar("T", bound=Hashable)
 
 
 class RecentlySeen(Generic[T]):
     """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
 
-    def __init__(self, *, limit: int = _REMEMBERED) -> None:
+    def __init__(self, *, limit: int = _MAX_REMEMBERED) -> None:
         self._limit = limit
         self._known: OrderedDict[T, None] = OrderedDict()
 
-    def __contains__(self, thing: T) -> bool:
-        return thing in self._known
+    def __contains__(self, value: T) -> bool:
+        return value in self._known
 
-    def add(self, thing: T) -> None:
-        """Remember ``thing``; the oldest may be forgotten."""
-        self._known[thing] = None
+    def add(self, value: T) -> None:
+        """Remember ``value``; the oldest may be forgotten."""
+        self._known[value] = None
         while len(self._known) > self._limit:
             self._known.popitem(last=False)

@@ -15,7 +15,7 @@ from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
 LABEL: Final = "replicatedfrom"
 
 
-def origins(entity: JSONObject) -> tuple[str, ...]:
+def read_origins(entity: JSONObject) -> tuple[str, ...]:
     """URLs of the registries a Group or Version passed, the nearest first, its origin last; none for an original."""
     labels = entity.get("labels")
     text = labels.get(LABEL) if isinstance(labels, dict) else None
@@ -24,20 +24,20 @@ def origins(entity: JSONObject) -> tuple[str, ...]:
 
 def with_origin(entity: JSONObject, source: str) -> JSONObject:
     """``entity`` as a copy that comes from the registry at ``source``."""
-    labels = {**(entity.get("labels") or {}), LABEL: " ".join((source, *origins(entity)))}
+    labels = {**(entity.get("labels") or {}), LABEL: " ".join((source, *read_origins(entity)))}
     return {**entity, "labels": labels}
 
 
-def without_origin(entity: JSONObject) -> JSONObject:
+def strip_origin(entity: JSONObject) -> JSONObject:
     """``entity`` without a word of where it came from."""
     labels = {name: value for name, value in (entity.get("labels") or {}).items() if name != LABEL}
-    rest = {name: value for name, value in entity.items() if name != "labels"}
-    return {**rest, "labels": labels} if labels else rest
+    members = {name: value for name, value in entity.items() if name != "labels"}
+    return {**members, "labels": labels} if labels else members
 
 
-def owned_by(entity: JSONObject, source: str) -> bool:
+def is_owned_by(entity: JSONObject, source: str) -> bool:
     """Return True if the registry at ``source`` may change a copy at a target: it is its source or origin."""
-    passed = origins(entity)
+    passed = read_origins(entity)
     return bool(passed) and source in (passed[0], passed[-1])
 
 
@@ -64,10 +64,10 @@ class Scope:
             raise ScopeError(f"{xid!r} is no xid: {error}") from None
         if top.kind not in _SCOPES:
             raise ScopeError(f"{xid} is no registry, collection of groups, group or resource")
-        named = dict(_rename(text) for text in renames)
-        if len(_places(named)) < len(named):
+        renamed_groups = dict(_rename(text) for text in renames)
+        if len(_map_places(renamed_groups)) < len(renamed_groups):
             raise ScopeError("two groups cannot have the same name at the target")
-        return cls(xid=top, renames=named)
+        return cls(xid=top, renames=renamed_groups)
 
     def holds(self, xid: Xid) -> bool:
         """Return True if the source's entity or collection ``xid`` is copied."""
@@ -83,7 +83,7 @@ class Scope:
             return xid
         group = Xid(xid.parts[:2])
         # Its place at the target is taken by a Group that was renamed to its name.
-        if group not in self.renames and group in _places(self.renames):
+        if group not in self.renames and group in _map_places(self.renames):
             return None
         return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
 
@@ -92,22 +92,22 @@ class Scope:
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
-        known = _places(self.renames).get(group)
-        if known is None and group in self.renames:
+        source_group = _map_places(self.renames).get(group)
+        if source_group is None and group in self.renames:
             return None
-        return Xid((*(known or group).parts, *xid.parts[2:]))
+        return Xid((*(source_group or group).parts, *xid.parts[2:]))
 
-    def translated(self, value: JSON) -> JSON:
+    def translate(self, value: JSON) -> JSON:
         """``value`` with every xid of the source in it as at the target."""
         if not self.renames:
             return value
         if isinstance(value, dict):
-            return {name: self.translated(member) for name, member in value.items()}
+            return {name: self.translate(member) for name, member in value.items()}
         if isinstance(value, list):
-            return [self.translated(member) for member in value]
-        return self._xid(value) if isinstance(value, str) and value.startswith("/") else value
+            return [self.translate(member) for member in value]
+        return self._translate_xid(value) if isinstance(value, str) and value.startswith("/") else value
 
-    def _xid(self, text: str) -> str:
+    def _translate_xid(self, text: str) -> str:
         try:
             xid = Xid.parse(text)
         except XidError:
@@ -128,7 +128,7 @@ def _rename(text: str) -> tuple[Xid, str]:
     return group, new
 
 
-def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
+def _map_places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
     """The renamed Groups by their xid at the target."""
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
@@ -157,10 +157,10 @@ class Link:
         """Return why ``entity`` may not go to this target, which it comes from or has passed (D-8), or ""."""
         if not self.target:
             return ""
-        if self.target in origins(entity):
+        if self.target in read_origins(entity):
             return f"comes from {self.target}"
         authority = entity.get("authority")
-        if isinstance(authority, str) and within(authority, self.target):
+        if isinstance(authority, str) and is_within(authority, self.target):
             return f"is under the authority of {self.target}"
         return ""
 
@@ -172,7 +172,7 @@ class Link:
         # An absolute URI of its own is a claim, too.
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
-            if not any(within(uri, allowed) for allowed in self.authorities):
+            if not any(is_within(uri, allowed) for allowed in self.authorities):
                 return f"claims the authority of {uri}, which may not come this way"
         return ""
 
@@ -181,7 +181,7 @@ class Link:
 
         If it is ``named``, it says who has authority over it, and by which URI it is known everywhere (D-3, D-4).
         """
-        copied = self.scope.translated(version)
+        copied = self.scope.translate(version)
         assert isinstance(copied, dict)
         if named and xid.resource_type in API_PATHS:
             path = API_PATHS[xid.resource_type](xid) or str(xid)
@@ -195,7 +195,7 @@ class Link:
         return self.bases.get(kind, self.source)
 
 
-def within(uri: str, authority: str) -> bool:
+def is_within(uri: str, authority: str) -> bool:
     """Return True if ``uri`` is that of an ``authority``, or under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))

@@ -67,51 +67,51 @@ class LocalRegistry:
         return {kind: self._url + path for kind, path in URI_APIS.items()}
 
     def model(self) -> JSONObject:
-        with self._reading() as view:
+        with self._open_view() as view:
             return view.model.document
 
     def modelsource(self) -> JSONObject:
-        with self._reading() as view:
+        with self._open_view() as view:
             return view.modelsource()
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
-        options = self._options(xid.kind, deep=deep)
-        with self._reading() as view:
+        options = self._build_options(xid.kind, deep=deep)
+        with self._open_view() as view:
             if xid == ROOT:
                 return {**view.entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
             try:
                 return view.entity(xid, options) if view.exists(xid) else None
             except RegistryError as error:
-                raise _too_large(error) from None
+                raise _explain_read_error(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
         """Yield members a page at a time, each as it is when it is read."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
-        options = self._options(kind, deep=deep)
+        options = self._build_options(kind, deep=deep)
         after: Position | None = None
         while True:
-            with self._reading() as view:
+            with self._open_view() as view:
                 if not view.exists(collection):
                     return
-                shown, after = _page(view, collection, options, PageRequest(limit=page, after=after))
-            yield from shown.items()
+                page_members, after = _page(view, collection, options, PageRequest(limit=page, after=after))
+            yield from page_members.items()
             if after is None:
                 return
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
-        with self._reading() as view:
-            return view.entity(xid, _shown(view, xid, flags))
+        with self._open_view() as view:
+            return view.entity(xid, _parse_options(view, xid, flags))
 
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        with self._reading() as view:
-            options = _shown(view, xid, flags)
+        with self._open_view() as view:
+            options = _parse_options(view, xid, flags)
             listed = view.listed(xid, options, PageRequest(limit=limit))
             yield from view.members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
-        with self._reading() as view:
+        with self._open_view() as view:
             options = ViewOptions(doc=True, inline=ALL)
             if target == ROOT:
                 options = view.export_options(ViewOptions())
@@ -135,8 +135,8 @@ class LocalRegistry:
         return tuple(findings)
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
-        own = {name: value for name, value in attributes.items() if name != "contenttype"}
-        document = DocumentBody(content=content, contenttype=attributes.get("contenttype"), attributes=own)
+        other_attributes = {name: value for name, value in attributes.items() if name != "contenttype"}
+        document = DocumentBody(content=content, contenttype=attributes.get("contenttype"), attributes=other_attributes)
         return self._write(lambda _: Command(method=Method.POST, target=resource, document=document)).target
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
@@ -206,7 +206,7 @@ class LocalRegistry:
         return LocalRegistry(self._engine, self._url, admin=self._admin, max_bytes=self.max_bytes)
 
     @contextmanager
-    def _reading(self) -> Iterator[View]:
+    def _open_view(self) -> Iterator[View]:
         if self._session is not None:
             yield self._session.view
         elif self._view is not None:
@@ -230,11 +230,11 @@ class LocalRegistry:
         except RegistryError as error:
             raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
 
-    def _options(self, kind: Kind, *, deep: bool) -> ViewOptions:
+    def _build_options(self, kind: Kind, *, deep: bool) -> ViewOptions:
         """A Version always comes with its document."""
         whole = deep or kind is Kind.VERSION
-        shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
-        return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=self.max_bytes)
+        inline = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
+        return ViewOptions(doc=True, binary=True, inline=inline, max_bytes=self.max_bytes)
 
 
 class _Undone(Exception):
@@ -248,11 +248,11 @@ class LocalChecks:
         self._batch = batch
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
-        return self._ask(partial(_patch, target, body, ignore), None)
+        return self._check(partial(_patch, target, body, ignore), None)
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
         document = DocumentBody(content=content, attributes={"format": format})
-        return self._ask(lambda _: Command(method=Method.POST, target=xid, document=document), compatibility)
+        return self._check(lambda _: Command(method=Method.POST, target=xid, document=document), compatibility)
 
     def format_of(self, xid: Xid) -> str:
         with self._batch.trying() as session:
@@ -261,7 +261,7 @@ class LocalChecks:
             except RegistryError:
                 return ""
 
-    def _ask(self, command: Callable[[Session], Command], compatibility: str | None) -> Verdict:
+    def _check(self, command: Callable[[Session], Command], compatibility: str | None) -> Verdict:
         # Under a rule that is not the Resource's own, what is accepted must not count for what is asked next.
         opened = self._batch.writing() if compatibility is None else self._batch.trying(compatibility)
         try:
@@ -287,15 +287,15 @@ def _require_types(view: View, xid: Xid) -> None:
         raise RegistryError("not_found", subject=str(xid))
 
 
-def _shown(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
+def _parse_options(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
     """Return the view that request flags select. Raises ``RegistryError``."""
     _require_types(view, xid)
-    subject, given = str(xid), flags.get("filter", ())
+    subject, filters = str(xid), flags.get("filter", ())
     return ViewOptions(
         doc=flags.get("doc", False),
         binary=flags.get("binary", False),
         inline=parse_inline(flags.get("inline", ()), xid, view.model, subject=subject),
-        filter=parse_filter((given,) if isinstance(given, str) else given, xid, view.model, subject=subject),
+        filter=parse_filter((filters,) if isinstance(filters, str) else filters, xid, view.model, subject=subject),
         sort=parse_sort(flags.get("sort"), xid, view.model, subject=subject),
     )
 
@@ -305,8 +305,8 @@ def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) 
         listed = view.listed(collection, options, page)
         return view.members(collection, listed, options), listed.following
     except RegistryError as error:
-        raise _too_large(error) from None
+        raise _explain_read_error(error) from None
 
 
-def _too_large(error: RegistryError) -> Exception:
+def _explain_read_error(error: RegistryError) -> Exception:
     return TooLarge(str(error)) if error.code == "too_large" else error

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from signalbook.replication.comparing import ComparedResource, difference, same, says
-from signalbook.replication.link import Link, origins, owned_by
+from signalbook.replication.comparing import ComparedResource, build_difference, has_all, is_same
+from signalbook.replication.link import Link, is_owned_by, read_origins
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.replication.writing import Part
 from signalbook.values import JSONObject
@@ -53,46 +53,46 @@ class Merge:
         # One slice is read ahead: the meta, which may name any Version as the default, goes with the last one.
         while following:
             current, following = following, list(islice(pairs, SLICE))
-            wanted, outcomes = self._slice(current, more=bool(following))
-            admitted = admitted or self._admits(current)
-            meta = {} if following else self._meta(admitted)
-            if wanted or meta:
-                yield self._part(wanted, meta, outcomes)
+            versions, outcomes = self._slice(current, more=bool(following))
+            admitted = admitted or self._is_admitted(current)
+            meta = {} if following else self._build_meta(admitted)
+            if versions or meta:
+                yield self._build_part(versions, meta, outcomes)
 
     def reference(self) -> Iterator[Part]:
         """Yield the parts to write of a cross reference, a Resource without Versions."""
-        wanted, known = self._wanted_meta(), self._known_meta()
-        if self.target is not None and same(known, wanted):
+        meta, target_meta = self._translate_meta(), self._read_target_meta()
+        if self.target is not None and is_same(target_meta, meta):
             self.report.count(CopyOutcome.UNCHANGED, Kind.RESOURCE)
         elif self.target is not None and self.held:
             self._refuse()
         else:
-            body = difference(wanted, known)
+            body = build_difference(meta, target_meta)
             outcome = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
             yield Part(xid=self.there, source=self.xid, body={"meta": body}, outcomes=((outcome, Kind.RESOURCE, 1),))
 
     def _slice(self, pairs: Sequence[Pair], *, more: bool) -> tuple[JSONObject, list[CopyOutcome]]:
-        wanted: JSONObject = {}
+        versions: JSONObject = {}
         outcomes = []
         for name, ours, theirs in pairs:
             if ours is None:
-                self._left(name, theirs)
+                self._note_target_only(name, theirs)
                 continue
-            outcome, body = self._version(name, ours, theirs)
+            outcome, body = self._merge_version(name, ours, theirs)
             if body is not None:
-                wanted[name] = self._rooted(name, body, pairs[-1][0]) if more and theirs is None else body
+                versions[name] = self._defer_ancestor(name, body, pairs[-1][0]) if more and theirs is None else body
             if outcome is not None:
                 outcomes.append(outcome)
-        return wanted, outcomes
+        return versions, outcomes
 
-    def _left(self, name: str, theirs: JSONObject | None) -> None:
+    def _note_target_only(self, name: str, theirs: JSONObject | None) -> None:
         """A Version that is at the target only."""
-        if theirs is not None and owned_by(theirs, self.link.source):
+        if theirs is not None and is_owned_by(theirs, self.link.source):
             self.gone.append(name)
         else:
             self._whole = False
 
-    def _version(
+    def _merge_version(
         self, name: str, ours: JSONObject, theirs: JSONObject | None
     ) -> tuple[CopyOutcome | None, JSONObject | None]:
         """Return the outcome for a Version of the source, or the part to write."""
@@ -106,46 +106,46 @@ class Merge:
         if theirs is None:
             return (None, None) if self._is_held() else (CopyOutcome.CREATED, copied)
         # The same content without an origin was put there by hand: it stays the target's own.
-        by_hand = not origins(theirs) and self._same(ours, theirs)
-        if by_hand or (self._same(copied, theirs) and not self._takes_over(theirs)):
+        by_hand = not read_origins(theirs) and self._is_same(ours, theirs)
+        if by_hand or (self._is_same(copied, theirs) and not self._is_taken_over(theirs)):
             self.report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
             return None, None
-        if not owned_by(theirs, self.link.source):
-            self._refuse(of=origins(theirs))
+        if not is_owned_by(theirs, self.link.source):
+            self._refuse(of=read_origins(theirs))
             return None, None
-        return CopyOutcome.UPDATED, difference(copied, theirs, self.singular, partial=self.link.partial)
+        return CopyOutcome.UPDATED, build_difference(copied, theirs, self.singular, partial=self.link.partial)
 
-    def _same(self, wanted: JSONObject, theirs: JSONObject) -> bool:
-        return says(theirs, wanted) if self.link.partial else same(wanted, theirs)
+    def _is_same(self, version: JSONObject, theirs: JSONObject) -> bool:
+        return has_all(theirs, version) if self.link.partial else is_same(version, theirs)
 
-    def _takes_over(self, theirs: JSONObject) -> bool:
+    def _is_taken_over(self, theirs: JSONObject) -> bool:
         """Return True if a copy that came another way now comes from its origin."""
-        passed = origins(theirs)
+        passed = read_origins(theirs)
         return len(passed) > 1 and passed[-1] == self.link.source
 
-    def _rooted(self, name: str, body: JSONObject, last: str) -> JSONObject:
+    def _defer_ancestor(self, name: str, body: JSONObject, last: str) -> JSONObject:
         """``body`` without an ancestor that comes in a later write: it is a root until then."""
         if self.settled or str(body.get("ancestorid", "")).lower() <= last.lower():
             return body
         self.again = True
         return {**body, "ancestorid": name}
 
-    def _meta(self, admitted: bool) -> JSONObject:
+    def _build_meta(self, admitted: bool) -> JSONObject:
         """Return the meta to write. ``admitted`` means that the target may have a Version of the source."""
         # The meta speaks for all Versions: with some of the target's own among them it stays the target's.
         if not admitted or self.held or not self._whole or self.source.meta is None:
             return {}
-        return difference(self._wanted_meta(), self._known_meta())
+        return build_difference(self._translate_meta(), self._read_target_meta())
 
-    def _wanted_meta(self) -> JSONObject:
-        wanted = self.link.scope.translated(self.source.meta or {})
-        assert isinstance(wanted, dict)
-        return wanted
+    def _translate_meta(self) -> JSONObject:
+        meta = self.link.scope.translate(self.source.meta or {})
+        assert isinstance(meta, dict)
+        return meta
 
-    def _known_meta(self) -> JSONObject:
+    def _read_target_meta(self) -> JSONObject:
         return (self.target.meta if self.target is not None else None) or {}
 
-    def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
+    def _build_part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
         counted = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
         whole = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
         # A copy has the rule that the source has, or none: the target's default is for schemas of its own.
@@ -154,7 +154,7 @@ class Merge:
         body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
         return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *counted))
 
-    def _admits(self, pairs: Sequence[Pair]) -> bool:
+    def _is_admitted(self, pairs: Sequence[Pair]) -> bool:
         return any(
             ours is not None and not self.link.returns(ours) and not self.link.bars(ours, self.xid)
             for _, ours, _ in pairs

@@ -17,7 +17,7 @@ from signalbook.replication.cncf.messagecatalog import FirstMessageCatalog, Mess
 from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests
 from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
-from signalbook.replication.link import Link, RegistryDialect, Scope, within
+from signalbook.replication.link import Link, RegistryDialect, Scope, is_within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import CopyReport
@@ -52,7 +52,7 @@ def open_target(
     Raises ``ClientError``, and ``LinkError`` if there is no registry.
     """
     headers = {HEADER: without_user(source)} if source else {}
-    spoken = dialect or _spoken(url, timeout, token)
+    spoken = dialect or _detect_dialect(url, timeout, token)
     if spoken is RegistryDialect.XREGISTRY:
         with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers, token=token) as client:
             yield RemoteRegistry(client)
@@ -66,8 +66,8 @@ def open_source(
     url: str, *, timeout: float, dialect: RegistryDialect | None = None, token: str | None = ""
 ) -> Iterator[ReadableRegistry]:
     """The same as a source."""
-    with open_target(url, timeout=timeout, dialect=dialect, token=token) as found:
-        yield found if isinstance(found, RemoteRegistry) else CncfSource(found)
+    with open_target(url, timeout=timeout, dialect=dialect, token=token) as registry:
+        yield registry if isinstance(registry, RemoteRegistry) else CncfSource(registry)
 
 
 def copying(source: ReadableRegistry, target: CopyTarget, link: Link, report: CopyReport) -> Callable[[], Copying]:
@@ -86,7 +86,7 @@ def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str])
     claimed = source.url
     if not claimed:
         raise LinkError("a source needs a URL that its copies can name: set base_url")
-    if not reached or any(within(claimed, authority) for authority in authorities):
+    if not reached or any(is_within(claimed, authority) for authority in authorities):
         return claimed
     return without_user(reached).rstrip("/")
 
@@ -98,21 +98,21 @@ def link(
 
     Raises ``LinkError`` if they are one and the same.
     """
-    known = identity(source, reached, authorities)
-    if target.url and known == target.url:
-        raise LinkError(f"{known} is source and target: nothing is to be copied")
+    source_url = identity(source, reached, authorities)
+    if target.url and source_url == target.url:
+        raise LinkError(f"{source_url} is source and target: nothing is to be copied")
     return Link(
-        source=known,
+        source=source_url,
         target=target.url,
         scope=scope,
         # Its APIs go with the URL that it is known by, not with the one it gives itself.
-        bases={kind: known + base.removeprefix(source.url) for kind, base in source.bases().items()},
+        bases={kind: source_url + base.removeprefix(source.url) for kind, base in source.bases().items()},
         authorities=tuple(authorities),
         partial=source.partial,
     )
 
 
-def _spoken(url: str, timeout: float, token: str | None) -> RegistryDialect:
+def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDialect:
     """The dialect of what is at ``url``: each has something that no other has."""
     refused: list[Refused] = []
 
@@ -141,7 +141,7 @@ def _spoken(url: str, timeout: float, token: str | None) -> RegistryDialect:
     )
 
 
-def extended(model: JSONObject, by: JSONObject) -> JSONObject | None:
+def extend_model(model: JSONObject, by: JSONObject) -> JSONObject | None:
     """The model source ``model`` with the types of Groups and Resources of ``by`` that it lacks, None if none."""
     ours: JSONObject = model.get("groups") or {}
     theirs: JSONObject = by.get("groups") or {}

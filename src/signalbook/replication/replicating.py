@@ -91,14 +91,14 @@ class StateInDatabase:
         KeyValueStore(self._engine.store).put({self._name: state})
 
 
-def name_of(link: Link, made: str = "") -> str:
+def name_of(link: Link, creation_time: str = "") -> str:
     """Return the name of a link. It changes with each of its parts.
 
-    ``made`` is when its target was made: a target that replaces another begins with nothing.
+    ``creation_time`` is when its target was made: a target that replaces another begins with nothing.
     """
     renames = {str(group): new for group, new in link.scope.renames.items()}
     parts: list[JSON] = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
-    return fingerprint([*parts, made] if made else parts)[:16]
+    return fingerprint([*parts, creation_time] if creation_time else parts)[:16]
 
 
 _LOG: Final = logging.getLogger("signalbook.replication")
@@ -162,13 +162,13 @@ class Replication:
             rights, position = self._source.rights(), self._source.position()
             mark = self._source.mark(position)
             self.everything()
-            self._reached(position, mark, rights=rights)
+            self._save_position(position, mark, rights=rights)
             return True
         try:
             changes = self._source.changes(position)
         except Pruned as error:
             _LOG.warning("%s: comparing everything: %s", self._link.source, error)
-            self._reached(None)
+            self._save_position(None)
             return True
         if hints := of_events(changes.events):
             name = name_of(self._link, self._made())
@@ -178,7 +178,7 @@ class Replication:
                 return True
             self._copying().changed(hints)
         if changes.position != position:
-            self._reached(changes.position, mark_of(changes.events, changes.position))
+            self._save_position(changes.position, mark_of(changes.events, changes.position))
         return changes.more
 
     def begin(self) -> None:
@@ -188,9 +188,9 @@ class Replication:
         """
         position = self.position
         self._looked = -RIGHTS_SECONDS
-        if position is not None and (self._source.position() < position or self._another(position)):
+        if position is not None and (self._source.position() < position or self._has_other_commit(position)):
             _LOG.warning("%s: its history begins anew: comparing everything", self._link.source)
-            self._reached(None)
+            self._save_position(None)
 
     def listen(self, seconds: float = _LISTEN) -> None:
         """Wait for a change, but not longer than ``seconds``."""
@@ -205,12 +205,12 @@ class Replication:
         position = state.get("position")
         return position if isinstance(position, int) else None
 
-    def _another(self, position: int) -> bool:
+    def _has_other_commit(self, position: int) -> bool:
         """Return True if the commit at ``position`` is known to differ from the one that was seen."""
         state = self._state.load()
-        known = state.get("mark") if isinstance(state, dict) else None
-        found = self._source.mark(position) if known else ""
-        return bool(found) and found != known
+        saved_mark = state.get("mark") if isinstance(state, dict) else None
+        mark = self._source.mark(position) if saved_mark else ""
+        return bool(mark) and mark != saved_mark
 
     def _has_other_rights(self) -> bool:
         """Return True if the rights at the source may have changed since the last full comparison.
@@ -230,7 +230,7 @@ class Replication:
         state = self._state.load()
         return str(state.get("rights", "")) if isinstance(state, dict) else ""
 
-    def _reached(self, position: int | None, mark: str = "", *, rights: str | None = None) -> None:
+    def _save_position(self, position: int | None, mark: str = "", *, rights: str | None = None) -> None:
         source, target = self._link.source, self._link.target
         state = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
         state["rights"] = self._rights if rights is None else rights

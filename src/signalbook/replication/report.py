@@ -11,7 +11,7 @@ from typing import Final
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
-_MOST: Final = 1000
+_MAX_LISTED: Final = 1000
 """So many entities are named; beyond that they are only counted."""
 
 
@@ -92,10 +92,10 @@ class CopyReport:
         """The source's ``xid`` should be at the target and is not, or not so, for this reason."""
         self._pass("refused", self.refused, NotCopied(xid=xid, reason=reason))
 
-    def _pass(self, name: str, into: list[NotCopied], what: NotCopied) -> None:
+    def _pass(self, name: str, into: list[NotCopied], entity: NotCopied) -> None:
         self.passed[name] += 1
-        if len(into) < _MOST:
-            into.append(what)
+        if len(into) < _MAX_LISTED:
+            into.append(entity)
 
     @property
     def moved(self) -> int:
@@ -103,11 +103,13 @@ class CopyReport:
         return sum(number for (outcome, _), number in self.counts.items() if outcome is not CopyOutcome.UNCHANGED)
 
     def __str__(self) -> str:
-        parts = [f"{outcome} {', '.join(kinds)}" for outcome in CopyOutcome if (kinds := list(self._kinds(outcome)))]
+        parts = [
+            f"{outcome} {', '.join(kinds)}" for outcome in CopyOutcome if (kinds := list(self._format_kinds(outcome)))
+        ]
         parts += [f"{name} {self.passed[name]}" for name in ("skipped", "refused") if self.passed[name]]
         return "; ".join(parts) or "nothing to copy"
 
-    def _kinds(self, outcome: CopyOutcome) -> Iterator[str]:
+    def _format_kinds(self, outcome: CopyOutcome) -> Iterator[str]:
         for kind in self.kinds:
             if number := self.counts[outcome, kind]:
                 yield f"{number} {kind}{'' if number == 1 else 's'}"
@@ -127,6 +129,6 @@ class CopyReport:
         """The form that ``--json`` prints."""
         return {
             **self.summary(),
-            "skipped": [one.to_json() for one in self.skipped],
-            "refused": [one.to_json() for one in self.refused],
+            "skipped": [entity.to_json() for entity in self.skipped],
+            "refused": [entity.to_json() for entity in self.refused],
         }

@@ -15,8 +15,8 @@ from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
-_VERSIONS: Final = 500
-_BYTES: Final = 8 * 1024 * 1024
+_MAX_VERSIONS: Final = 500
+_MAX_BYTES: Final = 8 * 1024 * 1024
 _CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -46,8 +46,8 @@ class Part:
     @property
     def versions(self) -> JSONObject:
         """The Versions in it."""
-        found: JSONObject = self.body.get("versions") or {}
-        return found
+        versions: JSONObject = self.body.get("versions") or {}
+        return versions
 
     def apart(self) -> Iterable[Part]:
         """Return each of its Versions separately, ancestors first as far as their times show, and then the rest."""
@@ -55,12 +55,15 @@ class Part:
         for name, body in versions:
             source = self.source / "versions" / name
             yield replace(
-                self, source=source, body={"versions": {name: body}}, outcomes=((_became(body), Kind.VERSION, 1),)
+                self,
+                source=source,
+                body={"versions": {name: body}},
+                outcomes=((_choose_outcome(body), Kind.VERSION, 1),),
             )
-        rest = {name: value for name, value in self.body.items() if name != "versions"}
-        if rest:
-            others = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
-            yield replace(self, body=rest, outcomes=others)
+        members = {name: value for name, value in self.body.items() if name != "versions"}
+        if members:
+            outcomes = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
+            yield replace(self, body=members, outcomes=outcomes)
 
 
 class CopyWriter:
@@ -78,14 +81,14 @@ class CopyWriter:
         """Write ``part``, soon."""
         self._parts.append(part)
         self._versions += max(1, len(part.versions))
-        self._bytes += sum(map(_weight, part.versions.values()))
-        if self._versions >= _VERSIONS or self._bytes >= _BYTES:
+        self._bytes += sum(map(_measure, part.versions.values()))
+        if self._versions >= _MAX_VERSIONS or self._bytes >= _MAX_BYTES:
             self.flush()
 
     def delete(self, xids: Sequence[tuple[Xid, Xid]]) -> None:
         """Delete entities of the target, soon, each with what the source called it."""
         self._gone += xids
-        if len(self._gone) >= _VERSIONS:
+        if len(self._gone) >= _MAX_VERSIONS:
             self.flush()
 
     def flush(self) -> None:
@@ -95,7 +98,7 @@ class CopyWriter:
         if parts:
             self._send(parts)
         for collection, group in groupby(gone, key=lambda pair: pair[0].parent):
-            for pairs in batched(group, _VERSIONS):
+            for pairs in batched(group, _MAX_VERSIONS):
                 self._delete(collection, pairs)
 
     def _delete(self, collection: Xid, pairs: Sequence[tuple[Xid, Xid]]) -> None:
@@ -159,10 +162,10 @@ def _merge(place: JSONObject, body: JSONObject) -> None:
         place["versions"] = versions
 
 
-def _weight(version: JSONObject) -> int:
+def _measure(version: JSONObject) -> int:
     # 200 for names, and values that are no text.
     return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
 
 
-def _became(body: JSONObject) -> CopyOutcome:
+def _choose_outcome(body: JSONObject) -> CopyOutcome:
     return CopyOutcome.CREATED if "createdat" in body else CopyOutcome.UPDATED

@@ -14,13 +14,13 @@ from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.replication.cncf.registry import CncfApi, Requests, route
-from signalbook.replication.link import without_origin
+from signalbook.replication.link import strip_origin
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
-_ROOT: Final = "messagecatalog"
-_MEMBERS: Final = "messagedefinitions"
+_ROOT_PATH: Final = "messagecatalog"
+_MEMBERS_PATH: Final = "messagedefinitions"
 _SERVER: Final = ("createdtimeutc", "updatedtimeutc", "version")
-_PREFIX: Final = "messagedefinition-"
+_HEADER_PREFIX: Final = "messagedefinition-"
 
 
 class _Catalog(CncfApi):
@@ -36,16 +36,16 @@ class _Catalog(CncfApi):
 
     def _put(self, group: str, body: JSONObject) -> None:
         sent = {name: value for name, value in body.items() if name not in _SERVER}
-        self._requests.transport.send("PUT", route(_ROOT, group), json=sent)
+        self._requests.transport.send("PUT", route(_ROOT_PATH, group), json=sent)
         self._groups.pop(group, None)
 
-    def _group(self, group: str) -> JSONObject:
+    def _require_group(self, group: str) -> JSONObject:
         """The attributes of a group that has to be there."""
         if group not in self._groups:
-            found = self.group(group)
-            if found is None:
+            attributes = self.group(group)
+            if attributes is None:
                 raise BadResponse(f"{self.url}: there is no group {group}")
-            self._groups[group] = found
+            self._groups[group] = attributes
         return self._groups[group]
 
 
@@ -53,31 +53,33 @@ class FirstMessageCatalog(_Catalog):
     """The API of the first draft."""
 
     def group(self, group: str) -> JSONObject | None:
-        found = self._requests.json(_ROOT, group)
-        return _said(definitions.first_group_attributes(found)) if isinstance(found, dict) else None
+        body = self._requests.json(_ROOT_PATH, group)
+        return _drop_nulls(definitions.first_group_attributes(body)) if isinstance(body, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        self._put(group, definitions.render_first_group(_whole(group, attributes)))
+        self._put(group, definitions.render_first_group(_complete_group(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        owner, last = self._group(group), 0
+        owner, last = self._require_group(group), 0
         before: JSONObject | None = None
-        for number, response, path in self._documents(group, member):
-            before = _first(response, member, owner, before, path)
+        for number, response, path in self._load_documents(group, member):
+            before = _read_first_version(response, member, owner, before, path)
             yield number, {**before, "ancestorid": str(last or number)}
             last = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        form = format_of(self._group(group))
+        form = format_of(self._require_group(group))
         sent = originals.render_content(form, member, 1, version)
-        said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
-        said |= {"Description": version.get("description")}
+        metadata = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
+        metadata |= {"Description": version.get("description")}
         headers = {
-            f"{_PREFIX}{name}": quote(str(value), safe="!#$&'()*+,/:;=?@[]~") for name, value in said.items() if value
+            f"{_HEADER_PREFIX}{name}": quote(str(value), safe="!#$&'()*+,/:;=?@[]~")
+            for name, value in metadata.items()
+            if value
         }
         if sent.contenttype is not None:
             headers["Content-Type"] = sent.contenttype
-        path = route(_ROOT, group, _MEMBERS, member)
+        path = route(_ROOT_PATH, group, _MEMBERS_PATH, member)
         self._requests.transport.send("POST", path, content=sent.body, headers=headers)
 
 
@@ -85,23 +87,23 @@ class MessageCatalog(_Catalog):
     """The API of the draft 0.1."""
 
     def group(self, group: str) -> JSONObject | None:
-        found = self._requests.json(_ROOT, group)
-        return _said(definitions.group_attributes(found, {})) if isinstance(found, dict) else None
+        body = self._requests.json(_ROOT_PATH, group)
+        return _drop_nulls(definitions.group_attributes(body, {})) if isinstance(body, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        self._put(group, definitions.render_group(_whole(group, attributes)))
+        self._put(group, definitions.render_group(_complete_group(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        found = self._requests.json(_ROOT, group, _MEMBERS, member, "versions")
-        if not isinstance(found, list) or not found:
+        listed = self._requests.json(_ROOT_PATH, group, _MEMBERS_PATH, member, "versions")
+        if not isinstance(listed, list) or not listed:
             return
         reading = documents.CatalogReader()
         # The last version says what is common to all. They are read as the one document that they make.
-        shared = {name: value for name, value in found[-1].items() if name not in _SERVER}
+        shared = {name: value for name, value in listed[-1].items() if name not in _SERVER}
         document = {
             "id": group,
-            "format": format_of(self._group(group)),
-            "definitions": [{**shared, "versions": found}],
+            "format": format_of(self._require_group(group)),
+            "definitions": [{**shared, "versions": listed}],
         }
         read = documents.registry_group(reading.group(document))
         if reading.findings:
@@ -112,9 +114,9 @@ class MessageCatalog(_Catalog):
         yield from sorted((int(number), version) for number, version in versions.items())
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        form = format_of(self._group(group))
+        form = format_of(self._require_group(group))
         whole = {
-            **without_origin(version),
+            **strip_origin(version),
             "messageid": entity_id(member),
             "versionid": "1",
             "createdat": "",
@@ -127,32 +129,32 @@ class MessageCatalog(_Catalog):
         }
         if not body.get("definition"):
             raise Refusal("it says nothing that the CNCF draft can express")
-        path = route(_ROOT, group, _MEMBERS)
+        path = route(_ROOT_PATH, group, _MEMBERS_PATH)
         self._requests.transport.send("POST", path, json=body)
 
 
-def _first(
+def _read_first_version(
     response: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str
 ) -> JSONObject:
     """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
     headers, form = response.headers, format_of(group)
-    values = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
-    named = {"description": values["description"], "authority": values["authority"]}
-    named |= {"versionuri": "" if values["id"] == path else values["id"]}
+    values = {name: unquote(headers.get(f"{_HEADER_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
+    stated = {"description": values["description"], "authority": values["authority"]}
+    stated |= {"versionuri": "" if values["id"] == path else values["id"]}
     content = originals.Content(body=response.content, contenttype=headers.get("content-type"))
     try:
         document = parse_json(response.content) if form in originals.KNOWN else None
     except JSONError as error:
         raise BadResponse(f"{response.url}: a definition of format {form} is JSON: {error}") from None
     posted = definitions.first_posted(
-        member, form, document, content, {name: text for name, text in named.items() if text}
+        member, form, document, content, {name: text for name, text in stated.items() if text}
     )
     return definitions.definition_attributes(form, posted, group, before)
 
 
-def _whole(group: str, attributes: Mapping[str, JSON]) -> JSONObject:
-    return {**without_origin(dict(attributes)), "messagegroupid": entity_id(group), "createdat": "", "modifiedat": ""}
+def _complete_group(group: str, attributes: Mapping[str, JSON]) -> JSONObject:
+    return {**strip_origin(dict(attributes)), "messagegroupid": entity_id(group), "createdat": "", "modifiedat": ""}
 
 
-def _said(attributes: JSONObject) -> JSONObject:
+def _drop_nulls(attributes: JSONObject) -> JSONObject:
     return {name: value for name, value in attributes.items() if value is not None}

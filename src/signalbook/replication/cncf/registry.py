@@ -23,13 +23,13 @@ from signalbook.replication.comparing import (
     read_versions,
 )
 from signalbook.replication.copying import HIDDEN, Hints
-from signalbook.replication.link import API_PATHS, Link, within
+from signalbook.replication.link import API_PATHS, Link, is_within
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-_MAX_DEPTH: Final = 64
+_MAX_JSON_DEPTH: Final = 64
 _SEGMENT: Final = "!$&'()*+,;=@:%"
 
 
@@ -84,21 +84,21 @@ class CncfApi(ABC):
 
     def delete(self, group: str, member: str, number: int) -> None:
         """Delete a version."""
-        self._requests.delete(*self._versions_path(group, member), str(number))
+        self._requests.delete(*self._build_versions_path(group, member), str(number))
 
-    def _versions_path(self, group: str, member: str) -> tuple[str, ...]:
+    def _build_versions_path(self, group: str, member: str) -> tuple[str, ...]:
         return self.paths[0], group, self.paths[1], member, "versions"
 
-    def _documents(self, group: str, member: str) -> Iterator[tuple[int, httpx.Response, str]]:
+    def _load_documents(self, group: str, member: str) -> Iterator[tuple[int, httpx.Response, str]]:
         """Yield each version of a member with its number, its document and its path."""
-        path = self._versions_path(group, member)
+        path = self._build_versions_path(group, member)
         for number in self._requests.numbers(*path):
             address = route(*path, str(number))
             try:
-                found = self._requests.transport.send("GET", address)
+                response = self._requests.transport.send("GET", address)
             except NotFound:
                 continue  # it was deleted meanwhile (D-21)
-            yield number, found, address
+            yield number, response, address
 
 
 class Requests:
@@ -119,24 +119,24 @@ class Requests:
         except NotFound:
             return None
         try:
-            return parse_json(response.content, max_depth=_MAX_DEPTH)
+            return parse_json(response.content, max_depth=_MAX_JSON_DEPTH)
         except JSONError as error:
             raise BadResponse(f"{response.url}: this is no JSON: {error}") from None
 
     def ids(self, *path: str) -> list[str]:
         """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
-        found = self.json(*path) or []
-        if not isinstance(found, list):
+        entries = self.json(*path) or []
+        if not isinstance(entries, list):
             raise BadResponse(f"{self.url}{route(*path)}: a list is expected")
-        named = (each.get("id") if isinstance(each, dict) else each for each in found)
-        return [text for text in named if isinstance(text, str) and _usable(text)]
+        ids = (entry.get("id") if isinstance(entry, dict) else entry for entry in entries)
+        return [text for text in ids if isinstance(text, str) and _is_usable(text)]
 
     def numbers(self, *path: str) -> list[int]:
         """A list of version numbers, in ascending order."""
-        found = self.json(*path) or []
-        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+        numbers = self.json(*path) or []
+        if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
             raise BadResponse(f"{self.url}{route(*path)}: a list of numbers is expected")
-        return sorted(found)
+        return sorted(numbers)
 
     def holds(self, path: str, uri: str) -> bool:
         """Return True if an entity with this URI exists."""
@@ -167,7 +167,7 @@ def route(*path: str) -> str:
     return "".join(f"/{quote(part, safe=_SEGMENT)}" for part in path)
 
 
-def _usable(text: str) -> bool:
+def _is_usable(text: str) -> bool:
     try:
         check_id(entity_id(text))
     except XidError:
@@ -204,7 +204,7 @@ class CncfSource:
         group = draft_id(xid.group_id)
         if xid.kind is Kind.GROUP:
             return self._draft.group(group)
-        versions = self._versions(group, draft_id(xid.resource_id))
+        versions = self._load_versions(group, draft_id(xid.resource_id))
         if xid.kind is Kind.VERSION:
             return versions.get(xid.version_id)
         return {"meta": None, "versions": versions} if versions else None
@@ -216,11 +216,11 @@ class CncfSource:
         deep: bool,
         page: int = PAGE,  # noqa: ARG002 - there are no pages
     ) -> Iterator[tuple[str, JSONObject]]:
-        listed = self._draft.groups if collection.kind is Kind.GROUPS else self._members(collection)
+        listed = self._draft.groups if collection.kind is Kind.GROUPS else self._choose_lister(collection)
         for name in sorted(map(entity_id, listed()), key=str.lower):
-            shown = self.find(collection / name, deep=deep)
-            if shown is not None:
-                yield name, shown
+            entity = self.find(collection / name, deep=deep)
+            if entity is not None:
+                yield name, entity
 
     def position(self) -> int:
         raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
@@ -240,13 +240,13 @@ class CncfSource:
     def rights(self) -> str:
         return ""
 
-    def _members(self, collection: Xid) -> Callable[[], Sequence[str]]:
+    def _choose_lister(self, collection: Xid) -> Callable[[], Sequence[str]]:
         if collection.kind is Kind.VERSIONS:
             resource = collection.owner
-            return lambda: list(self._versions(draft_id(resource.group_id), draft_id(resource.resource_id)))
+            return lambda: list(self._load_versions(draft_id(resource.group_id), draft_id(resource.resource_id)))
         return lambda: self._draft.members(draft_id(collection.group_id))
 
-    def _versions(self, group: str, member: str) -> JSONObject:
+    def _load_versions(self, group: str, member: str) -> JSONObject:
         return {str(number): version for number, version in self._draft.versions(group, member)}
 
 
@@ -267,13 +267,13 @@ class CncfCopy:
         """Compare everything. A Group stays at the target even if none of its members do."""
         if not self._link.scope.reaches(self._groups) or self._groups.group_type not in self._types.groups():
             return
-        for name, shown in self._source.members(self._groups, deep=False):
+        for name, group in self._source.members(self._groups, deep=False):
             if self._link.scope.reaches(self._groups / name):
-                self._group(self._groups / name, shown)
+                self._copy_group(self._groups / name, group)
         for there in (self._groups / name for name in map(entity_id, self._target.groups())):
             here = self._link.scope.here(there)
             if here is not None and self._link.scope.reaches(here) and self._source.find(here, deep=False) is None:
-                self._rest(here, there, set())
+                self._drop_rest(here, there, set())
 
     def changed(self, hints: Hints) -> None:
         """Compare what ``hints`` name."""
@@ -281,53 +281,53 @@ class CncfCopy:
             if collection.group_type == self._groups.group_type and collection.resource_type == self._kind:
                 for name in sorted(members):
                     if self._link.scope.holds(collection / name):
-                        self._one(collection / name)
+                        self._copy_one(collection / name)
 
-    def _group(self, xid: Xid, shown: JSONObject) -> None:
+    def _copy_group(self, xid: Xid, group: JSONObject) -> None:
         there = self._link.scope.there(xid)
         if there is None:
             self._report.refuse(xid, "another group was renamed to its name")
             return
-        self._ensure(xid, there, shown)
+        self._ensure(xid, there, group)
         seen: set[str] = set()
         for name, resource in read_resources(self._source, xid / self._kind, self._types):
             if self._link.scope.holds(xid / self._kind / name):
                 seen.add(name)
-                self._resource(xid / self._kind / name, there / self._kind / name, resource)
-        self._rest(xid, there, seen)
+                self._copy_resource(xid / self._kind / name, there / self._kind / name, resource)
+        self._drop_rest(xid, there, seen)
 
-    def _ensure(self, xid: Xid, there: Xid, shown: JSONObject) -> None:
+    def _ensure(self, xid: Xid, there: Xid, group: JSONObject) -> None:
         """A Group at the target: made if it is not there, and else left as it is."""
         if self._target.group(draft_id(there.id)) is not None:
             return
         try:
-            self._target.put_group(draft_id(there.id), group_attributes(shown, xid, self._types))
+            self._target.put_group(draft_id(there.id), group_attributes(group, xid, self._types))
             self._report.count(CopyOutcome.CREATED, Kind.GROUP)
         except Refused as error:
             self._report.refuse(xid, str(error))
 
-    def _one(self, xid: Xid) -> None:
+    def _copy_one(self, xid: Xid) -> None:
         there = self._link.scope.there(xid)
         if there is None:
             return
-        found = read_resource(self._source, xid, self._types)
-        if found is not None:
-            shown = self._source.find(Xid(xid.parts[:2]), deep=False)
-            self._ensure(Xid(xid.parts[:2]), Xid(there.parts[:2]), shown or {})
-            self._resource(xid, there, found)
+        resource = read_resource(self._source, xid, self._types)
+        if resource is not None:
+            group = self._source.find(Xid(xid.parts[:2]), deep=False)
+            self._ensure(Xid(xid.parts[:2]), Xid(there.parts[:2]), group or {})
+            self._copy_resource(xid, there, resource)
         else:
             self._drop(xid, there)
 
-    def _resource(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
+    def _copy_resource(self, xid: Xid, there: Xid, resource: ComparedResource) -> None:
         uris: set[str] = set()
         # The oldest first: the target counts versions as they come.
-        for name, version in sorted(read_versions(self._source, xid, known, self._types), key=_age):
+        for name, version in sorted(read_versions(self._source, xid, resource, self._types), key=_make_age_key):
             copied = self._link.copy(version, xid / "versions" / name, named=True)
             uris.add(str(copied["globaluri"]))
-            self._version(xid / "versions" / name, there, version, copied)
+            self._copy_version(xid / "versions" / name, there, version, copied)
         self._prune(there, uris)
 
-    def _version(self, xid: Xid, there: Xid, version: JSONObject, copied: JSONObject) -> None:
+    def _copy_version(self, xid: Xid, there: Xid, version: JSONObject, copied: JSONObject) -> None:
         if reason := self._link.returns(version):
             self._report.skip(xid, reason)
         elif reason := self._link.bars(version, xid):
@@ -342,7 +342,7 @@ class CncfCopy:
             except (Refused, Refusal) as error:
                 self._report.refuse(xid, str(error))
 
-    def _rest(self, xid: Xid, there: Xid, seen: set[str]) -> None:
+    def _drop_rest(self, xid: Xid, there: Xid, seen: set[str]) -> None:
         """Delete the members of a Group at the target that are not among ``seen``."""
         for name in map(entity_id, self._target.members(draft_id(there.id))):
             if name not in seen and self._link.scope.holds(xid / self._kind / name):
@@ -361,14 +361,14 @@ class CncfCopy:
         # All of them first: deleting while they are listed might skip some.
         for number, version in list(self._target.versions(group, member)):
             path = str(API_PATHS[self._kind](there / "versions" / str(number)))
-            named = str(version.get("globaluri") or path)
-            uri = compose(str(version.get("authority") or ""), named, self._target.url)
-            if uri not in uris and within(uri, self._link.base(self._kind)):
+            reference = str(version.get("globaluri") or path)
+            uri = compose(str(version.get("authority") or ""), reference, self._target.url)
+            if uri not in uris and is_within(uri, self._link.base(self._kind)):
                 self._target.delete(group, member, number)
                 self._report.count(CopyOutcome.DELETED, Kind.VERSION)
 
 
-def _age(version: tuple[str, JSONObject]) -> tuple[int, str, str]:
+def _make_age_key(version: tuple[str, JSONObject]) -> tuple[int, str, str]:
     """Return the sort key for the order in which Versions were made: by number, then time."""
     name, attributes = version
     return (int(name) if name.isdigit() else 0, str(attributes.get("createdat", "")), name)

@@ -12,10 +12,10 @@ import httpx
 from signalbook.client.registry import Refusal
 from signalbook.cncf.schemaregistry import Stated, draft_format, group_attributes, render_group, version_attributes
 from signalbook.replication.cncf.registry import CncfApi, Requests, route
-from signalbook.replication.link import without_origin
+from signalbook.replication.link import strip_origin
 from signalbook.values import JSON, JSONObject
 
-_TIMES: Final = ("createdtimeutc", "updatedtimeutc")
+_TIME_MEMBERS: Final = ("createdtimeutc", "updatedtimeutc")
 
 
 class SchemaRegistry(CncfApi):
@@ -30,31 +30,31 @@ class SchemaRegistry(CncfApi):
         self._stated: dict[str, bool] = {}
 
     def group(self, group: str) -> JSONObject | None:
-        found = self._requests.json("schemagroups", group)
-        if not isinstance(found, dict):
+        body = self._requests.json("schemagroups", group)
+        if not isinstance(body, dict):
             return None
-        return {name: value for name, value in group_attributes(found, {}).items() if value is not None}
+        return {name: value for name, value in group_attributes(body, {}).items() if value is not None}
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        whole = {**without_origin(dict(attributes)), "schemagroupid": group, "createdat": "", "modifiedat": ""}
-        body = {name: value for name, value in render_group(whole).items() if name not in (*_TIMES, "id")}
+        whole = {**strip_origin(dict(attributes)), "schemagroupid": group, "createdat": "", "modifiedat": ""}
+        body = {name: value for name, value in render_group(whole).items() if name not in (*_TIME_MEMBERS, "id")}
         self._requests.transport.send("PUT", route("schemagroups", group), json=body)
         self._stated.pop(group, None)
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         before = 0
-        for number, response, path in self._documents(group, member):
-            yield number, {**_attributes(response, path), "ancestorid": str(before or number)}
+        for number, response, path in self._load_documents(group, member):
+            yield number, {**_read_attributes(response, path), "ancestorid": str(before or number)}
             before = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
         """Post a version. Raises ``Refusal`` for a document that is kept elsewhere."""
         if not isinstance(version.get("schemabase64"), str):
             raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
-        said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
+        metadata = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
         values = {"Description": version.get("description"), "Format": self._format(group, version)}
         # URIs go as they are, texts percent-encoded (A-48).
-        headers = {f"Schema-{name}": str(value) for name, value in said.items() if value}
+        headers = {f"Schema-{name}": str(value) for name, value in metadata.items() if value}
         headers |= {f"Schema-{name}": quote(str(value), safe=" /:;,") for name, value in values.items() if value}
         if version.get("contenttype"):
             headers["Content-Type"] = str(version["contenttype"])
@@ -69,19 +69,19 @@ class SchemaRegistry(CncfApi):
         return None if self._stated[group] else draft_format(version)
 
 
-def _attributes(response: httpx.Response, path: str) -> JSONObject:
+def _read_attributes(response: httpx.Response, path: str) -> JSONObject:
     """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
     headers = response.headers
-    given = Stated(
+    stated = Stated(
         format=unquote(headers.get("schema-format", "")),
         description=unquote(headers.get("schema-description", "")),
         authority=headers.get("schema-authority", ""),
         id="" if headers.get("schema-id", "") == path else headers.get("schema-id", ""),
     )
-    found = version_attributes(given, {}, None, response.content)
+    attributes = version_attributes(stated, {}, None, response.content)
     if response.is_success:
-        found["schemabase64"] = base64.b64encode(response.content).decode("ascii")
+        attributes["schemabase64"] = base64.b64encode(response.content).decode("ascii")
     else:
-        found["schemaurl"] = headers.get("location", "")
+        attributes["schemaurl"] = headers.get("location", "")
     values = {"contenttype": headers.get("content-type"), "createdat": headers.get("schema-createdtimeutc")}
-    return {**found, **{name: value for name, value in values.items() if value}}
+    return {**attributes, **{name: value for name, value in values.items() if value}}

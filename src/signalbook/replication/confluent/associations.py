@@ -11,7 +11,7 @@ from signalbook.client.confluent import ConfluentRegistry
 from signalbook.client.responses import Refused
 from signalbook.confluent.associations import Association
 from signalbook.replication.confluent.progress import CopyProgress
-from signalbook.replication.confluent.settings import ImportMode, refusal
+from signalbook.replication.confluent.settings import ImportMode, explain_refusal
 from signalbook.replication.report import CopyOutcome, SubjectKind
 
 _Key = tuple[str, str]
@@ -47,18 +47,18 @@ class Associations:
         self._progress.begin("comparing associations")
         here, there = self._source.associations(), self._target.associations()
         self._able = there is not None
-        self._here = {_key(each): each for each in here or ()}
-        self._there = {_key(each): each for each in there or ()}
-        kept = {_link(each) for each in self._here.values()}
+        self._here = {_make_key(association): association for association in here or ()}
+        self._there = {_make_key(association): association for association in there or ()}
+        source_links = {_link(association) for association in self._here.values()}
         for link in before:
             key = (link.resource, link.type)
-            known = self._there.get(key)
-            if known is None or _link(known) != link or link in kept:
+            target_association = self._there.get(key)
+            if target_association is None or _link(target_association) != link or link in source_links:
                 continue
             if here is None:  # it does not say what it has
                 self._copied.add(link)
             else:
-                self._dissociate(known)
+                self._dissociate(target_association)
 
     def put(self) -> None:
         """Make those of the source."""
@@ -66,42 +66,45 @@ class Associations:
             self._progress.skip("", None, f"the target has no associations: {len(self._here)} are not copied")
             return
         self._progress.begin("copying associations", len(self._here))
-        for key, wanted in self._here.items():
-            known = self._there.get(key)
-            if known is not None and _content(known) == _content(wanted):
+        for key, association in self._here.items():
+            target_association = self._there.get(key)
+            if target_association is not None and _make_content(target_association) == _make_content(association):
                 self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.ASSOCIATION)
-                self._copied.add(_link(wanted))
-            elif known is not None:
-                self._refuse(wanted, f"the target has the subject {known.subject} for it ({known.lifecycle})")
+                self._copied.add(_link(association))
+            elif target_association is not None:
+                self._refuse(
+                    association,
+                    f"the target has the subject {target_association.subject} for it ({target_association.lifecycle})",
+                )
             else:
-                self._associate(wanted)
+                self._associate(association)
             self._progress.advance()
 
     def copied(self) -> list[AssociationLink]:
         """Return the associations that are equal on both sides, and those that could not be removed."""
         return sorted(self._copied, key=msgspec.structs.astuple)
 
-    def _associate(self, wanted: Association) -> None:
+    def _associate(self, association: Association) -> None:
         try:
-            if wanted.frozen:  # which goes with its schema, but where ids are taken
-                self._writing.to(wanted.subject, lambda: self._target.associate(wanted))
+            if association.frozen:  # which goes with its schema, but where ids are taken
+                self._writing.to(association.subject, lambda: self._target.associate(association))
             else:
-                self._target.associate(wanted)
+                self._target.associate(association)
         except Refused as error:
-            self._refuse(wanted, refusal(error))
+            self._refuse(association, explain_refusal(error))
             return
-        self._copied.add(_link(wanted))
+        self._copied.add(_link(association))
         self._progress.count(CopyOutcome.CREATED, SubjectKind.ASSOCIATION)
 
-    def _dissociate(self, known: Association) -> None:
+    def _dissociate(self, association: Association) -> None:
         try:
-            self._target.dissociate(known)
+            self._target.dissociate(association)
         except Refused as error:
             if error.status != HTTPStatus.NOT_FOUND:
-                self._copied.add(_link(known))
-                self._refuse(known, f"it is gone at the source: {refusal(error)}")
+                self._copied.add(_link(association))
+                self._refuse(association, f"it is gone at the source: {explain_refusal(error)}")
                 return
-        del self._there[_key(known)]
+        del self._there[_make_key(association)]
         self._progress.count(CopyOutcome.DELETED, SubjectKind.ASSOCIATION)
 
     def _refuse(self, association: Association, reason: str) -> None:
@@ -109,7 +112,7 @@ class Associations:
         self._progress.refuse(association.subject, None, f"{of}: {reason}")
 
 
-def _key(association: Association) -> _Key:
+def _make_key(association: Association) -> _Key:
     return association.resource.id, association.type
 
 
@@ -117,5 +120,5 @@ def _link(association: Association) -> AssociationLink:
     return AssociationLink(association.resource.id, association.type, association.subject, association.lifecycle)
 
 
-def _content(association: Association) -> tuple[object, ...]:
+def _make_content(association: Association) -> tuple[object, ...]:
     return association.resource, association.type, association.subject, association.lifecycle

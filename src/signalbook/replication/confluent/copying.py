@@ -18,9 +18,9 @@ from signalbook.client.responses import Refused
 from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, parse_subject
 from signalbook.replication.confluent.associations import AssociationLink, Associations
-from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
+from signalbook.replication.confluent.ordering import LATEST, Key, find_cycle, find_references, split_into_waves
 from signalbook.replication.confluent.progress import CopyProgress
-from signalbook.replication.confluent.settings import GLOBAL_SCOPE, ImportMode, ScopeSettings, refusal
+from signalbook.replication.confluent.settings import GLOBAL_SCOPE, ImportMode, ScopeSettings, explain_refusal
 from signalbook.replication.replicating import StateError, StateInMemory, StateStore
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind
 from signalbook.values import JSON, dump_json
@@ -63,7 +63,7 @@ class Spool:
         key, data = (version.subject, version.version), dump_json([version.id, version.body])
         self._file.write(data)
         self._places[key] = (self._end, len(data))
-        self.references[key] = referred(version)
+        self.references[key] = find_references(version)
         self._end += len(data)
 
     def drop(self, key: Key) -> None:
@@ -102,7 +102,7 @@ class ConfluentCopy:
     def everything(self) -> None:
         """Make the target hold what the source holds. Raises ``ClientError`` and ``StateError``."""
         self.progress.start()
-        before = self._copied()
+        before = self._load_copied()
         with closing(Spool()) as spool:
             comparison = Round(self, spool, before)
             comparison.run()
@@ -114,7 +114,7 @@ class ConfluentCopy:
     def _link(self) -> list[JSON]:
         return [self.source.url, self.target.url]
 
-    def _copied(self) -> Copied:
+    def _load_copied(self) -> Copied:
         """Return what earlier rounds between these two registries copied."""
         state = self._state.load()
         try:
@@ -140,16 +140,16 @@ class Follower:
         began = time.monotonic()
         if began < self._look:
             return
-        found = self._copy.source.fingerprint()
-        self._look = _due(began)
-        if found == self._seen and began < self._compare:
+        fingerprint = self._copy.source.fingerprint()
+        self._look = _compute_due(began)
+        if fingerprint == self._seen and began < self._compare:
             return
         self._seen = None
         self._copy.everything()
-        self._seen, self._compare = found, _due(began)
+        self._seen, self._compare = fingerprint, _compute_due(began)
 
 
-def _due(began: float) -> float:
+def _compute_due(began: float) -> float:
     """Return the time at which a step that began at ``began`` is due again."""
     ended = time.monotonic()
     return ended + _SHARE * (ended - began)
@@ -188,20 +188,20 @@ class Round:
             self._associations.put()
             self._delete_softly()
             new = self._here.keys() - self._old
-            ScopeSettings(self._source, self._target, self._progress, self._writing, self._scopes(), new).run()
+            ScopeSettings(self._source, self._target, self._progress, self._writing, self._list_scopes(), new).run()
         except BaseException:
             self._writing.end()
             raise
 
     def copied(self) -> Copied:
         """Return what is equal on both sides, and what could not be removed."""
-        found: dict[str, dict[str, int]] = {}
+        versions: dict[str, dict[str, int]] = {}
         here = ((subject, number) for subject, numbers in self._here.items() for number in numbers)
         for subject, number in sorted({*here, *self._kept}):
-            known = self._there.get(subject, {}).get(number)
-            if known is not None and (subject, number) not in self._others:
-                found.setdefault(subject, {})[str(number)] = known.id
-        return Copied(versions=found, associations=self._associations.copied())
+            target_version = self._there.get(subject, {}).get(number)
+            if target_version is not None and (subject, number) not in self._others:
+                versions.setdefault(subject, {})[str(number)] = target_version.id
+        return Copied(versions=versions, associations=self._associations.copied())
 
     # What there is
 
@@ -209,8 +209,8 @@ class Round:
         self._progress.begin("listing the target")
         unmarked = False
         for version in self._target.versions():
-            known = Known(version.id, version.content, bool(version.deleted))
-            self._there.setdefault(version.subject, {})[version.version] = known
+            target_version = Known(version.id, version.content, bool(version.deleted))
+            self._there.setdefault(version.subject, {})[version.version] = target_version
             unmarked = version.deleted is None
             self._progress.advance()
         live = self._target.live() if unmarked else {}
@@ -232,35 +232,35 @@ class Round:
         for key in sorted(self._source.hidden):
             self._hide(key)
         self._spool.ready()
-        self._target.map(self._look_closer, doubtful)
+        self._target.map(self._compare_closer, doubtful)
         for subject, number in list(self._spool.references):
-            known = self._there.get(subject, {}).get(number)
+            target_version = self._there.get(subject, {}).get(number)
             if (subject, number) in self._others:
                 self._spool.drop((subject, number))
             elif (
                 (subject, number) not in self._stale
-                and known is not None
-                and (not known.deleted or self._here[subject][number])
+                and target_version is not None
+                and (not target_version.deleted or self._here[subject][number])
             ):
                 self._spool.drop((subject, number))
                 self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
     def _compare(self, version: SchemaVersion, doubtful: list[Key]) -> None:
         key = (version.subject, version.version)
-        known = self._there.get(version.subject, {}).get(version.version)
-        if known is None:
+        target_version = self._there.get(version.subject, {}).get(version.version)
+        if target_version is None:
             self._spool.put(version)
-        elif known.id != version.id and self._before.get(key[0], {}).get(str(key[1])) == known.id:
+        elif target_version.id != version.id and self._before.get(key[0], {}).get(str(key[1])) == target_version.id:
             # It was deleted for good at the source, and its number given again.
             self._spool.put(version)
             self._stale.add(key)
-        elif known.id != version.id:
-            self._other(key, f"the target has it with the id {known.id} instead of {version.id}")
-        elif known.content != version.content:
+        elif target_version.id != version.id:
+            self._refuse_other(key, f"the target has it with the id {target_version.id} instead of {version.id}")
+        elif target_version.content != version.content:
             # Some registries print schemas anew: the target knows whether it has this one.
             self._spool.put(version)
             doubtful.append(key)
-        elif known.deleted:
+        elif target_version.deleted:
             self._spool.put(version)
         else:
             self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
@@ -269,17 +269,17 @@ class Round:
         """Delete a version that the source names as deleted and does not show, if it was copied before."""
         subject, number = key
         self._here.setdefault(subject, {})[number] = True
-        known = self._there.get(subject, {}).get(number)
-        if known is None:
+        target_version = self._there.get(subject, {}).get(number)
+        if target_version is None:
             self._progress.skip(subject, number, "it is deleted, and the source does not show what it was")
-        elif self._before.get(subject, {}).get(str(number)) != known.id:
+        elif self._before.get(subject, {}).get(str(number)) != target_version.id:
             self._others.add(key)
 
-    def _look_closer(self, key: Key) -> None:
+    def _compare_closer(self, key: Key) -> None:
         if not self._target.finds(self._spool.get(key)):
-            self._other(key, f"the target has another schema with its id, {self._there[key[0]][key[1]].id}")
+            self._refuse_other(key, f"the target has another schema with its id, {self._there[key[0]][key[1]].id}")
 
-    def _other(self, key: Key, reason: str) -> None:
+    def _refuse_other(self, key: Key, reason: str) -> None:
         self._others.add(key)
         self._progress.refuse(*key, f"{reason}: delete that one there for good, then copy again")
 
@@ -293,22 +293,26 @@ class Round:
     # What follows from it
 
     def _register(self) -> None:
-        waiting = {key: tuple(map(self._numbered, wanted)) for key, wanted in self._spool.references.items()}
+        waiting = {
+            key: tuple(map(self._resolve_latest, references)) for key, references in self._spool.references.items()
+        }
         if not waiting:
             return
         self._progress.begin("copying versions", len(waiting))
         self._writing.begin(subject for subject, _ in waiting)
-        left = set(waiting)
-        for wave in in_waves(waiting):
+        remaining = set(waiting)
+        for wave in split_into_waves(waiting):
             # The first one shows whether the target keeps ids, before there are many.
             self._register_one(wave[0])
             self._target.map(self._register_one, wave[1:])
-            left.difference_update(wave)
-        for key in sorted(left):
-            shown = " -> ".join(f"{subject} version {number}" for subject, number in cycle_of(key, waiting, left))
-            self._progress.refuse(*key, f"what it refers to never ends: {shown}")
+            remaining.difference_update(wave)
+        for key in sorted(remaining):
+            circle = " -> ".join(
+                f"{subject} version {number}" for subject, number in find_cycle(key, waiting, remaining)
+            )
+            self._progress.refuse(*key, f"what it refers to never ends: {circle}")
 
-    def _numbered(self, key: Key) -> Key:
+    def _resolve_latest(self, key: Key) -> Key:
         """A reference, to the latest version by its number."""
         subject, number = key
         return (subject, max(self._here.get(subject, (0,)))) if number == LATEST else key
@@ -318,22 +322,24 @@ class Round:
         try:
             self._writing.to(version.subject, lambda: self._target.register(version))
         except Refused as error:
-            self._progress.refuse(*key, f"id {version.id}: {refusal(error)}")
+            self._progress.refuse(*key, f"id {version.id}: {explain_refusal(error)}")
         else:
-            known = Known(version.id, version.content, False)
-            self._there.setdefault(version.subject, {})[version.version] = known
+            target_version = Known(version.id, version.content, False)
+            self._there.setdefault(version.subject, {})[version.version] = target_version
             self._progress.count(CopyOutcome.CREATED, SubjectKind.VERSION)
         self._progress.advance()
 
     def _delete_softly(self) -> None:
-        left = [
+        keys = [
             (subject, number)
             for subject, versions in self._here.items()
             for number, deleted in versions.items()
-            if deleted and (known := self._there.get(subject, {}).get(number)) is not None and not known.deleted
+            if deleted
+            and (target_version := self._there.get(subject, {}).get(number)) is not None
+            and not target_version.deleted
             if (subject, number) not in self._others
         ]
-        self._delete(left, self._target.delete)
+        self._delete(keys, self._target.delete)
 
     def _find_gone(self) -> list[Key]:
         """Find copied versions that are still at the target and no longer at the source."""
@@ -348,7 +354,8 @@ class Round:
             for subject, ids in self._before.items()
             for number, copied in ids.items()
             if int(number) not in self._here.get(subject, {})
-            if (known := self._there.get(subject, {}).get(int(number))) is not None and known.id == copied
+            if (target_version := self._there.get(subject, {}).get(int(number))) is not None
+            and target_version.id == copied
         ]
         gone: list[Key] = []
         # A list that changes while it is read may lack what is there.
@@ -361,27 +368,27 @@ class Round:
                 self._target.delete(subject, number)
             self._target.delete(subject, number, permanent=True)
 
-        left = self._delete(keys, delete)
-        for subject, number in set(keys) - set(left):
+        undeleted = self._delete(keys, delete)
+        for subject, number in set(keys) - set(undeleted):
             del self._there[subject][number]
-        self._kept += left
-        for key in self._stale & set(left):
+        self._kept += undeleted
+        for key in self._stale & set(undeleted):
             self._spool.drop(key)
 
     def _delete(self, keys: Iterable[Key], delete: Callable[[str, int], None]) -> list[Key]:
         """Delete versions; those that are left could not be. What nobody refers to goes first."""
-        left = sorted(keys, key=lambda key: -self._there[key[0]][key[1]].id)
-        if left:
-            self._progress.begin("deleting", len(left))
-        while left:
+        remaining = sorted(keys, key=lambda key: -self._there[key[0]][key[1]].id)
+        if remaining:
+            self._progress.begin("deleting", len(remaining))
+        while remaining:
             errors: dict[Key, Refused] = {}
-            self._target.map(partial(self._delete_one, delete=delete, errors=errors), left)
-            if len(errors) == len(left):
+            self._target.map(partial(self._delete_one, delete=delete, errors=errors), remaining)
+            if len(errors) == len(remaining):
                 for key, error in errors.items():
-                    self._progress.refuse(*key, f"it is deleted at the source: {refusal(error)}")
+                    self._progress.refuse(*key, f"it is deleted at the source: {explain_refusal(error)}")
                 break
-            left = list(errors)
-        return left
+            remaining = list(errors)
+        return remaining
 
     def _delete_one(self, key: Key, delete: Callable[[str, int], None], errors: dict[Key, Refused]) -> None:
         try:
@@ -392,12 +399,12 @@ class Round:
         self._progress.count(CopyOutcome.DELETED, SubjectKind.VERSION)
         self._progress.advance()
 
-    def _scopes(self) -> list[str]:
+    def _list_scopes(self) -> list[str]:
         contexts = {parse_subject(subject).context for subject in self._here} | set(self._source.contexts())
-        named = [f":{each}:" for each in sorted(contexts - {DEFAULT_CONTEXT, GLOBAL_CONTEXT})]
+        scopes = [f":{context}:" for context in sorted(contexts - {DEFAULT_CONTEXT, GLOBAL_CONTEXT})]
         if self._source.setting("config", GLOBAL_SCOPE) is not None:
             if self._target.setting("config", GLOBAL_SCOPE) is not None:
-                named.append(GLOBAL_SCOPE)
+                scopes.append(GLOBAL_SCOPE)
             else:
                 self._progress.skip(GLOBAL_SCOPE, None, "the target has no settings of all contexts")
-        return [*self._here, *named, ""]
+        return [*self._here, *scopes, ""]

@@ -16,53 +16,57 @@ LATEST: Final = -1
 """The number of whatever version is the latest."""
 
 
-def referred(version: SchemaVersion) -> tuple[Key, ...]:
+def find_references(version: SchemaVersion) -> tuple[Key, ...]:
     """The versions that a schema refers to: names without a context are of its own."""
     context = parse_subject(version.subject).context
-    return tuple((str(parse_subject(each.subject, context)), each.version) for each in version.references)
+    return tuple(
+        (str(parse_subject(reference.subject, context)), reference.version) for reference in version.references
+    )
 
 
-def in_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[Key]]:
+def split_into_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[Key]]:
     """Versions in lists, each of which needs those before it only; what is left over is in a cycle or refers to one.
 
     The versions of a subject follow each other, unless references want it otherwise.
     """
-    left = dict(references)
+    remaining = dict(references)
     for strict in (True, False):
-        needs = _needs(left, one_by_one=strict)
+        needs = _find_needs(remaining, one_by_one=strict)
         needed_by: defaultdict[Key, list[Key]] = defaultdict(list)
-        for key, wanted in needs.items():
-            for each in wanted:
-                needed_by[each].append(key)
-        count = {key: len(wanted) for key, wanted in needs.items()}
+        for key, needed in needs.items():
+            for other_key in needed:
+                needed_by[other_key].append(key)
+        count = {key: len(needed) for key, needed in needs.items()}
         ready = sorted(key for key, number in count.items() if not number)
         while ready:
             yield ready
             following = []
             for key in ready:
-                del left[key]
-                for each in needed_by[key]:
-                    count[each] -= 1
-                    if not count[each]:
-                        following.append(each)
+                del remaining[key]
+                for other_key in needed_by[key]:
+                    count[other_key] -= 1
+                    if not count[other_key]:
+                        following.append(other_key)
             ready = sorted(following)
 
 
-def cycle_of(key: Key, references: Mapping[Key, Sequence[Key]], left: Collection[Key]) -> list[Key]:
+def find_cycle(key: Key, references: Mapping[Key, Sequence[Key]], remaining: Collection[Key]) -> list[Key]:
     """Follow references from a remaining version to the first one that repeats, and return the circle."""
     path = [key]
     while True:
-        following = next(each for each in references[path[-1]] if each in left)
+        following = next(reference for reference in references[path[-1]] if reference in remaining)
         if following in path:
             return [*path, following]
         path.append(following)
 
 
-def _needs(left: Mapping[Key, Sequence[Key]], *, one_by_one: bool) -> dict[Key, set[Key]]:
+def _find_needs(remaining: Mapping[Key, Sequence[Key]], *, one_by_one: bool) -> dict[Key, set[Key]]:
     numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for subject, number in left:
+    for subject, number in remaining:
         numbers[subject].append(number)
-    needs = {key: {each for each in wanted if each in left} for key, wanted in left.items()}
+    needs = {
+        key: {reference for reference in references if reference in remaining} for key, references in remaining.items()
+    }
     for subject, versions in numbers.items() if one_by_one else ():
         versions.sort()
         for before, after in pairwise(versions):

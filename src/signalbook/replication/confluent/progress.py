@@ -21,9 +21,9 @@ class CopyProgress:
         """A round begins."""
         self._report.begin()
 
-    def begin(self, what: str, total: int | None = None) -> None:
+    def begin(self, activity: str, total: int | None = None) -> None:
         """Go over to the next part of the work."""
-        self.what, self.done, self.total = what, 0, total
+        self.what, self.done, self.total = activity, 0, total
 
     def advance(self) -> None:
         """Count one more step."""

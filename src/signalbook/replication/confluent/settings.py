@@ -47,9 +47,9 @@ class ImportMode:
         filled = {parse_subject(subject).context for subject in self._known}
         for context in {parse_subject(subject).context for subject in subjects}:
             scope = "" if context == DEFAULT_CONTEXT else f":{context}:"
-            own = self._target.setting("mode", scope) if scope else registry
+            mode_of_context = self._target.setting("mode", scope) if scope else registry
             empty = scope and context not in filled
-            if own == _IMPORT or (empty and self._try(scope, own)):
+            if mode_of_context == _IMPORT or (empty and self._try(scope, mode_of_context)):
                 self._open.add(context)
 
     def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
@@ -66,9 +66,9 @@ class ImportMode:
                 if error.code != _NOT_PERMITTED:
                     raise
         if scope not in self.before:
-            known = scope in self._known or not ids
-            before = self._target.setting("mode", scope) if known else None
-            config = self._target.setting("config", scope) if known and ids else None
+            may_exist = scope in self._known or not ids
+            before = self._target.setting("mode", scope) if may_exist else None
+            config = self._target.setting("config", scope) if may_exist and ids else None
             self._set(scope, _IMPORT, before)
             if config is not None and "alias" in config:
                 # What is written to an alias goes elsewhere; settings are copied again when all is written.
@@ -135,7 +135,7 @@ class ScopeSettings:
         """Copy them; of the registry last."""
         self._progress.begin("copying settings", 2 * len(self._scopes))
         self._modes = self._source.setting("mode", "") is not None
-        steps = [self._config, self._mode]
+        steps = [self._copy_config, self._copy_mode]
         if self._modes and self._target.setting("mode", "") is None:
             self._progress.skip("", None, "the target has no modes")
             steps.pop()
@@ -143,65 +143,67 @@ class ScopeSettings:
             self._target.map(copy, self._scopes[:-1])
             copy("")
 
-    def _config(self, scope: str) -> None:
-        wanted = self._source.setting("config", scope)
+    def _copy_config(self, scope: str) -> None:
+        setting = self._source.setting("config", scope)
         there = None if scope in self._new else self._target.setting("config", scope)
-        if wanted is None and not scope:
+        if setting is None and not scope:
             return
-        self._put("config", scope, wanted, there, there)
+        self._put("config", scope, setting, there, there)
         self._progress.advance()
 
-    def _mode(self, scope: str) -> None:
+    def _copy_mode(self, scope: str) -> None:
         opened = _IMPORT if scope in self._writing.before else None
         there = opened if scope in self._new else self._target.setting("mode", scope)
         before = self._writing.before.get(scope, there)
-        wanted = self._source.setting("mode", scope) if self._modes else before
-        if wanted == {"mode": "FORWARD"}:
+        setting = self._source.setting("mode", scope) if self._modes else before
+        if setting == {"mode": "FORWARD"}:
             self._progress.skip(scope, None, "the mode FORWARD is about a registry that the source sends to")
-            wanted = before
-        if wanted is None and scope == GLOBAL_SCOPE:  # there is always one, unless all scopes show that of the registry
-            wanted = before
-        self._put("mode", scope, wanted, there, before)
+            setting = before
+        if (
+            setting is None and scope == GLOBAL_SCOPE
+        ):  # there is always one, unless all scopes show that of the registry
+            setting = before
+        self._put("mode", scope, setting, there, before)
         self._progress.advance()
 
     def _put(
         self,
         kind: SettingKind,
         scope: str,
-        wanted: JSONObject | None,
+        setting: JSONObject | None,
         there: JSONObject | None,
         before: JSONObject | None,
     ) -> None:
-        """Replace the setting ``there`` by ``wanted``. It counts as a change if it differs from ``before``."""
-        if wanted != there:
+        """Replace the setting ``there`` by ``setting``. It counts as a change if it differs from ``before``."""
+        if setting != there:
             try:
-                self._write(kind, scope, wanted, there)
+                self._write(kind, scope, setting, there)
             except Refused as error:
-                self._progress.refuse(scope, None, f"its {kind}: {refusal(error)}")
+                self._progress.refuse(scope, None, f"its {kind}: {explain_refusal(error)}")
                 return
-        if wanted == before:
+        if setting == before:
             outcome = CopyOutcome.UNCHANGED
-        elif wanted is None:
+        elif setting is None:
             outcome = CopyOutcome.DELETED
         else:
             outcome = CopyOutcome.CREATED if before is None else CopyOutcome.UPDATED
-        if wanted is not None or before is not None:
+        if setting is not None or before is not None:
             self._progress.count(outcome, SubjectKind(kind))
 
-    def _write(self, kind: SettingKind, scope: str, wanted: JSONObject | None, there: JSONObject | None) -> None:
+    def _write(self, kind: SettingKind, scope: str, setting: JSONObject | None, there: JSONObject | None) -> None:
         if kind == "mode":
-            self._target.set(kind, scope, wanted, force=True)
+            self._target.set(kind, scope, setting, force=True)
             return
         # A request leaves what it does not name as it is.
-        if wanted is None or (there or {}).keys() - wanted.keys():
+        if setting is None or (there or {}).keys() - setting.keys():
             self._writing.to(scope, lambda: self._target.set(kind, scope, None), ids=False)
-        if wanted is not None:
+        if setting is not None:
             names = {"compatibilityLevel": "compatibility"}
-            body = {names.get(name, name): value for name, value in wanted.items()}
+            body = {names.get(name, name): value for name, value in setting.items()}
             self._writing.to(scope, lambda: self._target.set(kind, scope, body), ids=False)
 
 
-def refusal(error: Refused) -> str:
+def explain_refusal(error: Refused) -> str:
     """Return the registry's error and what to do about it."""
     advice = _ADVICE.get(error.code)
     return f"{error.title} ({error.code or error.status})" + (f": {advice}" if advice else "")
