@@ -45,17 +45,17 @@ def failed(
     stamp = format_timestamp(now)
     if isinstance(error, NotYet):
         wait = error.retry_after or 0.0
-        return replace(state, next=_later(now, wait)), wait
+        return replace(state, next=_add_seconds(now, wait)), wait
     attempted = replace(state, lasterror=str(error), lastattempt=stamp)
     if error.gone:
         return replace(attempted, state=GONE, failures=state.failures + 1, next=""), 0.0
     if error.rejected:
         return replace(attempted, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
     attempted = replace(attempted, failures=state.failures + 1, failing=state.failing or stamp)
-    if _over(attempted, now, backoff):
+    if _is_over(attempted, now, backoff):
         return replace(attempted, state=SUSPENDED, next=""), 0.0
     wait = max(backoff.wait(attempted.failures, chance), error.retry_after or 0.0)
-    return replace(attempted, state=RETRYING, next=_later(now, wait)), wait
+    return replace(attempted, state=RETRYING, next=_add_seconds(now, wait)), wait
 
 
 def resumed(state: DeliveryState) -> DeliveryState:
@@ -63,11 +63,11 @@ def resumed(state: DeliveryState) -> DeliveryState:
     return replace(state, state=ACTIVE, failures=0, failing="", next="")
 
 
-def _over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
+def _is_over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
     since = parse_timestamp(state.failing)
     # Both: the time alone would suspend a sink at once whose server was off for long, attempts alone one that restarts.
     return state.failures >= backoff.attempts and now - since >= timedelta(seconds=backoff.give_up)
 
 
-def _later(now: datetime, seconds: float) -> str:
+def _add_seconds(now: datetime, seconds: float) -> str:
     return format_timestamp(now + timedelta(seconds=seconds))

@@ -42,7 +42,10 @@ _CHANGED_SCHEMA: Final[JSONObject] = {
 def change_event_definitions() -> JSONObject:
     """A message group for each dialect with a message per event type, named by it, and the schema of their payloads."""
     return {
-        "messagegroups": {GROUP: _own(), **{types: _draft(types, api) for types, api in _DRAFTS.items()}},
+        "messagegroups": {
+            GROUP: _build_own_group(),
+            **{types: _build_draft_group(types, api) for types, api in _DRAFTS.items()},
+        },
         "schemagroups": {
             GROUP: {
                 "name": "Payloads of xRegistry change events",
@@ -54,21 +57,21 @@ def change_event_definitions() -> JSONObject:
     }
 
 
-def _own() -> JSONObject:
+def _build_own_group() -> JSONObject:
     return {
         "name": "xRegistry change events",
         "description": "What an xRegistry server says when one of its entities changes.",
         "documentation": _DOCUMENTATION,
         "envelope": _ENVELOPE,
         "messages": {
-            event_type(entity, action): _message(entity, action)
+            event_type(entity, action): _build_message(entity, action)
             for entity, actions in ACTIONS.items()
             for action in actions
         },
     }
 
 
-def _message(entity: str, action: str) -> JSONObject:
+def _build_message(entity: str, action: str) -> JSONObject:
     message: JSONObject = {
         "name": f"{entity} {action}",
         "envelope": _ENVELOPE,
@@ -90,16 +93,16 @@ def _message(entity: str, action: str) -> JSONObject:
     return message
 
 
-def _draft(types: str, api: str) -> JSONObject:
+def _build_draft_group(types: str, api: str) -> JSONObject:
     return {
         "name": f"{api} change events",
         "description": f"What a registry that speaks the {api} API says when something in it changes.",
         "envelope": _ENVELOPE,
-        "messages": {draft_type(types, action): _draft_message(types, action, api) for action in _HAPPENED},
+        "messages": {draft_type(types, action): _build_draft_message(types, action, api) for action in _HAPPENED},
     }
 
 
-def _draft_message(types: str, action: str, api: str) -> JSONObject:
+def _build_draft_message(types: str, action: str, api: str) -> JSONObject:
     time = "Time of the change, as the object itself tells it" if action == "updated" else "Time of the deletion"
     return {
         "name": f"{api} {action}",

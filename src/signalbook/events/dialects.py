@@ -119,12 +119,12 @@ class _DraftDialect:
         )
 
 
-_SCHEMAS: Final = _DraftDialect(types=SCHEMA_REGISTRY, within="/schemagroups/", path=schema_path)
-_MESSAGES: Final = _DraftDialect(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
+_SCHEMA_DIALECT: Final = _DraftDialect(types=SCHEMA_REGISTRY, within="/schemagroups/", path=schema_path)
+_MESSAGE_DIALECT: Final = _DraftDialect(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
 
 API_PATHS: Final = {
-    **dict.fromkeys(MOUNTS["schemagroups"], _SCHEMAS),
-    **dict.fromkeys(MOUNTS["messagegroups"], _MESSAGES),
+    **dict.fromkeys(MOUNTS["schemagroups"], _SCHEMA_DIALECT),
+    **dict.fromkeys(MOUNTS["messagegroups"], _MESSAGE_DIALECT),
 }
 """Where the APIs of the CNCF drafts are, below the registry root."""
 
@@ -137,7 +137,7 @@ def of_source(source: str, root: str) -> EventDialect | None:
     root = root.rstrip("/")
     path = source.rstrip("/").removeprefix(root) if source else ""
     if not path:
-        return EventDialect(source=f"{root}/", _translate=_xregistry_event)
+        return EventDialect(source=f"{root}/", _translate=_translate_record)
     draft = API_PATHS.get(path)
     return None if draft is None else EventDialect(source=root + path, _translate=draft.events)
 
@@ -147,7 +147,7 @@ def draft_type(types: str, action: str) -> str:
     return f"{types}.{action}.v1"
 
 
-def _xregistry_event(record: Record, source: str) -> tuple[JSONObject, ...]:
+def _translate_record(record: Record, source: str) -> tuple[JSONObject, ...]:
     return (cloudevent(record, source=source),)
 
 

@@ -45,7 +45,7 @@ class Head:
             self._listeners[mark] = listener
             if not self._looking:
                 self._looking = True
-                threading.Thread(target=self._look, name="head", daemon=True).start()
+                threading.Thread(target=self._watch, name="head", daemon=True).start()
 
         def stop() -> None:
             with self._lock:
@@ -53,7 +53,7 @@ class Head:
 
         return stop
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         pause = threading.Event()
         while True:
             self._find()
@@ -109,11 +109,11 @@ class Retention:
     def prune(self) -> int:
         """Prune what is due; returns how many changes that were. Raises ``StorageError``."""
         now = self._now()
-        return self._prune(now - self._days, self._waiting()) + self._prune(
+        return self._prune(now - self._days, self._find_least_waiting()) + self._prune(
             now - WAITING_FACTOR * self._days, _NO_BOUND
         )
 
-    def _waiting(self) -> int:
+    def _find_least_waiting(self) -> int:
         """The position behind which some subscription has not been delivered to."""
         with self._engine.store.read() as transaction:
             least = transaction.subscriptions.least_position()

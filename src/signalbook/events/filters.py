@@ -28,8 +28,8 @@ def parse(value: JSON) -> Filter:
     """
     reading = _Reading()
     if isinstance(value, list):
-        return _all([reading.one(member, f"/{index}", 1) for index, member in enumerate(value)])
-    return reading.one(value, "", 1)
+        return _match_all([reading.parse_filter(member, f"/{index}", 1) for index, member in enumerate(value)])
+    return reading.parse_filter(value, "", 1)
 
 
 class _Reading:
@@ -38,32 +38,32 @@ class _Reading:
     def __init__(self) -> None:
         self._count = 0
 
-    def one(self, value: JSON, path: str, depth: int) -> Filter:
+    def parse_filter(self, value: JSON, path: str, depth: int) -> Filter:
         self._count += 1
         if self._count > MAX_FILTERS or depth > MAX_DEPTH:
             raise FilterError(f"{path}: at most {MAX_FILTERS} filters, {MAX_DEPTH} deep, are accepted")
         if not isinstance(value, dict) or len(value) != 1:
-            raise _wrong(path, "a filter is an object with one member, its dialect")
+            raise _make_error(path, "a filter is an object with one member, its dialect")
         ((dialect, content),) = value.items()
         here = f"{path}/{dialect}"
         if dialect in _COMPARISONS:
-            return _comparing(_COMPARISONS[dialect], content, here)
+            return _make_comparison(_COMPARISONS[dialect], content, here)
         if dialect == "sql":
-            return _sql(content, here)
+            return _parse_sql(content, here)
         if dialect == "not":
-            inner = self.one(content, here, depth + 1)
+            inner = self.parse_filter(content, here, depth + 1)
             return lambda event: not inner(event)
         if dialect in ("all", "any"):
-            members = self._several(content, here, depth)
-            return _all(members) if dialect == "all" else _any(members)
-        raise _wrong(
+            members = self._parse_several(content, here, depth)
+            return _match_all(members) if dialect == "all" else _match_any(members)
+        raise _make_error(
             here, f"there is no such dialect; there are {', '.join((*_COMPARISONS, 'all', 'any', 'not', 'sql'))}"
         )
 
-    def _several(self, content: JSON, path: str, depth: int) -> list[Filter]:
+    def _parse_several(self, content: JSON, path: str, depth: int) -> list[Filter]:
         if not isinstance(content, list) or not content:
-            raise _wrong(path, "it takes an array of at least one filter")
-        return [self.one(member, f"{path}/{index}", depth + 1) for index, member in enumerate(content)]
+            raise _make_error(path, "it takes an array of at least one filter")
+        return [self.parse_filter(member, f"{path}/{index}", depth + 1) for index, member in enumerate(content)]
 
 
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
@@ -73,39 +73,39 @@ _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
 }
 
 
-def _comparing(compare: Callable[[str, str], bool], content: JSON, path: str) -> Filter:
+def _make_comparison(compare: Callable[[str, str], bool], content: JSON, path: str) -> Filter:
     if not isinstance(content, dict) or not content:
-        raise _wrong(path, "it takes an object of attribute names and values")
-    for name, wanted in content.items():
-        if not name or not isinstance(wanted, str) or not wanted:
-            raise _wrong(f"{path}/{name}", "names and values are texts, and not empty")
+        raise _make_error(path, "it takes an object of attribute names and values")
+    for name, expected in content.items():
+        if not name or not isinstance(expected, str) or not expected:
+            raise _make_error(f"{path}/{name}", "names and values are texts, and not empty")
     return partial(_compare, compare, tuple(content.items()))
 
 
 def _compare(compare: Callable[[str, str], bool], pairs: tuple[tuple[str, str], ...], event: Event) -> bool:
-    for name, wanted in pairs:
+    for name, expected in pairs:
         value = event.get(name)
-        if value is None or not compare(cesql.text(value), wanted):
+        if value is None or not compare(cesql.text(value), expected):
             return False
     return True
 
 
-def _sql(content: JSON, path: str) -> Filter:
+def _parse_sql(content: JSON, path: str) -> Filter:
     if not isinstance(content, str):
-        raise _wrong(path, "it takes an expression")
+        raise _make_error(path, "it takes an expression")
     try:
         return cesql.parse(content).matches
     except cesql.ParseError as error:
-        raise _wrong(path, str(error)) from None
+        raise _make_error(path, str(error)) from None
 
 
-def _all(filters: list[Filter]) -> Filter:
-    return lambda event: all(wanted(event) for wanted in filters)
+def _match_all(filters: list[Filter]) -> Filter:
+    return lambda event: all(passes(event) for passes in filters)
 
 
-def _any(filters: list[Filter]) -> Filter:
-    return lambda event: any(wanted(event) for wanted in filters)
+def _match_any(filters: list[Filter]) -> Filter:
+    return lambda event: any(passes(event) for passes in filters)
 
 
-def _wrong(path: str, message: Any) -> FilterError:
+def _make_error(path: str, message: Any) -> FilterError:
     return FilterError(f"{path or '/'}: {message}")

@@ -53,7 +53,7 @@ class Subscription:
 
 
 CREDENTIAL_PATH: Final = "/sinkcredential"
-_LONGEST: Final = 8192
+_MAX_MEMBER_CHARS: Final = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +82,29 @@ _EVERYWHERE: Final = ("signingsecret",)
 def read_credential(document: JSON) -> tuple[Credential | None, list[Finding]]:
     """The credential in a subscription's document, its secrets not yet complete, and what is wrong with it."""
     if not isinstance(document, dict):
-        return None, [_fault("", "type", "it takes an object")]
+        return None, [_make_finding("", "type", "it takes an object")]
     kind = document.get("credentialtype")
     if not isinstance(kind, str) or kind not in CREDENTIAL_TYPES:
-        return None, [_fault("/credentialtype", "value", f"it is one of {', '.join(CREDENTIAL_TYPES)}")]
-    faults = list(_faults(document, CREDENTIAL_TYPES[kind]))
+        return None, [_make_finding("/credentialtype", "value", f"it is one of {', '.join(CREDENTIAL_TYPES)}")]
+    faults = list(_check_members(document, CREDENTIAL_TYPES[kind]))
     texts = {name: value for name, value in document.items() if name != "credentialtype" and isinstance(value, str)}
-    shown = {name: value for name, value in texts.items() if name not in SECRET_MEMBERS}
+    members = {name: value for name, value in texts.items() if name not in SECRET_MEMBERS}
     secret = {name: value for name, value in texts.items() if name in SECRET_MEMBERS}
-    return Credential(credentialtype=kind, members=shown, secrets=secret), faults
+    return Credential(credentialtype=kind, members=members, secrets=secret), faults
 
 
-def with_known_secrets(subscription: Subscription, known: Subscription | None) -> Subscription:
-    """``subscription`` with the secrets that it leaves out, taken from what is ``known`` of it.
+def with_known_secrets(subscription: Subscription, stored: Subscription | None) -> Subscription:
+    """``subscription`` with the secrets that it leaves out, taken from what is ``stored`` of it.
 
     Only if they go where they went before: who may update a subscription must not have its secrets sent elsewhere.
     """
     new = subscription.credential
-    if new is None or known is None or known.credential is None or _goes_to(subscription) != _goes_to(known):
+    if new is None or stored is None or stored.credential is None or _goes_to(subscription) != _goes_to(stored):
         return subscription
-    return replace(subscription, credential=replace(new, secrets={**known.credential.secrets, **new.secrets}))
+    return replace(subscription, credential=replace(new, secrets={**stored.credential.secrets, **new.secrets}))
 
 
-def missing_secrets(subscription: Subscription) -> Iterator[Finding]:
+def find_missing_secrets(subscription: Subscription) -> Iterator[Finding]:
     """The secrets that have to be there and are not."""
     credential = subscription.credential
     if credential is None:
@@ -112,7 +112,7 @@ def missing_secrets(subscription: Subscription) -> Iterator[Finding]:
     for name in CREDENTIAL_TYPES[credential.credentialtype].required:
         if name in SECRET_MEMBERS and name not in credential.secrets:
             message = "it is required, and again when sink, protocol or type of the credential change"
-            yield _fault(f"/{name}", "required", message)
+            yield _make_finding(f"/{name}", "required", message)
 
 
 def secret_binding(subscription: Subscription) -> JSON:
@@ -128,20 +128,22 @@ def _goes_to(subscription: Subscription) -> tuple[str, ...]:
     return (subscription.protocol, subscription.sink, credential.credentialtype, endpoint)
 
 
-def _faults(document: JSONObject, type: CredentialType) -> Iterator[Finding]:
-    known = (*type.required, *type.optional, *_EVERYWHERE)
+def _check_members(document: JSONObject, type: CredentialType) -> Iterator[Finding]:
+    allowed = (*type.required, *type.optional, *_EVERYWHERE)
     for name, value in document.items():
         if name == "credentialtype":
             continue
-        if name not in known:
-            yield _fault(f"/{name}", "unknown", f"there is no such member; there are {', '.join(dict.fromkeys(known))}")
-        elif not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
-            yield _fault(f"/{name}", "type", f"it is a text of 1 to {_LONGEST} characters")
+        if name not in allowed:
+            yield _make_finding(
+                f"/{name}", "unknown", f"there is no such member; there are {', '.join(dict.fromkeys(allowed))}"
+            )
+        elif not isinstance(value, str) or not 0 < len(value) <= _MAX_MEMBER_CHARS:
+            yield _make_finding(f"/{name}", "type", f"it is a text of 1 to {_MAX_MEMBER_CHARS} characters")
         elif name in _CHECKS and not _CHECKS[name](value):
-            yield _fault(f"/{name}", "value", "it is a timestamp such as 2030-12-19T06:00:00Z")
+            yield _make_finding(f"/{name}", "value", "it is a timestamp such as 2030-12-19T06:00:00Z")
     for name in type.required:
         if name not in SECRET_MEMBERS and name not in document:
-            yield _fault(f"/{name}", "required", "it is required")
+            yield _make_finding(f"/{name}", "required", "it is required")
 
 
 def _is_timestamp(text: str) -> bool:
@@ -155,6 +157,6 @@ def _is_timestamp(text: str) -> bool:
 _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {"accesstokenexpiresutc": _is_timestamp}
 
 
-def _fault(path: str, rule: str, message: str) -> Finding:
+def _make_finding(path: str, rule: str, message: str) -> Finding:
     # The value is never repeated: it may be a secret that is in the wrong place.
     return Finding(path=f"{CREDENTIAL_PATH}{path}", rule=rule, message=message)

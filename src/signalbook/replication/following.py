@@ -150,7 +150,7 @@ class Following:
 
     def _renew(self) -> None:
         try:
-            if not self._lease.free(KeyValueStore(self._engine.store).get(_LEASE)):
+            if not self._lease.is_free(KeyValueStore(self._engine.store).get(_LEASE)):
                 return
             with self._engine.writing() as session:
                 is_taken = self._lease.take(session)

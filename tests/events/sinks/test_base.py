@@ -24,6 +24,6 @@ def test_unknown_protocol_is_rejected(protocol: str) -> None:
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error contains the command that installs it."""
     absent = EntryPoint(name="carrier", value="no_such_pigeons:KIND [pigeons]", group=base.GROUP)
-    monkeypatch.setattr(base, "_offered", lambda: {"CARRIER": absent})
+    monkeypatch.setattr(base, "_find_entry_points", lambda: {"CARRIER": absent})
     with pytest.raises(SubscriptionError, match=r"'no_such_pigeons': pip install '.\[pigeons\]' in a clone"):
         base.find_sink("CARRIER")

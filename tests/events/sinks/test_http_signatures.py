@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from signalbook.events.sinks.http import signature_headers, signing_key
+from signalbook.events.sinks.http import read_signing_key, signature_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def test_the_example_of_the_specification() -> None:
     """The signature that the reference libraries compute for these values."""
-    sent = signature_headers(signing_key(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    sent = signature_headers(
+        read_signing_key(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
     assert sent == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
@@ -28,7 +30,7 @@ def test_the_example_of_the_specification() -> None:
 
 
 def test_receiver_can_verify_the_signature() -> None:
-    sent = signature_headers(signing_key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
+    sent = signature_headers(read_signing_key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
     signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
     expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
     assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
@@ -39,9 +41,9 @@ def test_documented_code_verifies_the_signature() -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     namespace: dict[str, Any] = {}
     exec(code, namespace)
-    sent = signature_headers(signing_key(SECRET), "7", int(time.time()), b"{}")
+    sent = signature_headers(read_signing_key(SECRET), "7", int(time.time()), b"{}")
     namespace["check"](SECRET, sent, b"{}")
-    for request, body in ((sent, b"[]"), (signature_headers(signing_key(SECRET), "7", 1700000000, b"{}"), b"{}")):
+    for request, body in ((sent, b"[]"), (signature_headers(read_signing_key(SECRET), "7", 1700000000, b"{}"), b"{}")):
         with pytest.raises(ValueError, match=r"too old|not signed"):
             namespace["check"](SECRET, request, body)
 
@@ -49,4 +51,4 @@ def test_documented_code_verifies_the_signature() -> None:
 @pytest.mark.parametrize("secret", ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!!!!", "whsec_" + "A" * 8])
 def test_invalid_secret_is_rejected(secret: str) -> None:
     with pytest.raises(ValueError, match="24 to 64 bytes in Base64"):
-        signing_key(secret)
+        read_signing_key(secret)

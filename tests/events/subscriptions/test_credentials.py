@@ -8,7 +8,7 @@ from signalbook.events.subscription import (
     SECRET_MEMBERS,
     Credential,
     Subscription,
-    missing_secrets,
+    find_missing_secrets,
     read_credential,
 )
 
@@ -63,5 +63,5 @@ def test_faults(document: Any, paths: list[str]) -> None:
 def test_missing_secrets_are_asked_for() -> None:
     credential = Credential(credentialtype="PLAIN", members={"identifier": "me"})
     incomplete = Subscription(id="", protocol="HTTP", sink="https://s.example/", credential=credential)
-    assert [fault.path for fault in missing_secrets(incomplete)] == ["/sinkcredential/secret"]
-    assert list(missing_secrets(Subscription(id="", protocol="HTTP", sink="x"))) == []
+    assert [fault.path for fault in find_missing_secrets(incomplete)] == ["/sinkcredential/secret"]
+    assert list(find_missing_secrets(Subscription(id="", protocol="HTTP", sink="x"))) == []

@@ -8,7 +8,7 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.events.subscription import Credential, Subscription, SubscriptionError
 from signalbook.events.subscriptions.documents import InvalidSubscription, complete, describe
-from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed, with_known_values
+from signalbook.events.subscriptions.masking import extract_secrets, mask, mask_sink, reveal, with_known_values
 from signalbook.events.subscriptions.store import Keyring, Keys, ShownSubscription, SubscriptionStore
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
@@ -32,22 +32,22 @@ SHOWN = "https://sink.example/hook?code=***&page=2"
     ],
 )
 def test_parameters_of_urls(sink: str, expected: str) -> None:
-    assert masked_sink(sink) == expected
-    assert masked_sink(expected) == expected
+    assert mask_sink(sink) == expected
+    assert mask_sink(expected) == expected
 
 
 def test_masked_subscription_hides_secrets() -> None:
-    seen, secrets = masked(WANTED), {**hidden(WANTED), "secret": "s"}
+    seen, secrets = mask(WANTED), {**extract_secrets(WANTED), "secret": "s"}
     assert seen.sink == SHOWN
     assert seen.protocolsettings == {"headers": {"X-Key": "***", "A": "***"}, "rate": 5}
-    assert revealed(seen, secrets) == (WANTED, {"secret": "s"})
+    assert reveal(seen, secrets) == (WANTED, {"secret": "s"})
     assert "horse" not in repr((WANTED, seen))
 
 
 def test_settings_of_other_protocols_stay() -> None:
     other = replace(WANTED, protocol="KAFKA", sink="kafka://h:1")
-    assert masked(other) == other
-    assert hidden(other) == {}
+    assert mask(other) == other
+    assert extract_secrets(other) == {}
 
 
 def accept(_: Subscription) -> None:
@@ -55,7 +55,7 @@ def accept(_: Subscription) -> None:
 
 
 def test_masked_values_are_restored() -> None:
-    changed = replace(masked(WANTED), types=("t",))
+    changed = replace(mask(WANTED), types=("t",))
     assert complete(changed, WANTED, check=accept) == replace(WANTED, types=("t",))
     changed_header = replace(changed, protocolsettings={"headers": {"X-Key": "new", "A": "***"}})
     assert complete(changed_header, WANTED, check=accept).protocolsettings == {"headers": {"X-Key": "new", "A": "b"}}
@@ -72,12 +72,12 @@ def test_masked_values_are_restored() -> None:
 )
 def test_masked_values_are_not_moved_to_another_sink(change: Callable[[Subscription], Subscription]) -> None:
     """A caller that can update a subscription must not be able to redirect its secrets."""
-    changed = change(masked(WANTED))
+    changed = change(mask(WANTED))
     assert "horse" not in str(asdict(with_known_values(replace(changed, sink=changed.sink + "&x=1"), WANTED)))
     with pytest.raises(InvalidSubscription, match=r"\*\*\* stands for a value that is not shown"):
         complete(changed, WANTED, check=accept)
     with pytest.raises(InvalidSubscription, match=r"/sink: \*\*\* stands"):
-        complete(masked(WANTED), None, check=accept)
+        complete(mask(WANTED), None, check=accept)
 
 
 @pytest.fixture

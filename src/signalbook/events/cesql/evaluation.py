@@ -21,8 +21,8 @@ from signalbook.events.cesql.parser import (
     Value,
     ValueType,
     attribute,
-    bounded,
     cast,
+    check_range,
     text,
     to_boolean,
     to_integer,
@@ -59,21 +59,21 @@ def find(name: str, count: int) -> Function | None:
     return next((function for function in _FUNCTIONS.get(name, ()) if function.takes(count)), None)
 
 
-def _left(errors: Errors, text: str, count: int) -> str:
+def _take_left(errors: Errors, text: str, count: int) -> str:
     if count < 0:
         errors.append(ErrorKind.FUNCTION_EVALUATION)
         return text
     return text[:count]
 
 
-def _right(errors: Errors, text: str, count: int) -> str:
+def _take_right(errors: Errors, text: str, count: int) -> str:
     if count < 0:
         errors.append(ErrorKind.FUNCTION_EVALUATION)
         return text
     return text[max(0, len(text) - count) :]
 
 
-def _substring(errors: Errors, text: str, position: int, length: int = MOST) -> str:
+def _take_substring(errors: Errors, text: str, position: int, length: int = MOST) -> str:
     if position == 0:
         return ""
     if abs(position) > len(text) or length < 0:
@@ -83,7 +83,7 @@ def _substring(errors: Errors, text: str, position: int, length: int = MOST) -> 
     return text[start : start + length]
 
 
-def _absolute(errors: Errors, number: int) -> int:
+def _compute_absolute(errors: Errors, number: int) -> int:
     if number == LEAST:
         errors.append(ErrorKind.MATH)
         return MOST
@@ -100,13 +100,13 @@ _FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
     "LOWER": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.lower()),),
     "UPPER": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.upper()),),
     "TRIM": (Function(parameters=(_S,), result=_S, run=lambda _, text: text.strip()),),
-    "LEFT": (Function(parameters=(_S, _I), result=_S, run=_left),),
-    "RIGHT": (Function(parameters=(_S, _I), result=_S, run=_right),),
+    "LEFT": (Function(parameters=(_S, _I), result=_S, run=_take_left),),
+    "RIGHT": (Function(parameters=(_S, _I), result=_S, run=_take_right),),
     "SUBSTRING": (
-        Function(parameters=(_S, _I), result=_S, run=_substring),
-        Function(parameters=(_S, _I, _I), result=_S, run=_substring),
+        Function(parameters=(_S, _I), result=_S, run=_take_substring),
+        Function(parameters=(_S, _I, _I), result=_S, run=_take_substring),
     ),
-    "ABS": (Function(parameters=(_I,), result=_I, run=_absolute),),
+    "ABS": (Function(parameters=(_I,), result=_I, run=_compute_absolute),),
 }
 
 
@@ -141,7 +141,7 @@ class CesqlExpression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._run = _compiled(parser.read(text))
+        self._run = _compile(parser.read(text))
 
     def evaluate(self, event: Event) -> EvaluationResult:
         """The value for the context attributes of one event; never raises."""
@@ -161,16 +161,16 @@ def parse(text: str) -> CesqlExpression:
 
 
 @singledispatch
-def _compiled(node: Any) -> Run:
+def _compile(node: Any) -> Run:
     raise TypeError(f"{type(node).__name__} is no part of an expression")
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.Literal) -> Run:
     return lambda _event, _errors: node.value
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.AttributeReference) -> Run:
     def run(event: Event, errors: Errors) -> Value:
         value = event.get(node.name)
@@ -182,165 +182,169 @@ def _(node: parser.AttributeReference) -> Run:
     return run
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.ExistsOperation) -> Run:
     return lambda event, _errors: event.get(node.name) is not None
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.UnaryOperation) -> Run:
     if node.operator == "-":
-        return _operator([node.operand], _negative, ValueType.INTEGER)
-    return _operator([node.operand], _not, ValueType.BOOLEAN)
+        return _compile_operator([node.operand], _compute_negative, ValueType.INTEGER)
+    return _compile_operator([node.operand], _compute_not, ValueType.BOOLEAN)
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.LikeOperation) -> Run:
-    pattern = _pattern(node.pattern)
+    pattern = _parse_pattern(node.pattern)
 
     def like(errors: Errors, value: Value) -> bool:
-        return _like(str(cast(value, ValueType.STRING, errors)), pattern) is not node.negated
+        return _match_pattern(str(cast(value, ValueType.STRING, errors)), pattern) is not node.negated
 
-    return _operator([node.operand], like, ValueType.BOOLEAN)
+    return _compile_operator([node.operand], like, ValueType.BOOLEAN)
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.InOperation) -> Run:
     def within(_errors: Errors, value: Value, *members: Value) -> bool:
         """The left operand says of which type all are (3.7); a member that cannot be is not the one."""
-        found = any(cast(member, type_of(value), []) == value for member in members)
-        return found is not node.negated
+        is_member = any(cast(member, type_of(value), []) == value for member in members)
+        return is_member is not node.negated
 
-    return _operator([node.operand, *node.members], within, ValueType.BOOLEAN)
+    return _compile_operator([node.operand, *node.members], within, ValueType.BOOLEAN)
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.FunctionCall) -> Run:
     function = find(node.name, len(node.arguments))
     if function is None:
-        return _operator([], _no_function, ValueType.BOOLEAN)
+        return _compile_operator([], _report_missing_function, ValueType.BOOLEAN)
     types = function.types(len(node.arguments))
 
     def call(errors: Errors, *values: Value) -> Value:
         pairs = zip(values, types, strict=True)
         return function.run(
-            errors, *(value if wanted is None else cast(value, wanted, errors) for value, wanted in pairs)
+            errors,
+            *(
+                value if parameter_type is None else cast(value, parameter_type, errors)
+                for value, parameter_type in pairs
+            ),
         )
 
-    return _operator(node.arguments, call, function.result)
+    return _compile_operator(node.arguments, call, function.result)
 
 
-@_compiled.register
+@_compile.register
 def _(node: parser.BinaryOperation) -> Run:
     if node.operator in ("AND", "OR"):
-        return _short(_compiled(node.left), _compiled(node.right), decided_by=node.operator == "OR")
+        return _compile_short_circuit(_compile(node.left), _compile(node.right), decided_by=node.operator == "OR")
     decide, result = _DECIDE[node.operator]
-    return _operator([node.left, node.right], decide, result)
+    return _compile_operator([node.left, node.right], decide, result)
 
 
-def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: ValueType) -> Run:
+def _compile_operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: ValueType) -> Run:
     """``decide`` for the values of ``operands``, if they can be had."""
-    compiled = [_compiled(operand) for operand in operands]
+    compiled = [_compile(operand) for operand in operands]
 
     def run(event: Event, errors: Errors) -> Value:
         # All operands are looked at, also behind one that failed: each error counts (complete evaluation mode).
-        found = len(errors)
+        errors_before = len(errors)
         values = [operand(event, errors) for operand in compiled]
-        return result.zero if len(errors) > found else decide(errors, *values)
+        return result.zero if len(errors) > errors_before else decide(errors, *values)
 
     return run
 
 
-def _short(left: Run, right: Run, *, decided_by: bool) -> Run:
+def _compile_short_circuit(evaluate_left: Run, evaluate_right: Run, *, decided_by: bool) -> Run:
     """Evaluate AND or OR. The right operand is not evaluated if the left one decides (3.6)."""
 
     def run(event: Event, errors: Errors) -> Value:
-        found = len(errors)
-        value = to_boolean(left(event, errors), errors)
-        if len(errors) == found and value is not decided_by:
-            value = to_boolean(right(event, errors), errors)
-        return value if len(errors) == found else False
+        errors_before = len(errors)
+        value = to_boolean(evaluate_left(event, errors), errors)
+        if len(errors) == errors_before and value is not decided_by:
+            value = to_boolean(evaluate_right(event, errors), errors)
+        return value if len(errors) == errors_before else False
 
     return run
 
 
-def _negative(errors: Errors, value: Value) -> int:
-    return bounded(-to_integer(value, errors), errors)
+def _compute_negative(errors: Errors, value: Value) -> int:
+    return check_range(-to_integer(value, errors), errors)
 
 
-def _not(errors: Errors, value: Value) -> bool:
+def _compute_not(errors: Errors, value: Value) -> bool:
     if type_of(value) is ValueType.INTEGER:  # the test vectors have it so, although 3.7 has such a cast
         errors.append(ErrorKind.CAST)
         return True
     return not to_boolean(value, errors)
 
 
-def _no_function(errors: Errors) -> bool:
+def _report_missing_function(errors: Errors) -> bool:
     errors.append(ErrorKind.MISSING_FUNCTION)
     return False
 
 
-def _equal(errors: Errors, one: Value, other: Value) -> bool:
+def _is_equal(errors: Errors, first: Value, second: Value) -> bool:
     """The right operand says of which type both are (3.7)."""
-    return cast(one, type_of(other), errors) == other
+    return cast(first, type_of(second), errors) == second
 
 
-def _arithmetic(sign: str) -> Callable[[Errors, Value, Value], Value]:
+def _make_arithmetic(sign: str) -> Callable[[Errors, Value, Value], Value]:
     compute = _ARITHMETIC[sign]
 
-    def run(errors: Errors, one: Value, other: Value) -> Value:
-        return bounded(compute(*_integers(errors, one, other)), errors)
+    def run(errors: Errors, first: Value, second: Value) -> Value:
+        return check_range(compute(*_cast_integers(errors, first, second)), errors)
 
     return run
 
 
-def _division(errors: Errors, one: Value, other: Value) -> int:
+def _compute_quotient(errors: Errors, first: Value, second: Value) -> int:
     """The quotient, rounded towards 0."""
-    dividend, divisor = _integers(errors, one, other)
+    dividend, divisor = _cast_integers(errors, first, second)
     if divisor == 0:
         errors.append(ErrorKind.MATH)
         return 0
     quotient = abs(dividend) // abs(divisor)
-    return bounded(quotient if (dividend < 0) is (divisor < 0) else -quotient, errors)
+    return check_range(quotient if (dividend < 0) is (divisor < 0) else -quotient, errors)
 
 
-def _remainder(errors: Errors, one: Value, other: Value) -> int:
+def _compute_remainder(errors: Errors, first: Value, second: Value) -> int:
     """Return the remainder of a division, with the sign of the dividend."""
-    dividend, divisor = _integers(errors, one, other)
+    dividend, divisor = _cast_integers(errors, first, second)
     if divisor == 0:
         errors.append(ErrorKind.MATH)
         return 0
-    rest = abs(dividend) % abs(divisor)
-    return -rest if dividend < 0 else rest
+    remainder = abs(dividend) % abs(divisor)
+    return -remainder if dividend < 0 else remainder
 
 
-def _integers(errors: Errors, one: Value, other: Value) -> tuple[int, int]:
-    return to_integer(one, errors), to_integer(other, errors)
+def _cast_integers(errors: Errors, first: Value, second: Value) -> tuple[int, int]:
+    return to_integer(first, errors), to_integer(second, errors)
 
 
-def _ordered(sign: str) -> Callable[[Errors, Value, Value], Value]:
+def _make_comparison(sign: str) -> Callable[[Errors, Value, Value], Value]:
     compare = _ORDER[sign]
-    return lambda errors, one, other: compare(*_integers(errors, one, other))
+    return lambda errors, one, other: compare(*_cast_integers(errors, one, other))
 
 
 _DECIDE: Final[dict[str, tuple[Callable[[Errors, Value, Value], Value], ValueType]]] = {
-    "=": (_equal, ValueType.BOOLEAN),
-    "!=": (lambda errors, one, other: not _equal(errors, one, other), ValueType.BOOLEAN),
-    "<>": (lambda errors, one, other: not _equal(errors, one, other), ValueType.BOOLEAN),
+    "=": (_is_equal, ValueType.BOOLEAN),
+    "!=": (lambda errors, one, other: not _is_equal(errors, one, other), ValueType.BOOLEAN),
+    "<>": (lambda errors, one, other: not _is_equal(errors, one, other), ValueType.BOOLEAN),
     "XOR": (lambda errors, one, other: to_boolean(one, errors) is not to_boolean(other, errors), ValueType.BOOLEAN),
-    **{sign: (_ordered(sign), ValueType.BOOLEAN) for sign in _ORDER},
-    **{sign: (_arithmetic(sign), ValueType.INTEGER) for sign in _ARITHMETIC},
-    "/": (_division, ValueType.INTEGER),
-    "%": (_remainder, ValueType.INTEGER),
+    **{sign: (_make_comparison(sign), ValueType.BOOLEAN) for sign in _ORDER},
+    **{sign: (_make_arithmetic(sign), ValueType.INTEGER) for sign in _ARITHMETIC},
+    "/": (_compute_quotient, ValueType.INTEGER),
+    "%": (_compute_remainder, ValueType.INTEGER),
 }
 
-_ANY: Final = None
+_ANY_NUMBER: Final = None
 _ONE: Final = True
 _Step = str | bool | None
 
 
-def _pattern(text: str) -> tuple[_Step, ...]:
-    """A LIKE pattern as steps: a character, ``_ONE`` for any one, ``_ANY`` for any number of them."""
+def _parse_pattern(text: str) -> tuple[_Step, ...]:
+    """A LIKE pattern as steps: a character, ``_ONE`` for any one, ``_ANY_NUMBER`` for any number of them."""
     steps: list[_Step] = []
     characters = iter(text)
     for character in characters:
@@ -348,11 +352,11 @@ def _pattern(text: str) -> tuple[_Step, ...]:
             ahead = next(characters, "")
             steps += [ahead] if ahead in ("%", "_") else [character, *ahead]
         else:
-            steps.append({"%": _ANY, "_": _ONE}.get(character, character))
+            steps.append({"%": _ANY_NUMBER, "_": _ONE}.get(character, character))
     return tuple(steps)
 
 
-def _like(text: str, pattern: tuple[_Step, ...]) -> bool:
+def _match_pattern(text: str, pattern: tuple[_Step, ...]) -> bool:
     """Return True if ``text`` matches a LIKE pattern.
 
     The time is the product of both lengths: a regular expression could take forever.
@@ -360,7 +364,7 @@ def _like(text: str, pattern: tuple[_Step, ...]) -> bool:
     at = step = 0
     again: tuple[int, int] | None = None
     while at < len(text):
-        if step < len(pattern) and pattern[step] is _ANY:
+        if step < len(pattern) and pattern[step] is _ANY_NUMBER:
             again = (at, step)
             step += 1
         elif step < len(pattern) and pattern[step] in (_ONE, text[at]):
@@ -371,4 +375,4 @@ def _like(text: str, pattern: tuple[_Step, ...]) -> bool:
             at, step = again[0], again[1] + 1
         else:
             return False
-    return all(rest is _ANY for rest in pattern[step:])
+    return all(last_step is _ANY_NUMBER for last_step in pattern[step:])

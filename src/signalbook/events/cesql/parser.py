@@ -78,10 +78,10 @@ def to_boolean(value: Value, errors: list[ErrorKind]) -> bool:
     """``value`` as Boolean."""
     if not isinstance(value, str):
         return bool(value)
-    found = _BOOLEANS.get(value.lower())
-    if found is None:
+    boolean = _BOOLEANS.get(value.lower())
+    if boolean is None:
         errors.append(ErrorKind.CAST)
-    return bool(found)
+    return bool(boolean)
 
 
 def to_integer(value: Value, errors: list[ErrorKind]) -> int:
@@ -94,7 +94,7 @@ def to_integer(value: Value, errors: list[ErrorKind]) -> int:
     return 0
 
 
-def bounded(number: int, errors: list[ErrorKind]) -> int:
+def check_range(number: int, errors: list[ErrorKind]) -> int:
     """``number``, or 0 and an error where it has more than 32 bits."""
     if LEAST <= number <= MOST:
         return number
@@ -105,7 +105,7 @@ def bounded(number: int, errors: list[ErrorKind]) -> int:
 MAX_LENGTH: Final = 4096
 MAX_TERMS: Final = 256
 MAX_DEPTH: Final = 32
-_TOKEN: Final = re.compile(
+_TOKEN_PATTERN: Final = re.compile(
     r"""\s*(?:(?P<word>[A-Za-z0-9_]+)
           |(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
           |(?P<sign><=|>=|<>|!=|[=<>+\-*/%(),]))""",
@@ -214,27 +214,27 @@ def read(text: str) -> Node:
     """The tree of ``text``. Raises ``ParseError``, for what is too long or too deep as well."""
     if len(text) > MAX_LENGTH:
         raise ParseError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are accepted")
-    parser = _Parser(_tokens(text))
-    node = parser.binary(0)
+    parser = _Parser(_split_tokens(text))
+    node = parser.parse_binary(0)
     parser.expect(_END)
     return node
 
 
-def _tokens(text: str) -> list[_Token]:
-    found, position = [], 0
-    while match := _TOKEN.match(text, position):
+def _split_tokens(text: str) -> list[_Token]:
+    tokens, position = [], 0
+    while match := _TOKEN_PATTERN.match(text, position):
         kind = match.lastgroup or ""
-        found.append(_Token(kind, _spelled(kind, match[kind]), match.start(kind) + 1))
+        tokens.append(_Token(kind, _normalise_token(kind, match[kind]), match.start(kind) + 1))
         position = match.end()
-    rest = text[position:].lstrip()
-    if rest:
-        raise ParseError(f"nothing begins with {rest[0]!r}, at character {len(text) - len(rest) + 1}")
-    if len(found) > MAX_TERMS:
-        raise ParseError(f"the expression has {len(found)} words and signs; at most {MAX_TERMS} are accepted")
-    return [*found, _Token("end", _END, len(text) + 1)]
+    remainder = text[position:].lstrip()
+    if remainder:
+        raise ParseError(f"nothing begins with {remainder[0]!r}, at character {len(text) - len(remainder) + 1}")
+    if len(tokens) > MAX_TERMS:
+        raise ParseError(f"the expression has {len(tokens)} words and signs; at most {MAX_TERMS} are accepted")
+    return [*tokens, _Token("end", _END, len(text) + 1)]
 
 
-def _spelled(kind: str, text: str) -> str:
+def _normalise_token(kind: str, text: str) -> str:
     """Keywords in upper case; strings without their quotes, a quote of their own kind unescaped."""
     if kind == "string":
         return text[1:-1].replace("\\" + text[0], text[0])
@@ -247,32 +247,32 @@ class _Parser:
         self._at = 0
         self._depth = 0
 
-    def nested(self) -> Node:
+    def parse_nested(self) -> Node:
         """An expression inside another."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._unexpected(f"at most {MAX_DEPTH} expressions may be inside each other")
-        node = self.binary(0)
+            raise self._make_error(f"at most {MAX_DEPTH} expressions may be inside each other")
+        node = self.parse_binary(0)
         self._depth -= 1
         return node
 
-    def binary(self, level: int) -> Node:
+    def parse_binary(self, level: int) -> Node:
         """Operators of one level and all that binds tighter."""
         if level == len(_LEVELS):
-            return self._suffixed()
-        node = self.binary(level + 1)
+            return self._parse_suffixed()
+        node = self.parse_binary(level + 1)
         while self._next.kind != "string" and self._next.text in _LEVELS[level]:
-            node = BinaryOperation(self._take().text, node, self.binary(level + 1))
+            node = BinaryOperation(self._take().text, node, self.parse_binary(level + 1))
         return node
 
     def expect(self, text: str) -> None:
         """Take the token ``text``, which has to come now."""
         if self._next.kind == "string" or self._next.text != text:
-            raise self._unexpected(f"{text or 'the end'} is expected")
+            raise self._make_error(f"{text or 'the end'} is expected")
         self._take()
 
-    def _suffixed(self) -> Node:
-        node = self._unary()
+    def _parse_suffixed(self) -> Node:
+        node = self._parse_unary()
         while True:
             # NOT begins an operand elsewhere; behind one it belongs to LIKE or IN, which only the next token shows.
             ahead = self._tokens[self._at + 1] if self._is("NOT") else self._next
@@ -280,68 +280,68 @@ class _Parser:
                 return node
             negated = self._is("NOT")
             self._at += negated
-            node = self._like(node, negated) if self._take().text == "LIKE" else self._in(node, negated)
+            node = self._parse_like(node, negated) if self._take().text == "LIKE" else self._parse_in(node, negated)
 
-    def _like(self, operand: Node, negated: bool) -> Node:
+    def _parse_like(self, operand: Node, negated: bool) -> Node:
         if self._next.kind != "string":
-            raise self._unexpected("LIKE takes a pattern in quotes")
+            raise self._make_error("LIKE takes a pattern in quotes")
         return LikeOperation(operand, self._take().text, negated)
 
-    def _in(self, operand: Node, negated: bool) -> Node:
+    def _parse_in(self, operand: Node, negated: bool) -> Node:
         self.expect("(")
         return InOperation(operand, self._list(), negated)
 
     def _list(self) -> tuple[Node, ...]:
-        members = [self.nested()]
+        members = [self.parse_nested()]
         while self._is(","):
             self._take()
-            members.append(self.nested())
+            members.append(self.parse_nested())
         self.expect(")")
         return tuple(members)
 
-    def _unary(self) -> Node:
+    def _parse_unary(self) -> Node:
         if self._is("NOT"):
             self._take()
-            return UnaryOperation("NOT", self._unary())
+            return UnaryOperation("NOT", self._parse_unary())
         if self._is("-") or self._is("+"):
             sign = self._take().text
             if self._next.kind == "word" and self._next.text.isdigit():
-                return Literal(self._integer(sign))
+                return Literal(self._parse_integer(sign))
             if sign == "-":
-                return UnaryOperation("-", self._unary())
-            raise self._unexpected("a number is expected behind +")
-        return self._operand()
+                return UnaryOperation("-", self._parse_unary())
+            raise self._make_error("a number is expected behind +")
+        return self._parse_operand()
 
-    def _operand(self) -> Node:
+    def _parse_operand(self) -> Node:
         token = self._next
         if token.kind == "string":
             return Literal(self._take().text)
         if token.text == "(":
             self._take()
-            node = self.nested()
+            node = self.parse_nested()
             self.expect(")")
             return node
         if token.kind != "word":
-            raise self._unexpected("an attribute, a value or ( is expected")
-        return self._word()
+            raise self._make_error("an attribute, a value or ( is expected")
+        return self._parse_word()
 
-    def _word(self) -> Node:
+    def _parse_word(self) -> Node:
         if self._next.text in ("TRUE", "FALSE"):
             return Literal(self._take().text == "TRUE")
         if self._next.text == "EXISTS":
             self._take()
-            return ExistsOperation(self._name())
+            return ExistsOperation(self._take_name())
         if self._next.text in _KEYWORDS:
-            raise self._unexpected("an attribute or a value is expected")
+            raise self._make_error("an attribute or a value is expected")
         if self._next.text.isdigit():
-            return Literal(self._integer(""))
+            return Literal(self._parse_integer(""))
         if self._tokens[self._at + 1].text == "(" and self._tokens[self._at + 1].kind == "sign":
             return self._call()
-        return AttributeReference(self._name())
+        return AttributeReference(self._take_name())
 
     def _call(self) -> Node:
         if not _FUNCTION.fullmatch(self._next.text):
-            raise self._unexpected("a function has letters and _ in its name")
+            raise self._make_error("a function has letters and _ in its name")
         name = self._take().text.upper()
         self.expect("(")
         if self._is(")"):
@@ -349,16 +349,16 @@ class _Parser:
             return FunctionCall(name, ())
         return FunctionCall(name, self._list())
 
-    def _name(self) -> str:
+    def _take_name(self) -> str:
         """The name of an attribute; upper case is accepted, as the test vectors of the specification do."""
         if self._next.kind != "word" or self._next.text in _KEYWORDS or "_" in self._next.text:
-            raise self._unexpected("the name of an attribute is expected")
+            raise self._make_error("the name of an attribute is expected")
         return self._take().text.lower()
 
-    def _integer(self, sign: str) -> int:
+    def _parse_integer(self, sign: str) -> int:
         text = self._next.text
         if len(text) > len(str(MOST)) or not LEAST <= int(sign + text) <= MOST:
-            raise self._unexpected("numbers have 32 bits")
+            raise self._make_error("numbers have 32 bits")
         self._take()
         return int(sign + text)
 
@@ -374,7 +374,7 @@ class _Parser:
         self._at += 1
         return token
 
-    def _unexpected(self, wanted: str) -> ParseError:
-        found = self._next
-        shown = "the end" if found.kind == "end" else repr(found.text)
-        return ParseError(f"{wanted}, but there is {shown} at character {found.position}")
+    def _make_error(self, expectation: str) -> ParseError:
+        token = self._next
+        token_text = "the end" if token.kind == "end" else repr(token.text)
+        return ParseError(f"{expectation}, but there is {token_text} at character {token.position}")

@@ -19,7 +19,7 @@ from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
 from signalbook.events.sinks.http import allowed_rate
 from signalbook.events.subscription import HTTP, Subscription, SubscriptionError
-from signalbook.events.subscriptions.masking import masked_sink
+from signalbook.events.subscriptions.masking import mask_sink
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
@@ -49,37 +49,38 @@ class SinkOpener:
             raise DeliveryError(str(error)) from None
         policy = self._policy
         if subscription.protocol == HTTP and policy.ask and self._callback:
-            url = f"{self._callback.format(id=subscription.id)}?key={_consent_key(self._secret(), subscription)}"
-            policy = replace(policy, callback=url, consent=self._given(subscription))
+            key = _make_consent_key(self._load_secret(), subscription)
+            url = f"{self._callback.format(id=subscription.id)}?key={key}"
+            policy = replace(policy, callback=url, consent=self._find_consent(subscription))
         return kind.open(subscription, policy)
 
     def agree(self, session: Session, subscription: Subscription, key: str, consent: Consent) -> bool:
         """Store that the sink agrees to deliveries; False if the key is not its own."""
         secret = session.transaction.settings.get(_CONSENT_SECRET)
-        if secret is None or not hmac.compare_digest(key.encode(), _consent_key(secret, subscription).encode()):
+        if secret is None or not hmac.compare_digest(key.encode(), _make_consent_key(secret, subscription).encode()):
             return False
-        given = StoredConsent(sink=masked_sink(subscription.sink), rate=consent.rate)
-        session.transaction.subscriptions.put_consent(subscription.id, given)
+        stored_consent = StoredConsent(sink=mask_sink(subscription.sink), rate=consent.rate)
+        session.transaction.subscriptions.put_consent(subscription.id, stored_consent)
         return True
 
-    def _given(self, subscription: Subscription) -> Consent | None:
+    def _find_consent(self, subscription: Subscription) -> Consent | None:
         with self._engine.store.read() as transaction:
-            given = transaction.subscriptions.consent(subscription.id)
-        same = given is not None and masked_sink(given.sink) == masked_sink(subscription.sink)
-        return Consent(rate=given.rate) if given and same else None
+            stored_consent = transaction.subscriptions.consent(subscription.id)
+        same = stored_consent is not None and mask_sink(stored_consent.sink) == mask_sink(subscription.sink)
+        return Consent(rate=stored_consent.rate) if stored_consent and same else None
 
-    def _secret(self) -> str:
-        known: str | None = KeyValueStore(self._engine.store).get(_CONSENT_SECRET)
-        if known is None:
+    def _load_secret(self) -> str:
+        secret: str | None = KeyValueStore(self._engine.store).get(_CONSENT_SECRET)
+        if secret is None:
             with self._engine.writing() as session:
-                known = session.transaction.settings.get(_CONSENT_SECRET) or secrets.token_hex(_KEY_BYTES)
-                session.transaction.settings.put(_CONSENT_SECRET, known)
-        return known
+                secret = session.transaction.settings.get(_CONSENT_SECRET) or secrets.token_hex(_KEY_BYTES)
+                session.transaction.settings.put(_CONSENT_SECRET, secret)
+        return secret
 
 
-def _consent_key(secret: str, subscription: Subscription) -> str:
+def _make_consent_key(secret: str, subscription: Subscription) -> str:
     """The key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
-    bound = f"{subscription.id}\n{masked_sink(subscription.sink)}".encode()
+    bound = f"{subscription.id}\n{mask_sink(subscription.sink)}".encode()
     return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
 
 
@@ -102,7 +103,7 @@ class Deliveries:
         head: Head,
         settings: Settings,
     ) -> None:
-        self._on = _chosen("deliveries", settings.deliveries, _SWITCH) == "on"
+        self._on = _check_choice("deliveries", settings.deliveries, _SWITCH) == "on"
         self.policy = sink_policy(settings)
         base = settings.base_url.rstrip("/")
         self._opener = SinkOpener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
@@ -133,8 +134,8 @@ class Deliveries:
 
         Raises ``DeliveryError`` for what is no rate.
         """
-        asked = subscription.protocolsettings.get("rate")
-        return self._opener.agree(session, subscription, key, Consent(rate=allowed_rate(rate, asked)))
+        requested_rate = subscription.protocolsettings.get("rate")
+        return self._opener.agree(session, subscription, key, Consent(rate=allowed_rate(rate, requested_rate)))
 
     def hurry(self, id: str) -> None:
         """Skip the backoff of a subscription: there is reason to think that its sink takes events now."""
@@ -152,11 +153,11 @@ def sink_policy(settings: Settings) -> SinkPolicy:
         origin=urlsplit(settings.base_url).hostname or "localhost",
         timeout=settings.sink_timeout,
         folder=settings.sink_folder,
-        ask=_chosen("sink_consent", settings.sink_consent, _CONSENT) == "required",
+        ask=_check_choice("sink_consent", settings.sink_consent, _CONSENT) == "required",
     )
 
 
-def _chosen(name: str, value: str, choices: tuple[str, ...]) -> str:
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise SettingError(f"{name} is one of {', '.join(choices)}, not {value!r}")
     return value

@@ -109,7 +109,7 @@ class CheckpointWriter:
         logged = ""
         while not self._stopping:
             try:
-                self._look()
+                self._check_store()
                 logged = ""
             except StorageUnavailable:
                 pass  # the store logs it, once
@@ -122,7 +122,7 @@ class CheckpointWriter:
             self._woken.wait(_LOOK_SECONDS)
             self._woken.clear()
 
-    def _look(self) -> None:
+    def _check_store(self) -> None:
         revision = self._subscriptions.revision()
         if revision != self._revision:
             self._wanted = self._subscriptions.count() > 0
@@ -130,7 +130,7 @@ class CheckpointWriter:
             self._notify_changed()
         if self._lease.held:
             self._renew_and_write()
-        elif self._wanted and self._lease.free(KeyValueStore(self._engine.store).get(DELIVERY_LEASE)):
+        elif self._wanted and self._lease.is_free(KeyValueStore(self._engine.store).get(DELIVERY_LEASE)):
             self._write_unwritten()
 
     def _renew_and_write(self) -> None:
@@ -169,8 +169,8 @@ class CheckpointWriter:
         """The checkpoints to write that are of this term; others are dropped."""
         term = self._lease.term
         with self._lock:
-            taken, self._unwritten = self._unwritten, {}
-        return {key: entry for key, entry in taken.items() if entry[0] == term}
+            unwritten, self._unwritten = self._unwritten, {}
+        return {key: entry for key, entry in unwritten.items() if entry[0] == term}
 
     def _write(self, session: Session, unwritten: _Unwritten) -> None:
         stored = session.transaction.subscriptions
@@ -241,7 +241,7 @@ class Dispatcher:
         self._inbox: SimpleQueue[_Message] = SimpleQueue()
         self._deliveries: dict[str, Delivery] = {}
         self._rights = rights
-        self._reader = DeliveryReader(self._outbox, self._deliveries, self._allow)
+        self._reader = DeliveryReader(self._read_outbox, self._deliveries, self._allow)
         self._executor = AttemptExecutor(open, may=lambda: self._lease.held, ended=self._inbox.put)
         self._checkpoints = CheckpointWriter(engine, subscriptions, self._lease, lambda: self._inbox.put(_Changed()))
         self._lines: dict[str, deque[str]] = {pool: deque() for pool in POOLS}
@@ -304,7 +304,7 @@ class Dispatcher:
         while not self._stopping:
             try:
                 self._receive(pause)
-                pause = self._turn()
+                pause = self._run_turn()
             except StorageUnavailable:
                 pause = _PAUSE_SECONDS
             except StorageError as error:
@@ -331,18 +331,18 @@ class Dispatcher:
         match message:
             case AttemptResult():
                 self._executor.take_back(message)
-                self._give(message.id, message.event)
+                self._notify(message.id, message.event)
             case _Wake():
                 self._waking = False  # before reading: what is committed from here on wakes again
                 self._reader.committed()
             case _Hurry():
-                self._give(message.id, machine.Hurried())
+                self._notify(message.id, machine.Hurried())
             case _Changed():
                 self._outdated = True
                 if message.id is not None:
                     self._updated.add(message.id)
 
-    def _give(self, id: str, event: Event) -> None:
+    def _notify(self, id: str, event: Event) -> None:
         """Tell a delivery of ``event``, and before that how far the outbox was read for it.
 
         Reading on without finding anything for it is not worth a step of its own each time.
@@ -361,10 +361,10 @@ class Dispatcher:
             self._deliveries.pop(id, None)
             self._checkpointed.pop(id, None)
         for action in actions:
-            self._do(id, action)
+            self._perform(id, action)
         self._reader.check_room(id)
 
-    def _do(self, id: str, action: Action) -> None:
+    def _perform(self, id: str, action: Action) -> None:
         match action:
             case machine.Schedule():
                 self._lines[action.pool].append(id)
@@ -381,19 +381,19 @@ class Dispatcher:
             case machine.CloseSink():
                 self._executor.close(id)
             case machine.WriteCheckpoint():
-                self._checkpoint(id, Checkpoint(action.revision, action.state))
+                self._store_checkpoint(id, Checkpoint(action.revision, action.state))
             case machine.RemoveCheckpoint():
-                self._checkpoint(id, None)
+                self._store_checkpoint(id, None)
             case machine.Log():
                 _LOG.log(action.level, "%s", action.text)
 
-    def _checkpoint(self, id: str, checkpoint: Checkpoint | None) -> None:
+    def _store_checkpoint(self, id: str, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
             self._checkpointed[id] = checkpoint.state.position
         if self._term is not None:
             self._checkpoints.put(self._term, id, checkpoint)
 
-    def _turn(self) -> float:
+    def _run_turn(self) -> float:
         """Do all there is to do now; returns the seconds until the next thing is due by itself."""
         self._follow_lease()
         if self._term is None:
@@ -405,8 +405,8 @@ class Dispatcher:
         self._synchronise_in_time()
         more = self._read()
         self._begin_attempts()
-        self._checkpoint_idle()
-        return 0.0 if more else self._seconds_left()
+        self._write_idle_checkpoints()
+        return 0.0 if more else self._compute_seconds_left()
 
     def _follow_lease(self) -> None:
         """Begin to serve the subscriptions with the lease, and end with it."""
@@ -426,7 +426,7 @@ class Dispatcher:
         if self._unlisten:
             self._unlisten()
         for key in list(self._deliveries):
-            self._give(key, event)
+            self._notify(key, event)
         self._timers.clear()
         self._checkpointed.clear()
         for line in self._lines.values():
@@ -436,9 +436,9 @@ class Dispatcher:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             _, key = heapq.heappop(self._timers)
-            self._give(key, machine.TimePassed(now))
+            self._notify(key, machine.TimePassed(now))
 
-    def _outbox(self, after: int, limit: int) -> list[Record]:
+    def _read_outbox(self, after: int, limit: int) -> list[Record]:
         records = self._engine.outbox(after, limit)
         if records:
             # Behind the records: what was committed under a policy is held to that policy at least.
@@ -456,39 +456,39 @@ class Dispatcher:
             self._rights.renew()
             before = self._rights_known
             self._rights_known = {
-                key: self._rights.key(each.subscription.owner) for key, each in self._deliveries.items()
+                key: self._rights.key(delivery.subscription.owner) for key, delivery in self._deliveries.items()
             }
-            self._rereading |= {key for key, known in self._rights_known.items() if before.get(key) != known}
+            self._rereading |= {key for key, rights_key in self._rights_known.items() if before.get(key) != rights_key}
         for key in list(self._rereading):
             delivery = self._deliveries.get(key)
             # What is under way cannot be called back; what is left of it is read again.
             if delivery is None or delivery.phase is not machine.Phase.SENDING:
                 self._rereading.discard(key)
-                self._give(key, machine.RightsChanged())
+                self._notify(key, machine.RightsChanged())
 
     def _begin_attempts(self) -> None:
         """Let those attempts begin that have a thread, each pool in the order in which they were scheduled."""
         for pool, line in self._lines.items():
             while line and self._executor.has_room(pool):
-                self._give(line.popleft(), machine.AttemptPossible(pool))
+                self._notify(line.popleft(), machine.AttemptPossible(pool))
 
     def _read(self) -> bool:
         """Read the next records and give their events to the deliveries; whether there may be more."""
         more = False
         try:
             for read in (self._reader.read_current, self._reader.read_behind):
-                found = read()
-                for key, events in (found or {}).items():
-                    self._give(key, events)
-                more = more or found is not None
+                events_by_id = read()
+                for key, events in (events_by_id or {}).items():
+                    self._notify(key, events)
+                more = more or events_by_id is not None
         except HistoryPruned as gone:
             reason = f"events were lost for this sink: {gone}"
             for key in self._reader.skip(gone.position):
-                self._give(key, machine.EventsLost(gone.position, reason))
+                self._notify(key, machine.EventsLost(gone.position, reason))
             return True
         return more
 
-    def _checkpoint_idle(self) -> None:
+    def _write_idle_checkpoints(self) -> None:
         """Now and then write checkpoints of those that nothing was sent to while the outbox was read on."""
         now = time.monotonic()
         if now < self._next_check:
@@ -496,11 +496,11 @@ class Dispatcher:
         self._next_check = now + _WRITE_SECONDS
         for key, delivery in list(self._deliveries.items()):
             read = self._reader.position(key)
-            known = self._checkpointed.setdefault(key, delivery.state.position)
-            if read is not None and not delivery.pending and read - known > _CHECKPOINT_DISTANCE:
-                self._give(key, machine.CheckpointDue())
+            checkpointed = self._checkpointed.setdefault(key, delivery.state.position)
+            if read is not None and not delivery.pending and read - checkpointed > _CHECKPOINT_DISTANCE:
+                self._notify(key, machine.CheckpointDue())
 
-    def _seconds_left(self) -> float:
+    def _compute_seconds_left(self) -> float:
         waits = [_PAUSE_SECONDS]
         if self._timers:
             waits.append(self._timers[0][0] - time.monotonic())
@@ -520,31 +520,31 @@ class Dispatcher:
 
     def _synchronise(self) -> None:
         """Serve each subscription as it is now."""
-        found = self._subscriptions.all()
+        subscriptions = self._subscriptions.all()
         for key, delivery in list(self._deliveries.items()):
-            if key not in found:
-                self._give(key, machine.Deleted())
-            elif not delivery.leaving and (delivery.expected != found[key] or key in self._updated):
-                self._update(delivery, found[key])
-        for key, subscription in found.items():
-            known = self._deliveries.get(key)
-            if known is None or known.leaving:
-                self._serve(subscription, self._stored(key))
+            if key not in subscriptions:
+                self._notify(key, machine.Deleted())
+            elif not delivery.leaving and (delivery.expected != subscriptions[key] or key in self._updated):
+                self._update(delivery, subscriptions[key])
+        for key, subscription in subscriptions.items():
+            current = self._deliveries.get(key)
+            if current is None or current.leaving:
+                self._serve(subscription, self._load_state(key))
         self._updated.clear()
 
     def _update(self, delivery: Delivery, subscription: Subscription) -> None:
         # Whoever chose another start wrote it down, with the revision that fences off what was written before.
         elsewhere = start(subscription) != start(delivery.subscription)
-        self._serve(subscription, self._stored(subscription.id) if elsewhere else None)
+        self._serve(subscription, self._load_state(subscription.id) if elsewhere else None)
 
     def _serve(self, subscription: Subscription, state: DeliveryState | None) -> None:
         try:
             served = machine.Served(subscription=subscription, selection=select(subscription, self._root), state=state)
         except SignalbookError as error:
             served = machine.Served(subscription=subscription, selection=None, fault=str(error), state=state)
-        self._give(subscription.id, served)
+        self._notify(subscription.id, served)
 
-    def _stored(self, id: str) -> DeliveryState:
+    def _load_state(self, id: str) -> DeliveryState:
         """The stored checkpoint; without one deliveries begin with the next change."""
         with self._engine.store.read() as transaction:
             state, position = transaction.subscriptions.delivery(id), transaction.outbox.position()
@@ -557,5 +557,5 @@ class Dispatcher:
         """End serving; attempts under way have some seconds to end."""
         self._end_serving(machine.ServerStopped())
         until = time.monotonic() + _FINISH_SECONDS
-        while self._deliveries and (left := until - time.monotonic()) > 0:
-            self._receive(left)
+        while self._deliveries and (seconds_left := until - time.monotonic()) > 0:
+            self._receive(seconds_left)

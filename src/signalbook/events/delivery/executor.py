@@ -123,7 +123,7 @@ class AttemptExecutor:
         idle = self._idle.pop(id, None)
         self._close_surplus()
         sink, closing = idle.sink if idle else None, self._closing.get(attempt.subscription.sink)
-        self._pools[attempt.pool].put(lambda: self._attempt(id, attempt, sink, closing))
+        self._pools[attempt.pool].put(lambda: self._make_attempt(id, attempt, sink, closing))
 
     def take_back(self, result: AttemptResult) -> None:
         """An attempt has ended: its thread is free, and its sink stays open for the next one."""
@@ -139,7 +139,7 @@ class AttemptExecutor:
         if idle is None:
             return
         closed = threading.Event()
-        self._closing = {place: each for place, each in self._closing.items() if not each.is_set()}
+        self._closing = {place: event for place, event in self._closing.items() if not event.is_set()}
         self._closing[idle.place] = closed
 
         def close() -> None:
@@ -161,7 +161,7 @@ class AttemptExecutor:
         while self._idle and len(self._idle) + len(self._under_way) > _MAX_OPEN:
             self.close(next(iter(self._idle)))
 
-    def _attempt(self, id: str, attempt: Send, sink: Sink | None, closing: threading.Event | None) -> None:
+    def _make_attempt(self, id: str, attempt: Send, sink: Sink | None, closing: threading.Event | None) -> None:
         if sink is None and closing is not None:
             # A file, for one, belongs to one sink at a time: that of an update waits for the one before it.
             closing.wait(_CLOSE_SECONDS)
@@ -174,7 +174,7 @@ class AttemptExecutor:
         try:
             if sink is None:
                 sink = self._open(attempt.subscription)
-            with _traced(id, attempt):
+            with _trace(id, attempt):
                 sink.send(attempt.events)
         except DeliveryError as raised:
             error = raised
@@ -199,7 +199,7 @@ class AttemptExecutor:
         self._ended(AttemptResult(id, result, sink))
 
 
-def _traced(id: str, attempt: Send) -> AbstractContextManager[object]:
+def _trace(id: str, attempt: Send) -> AbstractContextManager[object]:
     """An attempt as a part of the first event's trace, linked with those of the others."""
     if not tracing.tracing():
         return nullcontext()

@@ -45,12 +45,12 @@ def select(subscription: Subscription, root: str) -> EventSelection:
 
     ``root`` is the registry's URL if the subscription names no other.
     """
-    wanted = interest(subscription)
+    events_of_interest = interest(subscription)
     root = subscription.root or root
     dialect = of_source(subscription.source, root)
     if dialect is None:
         raise SubscriptionError(f"/source: {subscription.source} is not of this registry, which is {root}")
-    return EventSelection(dialect=dialect, interest=wanted)
+    return EventSelection(dialect=dialect, interest=events_of_interest)
 
 
 def interest(subscription: Subscription) -> Interest:
@@ -61,38 +61,38 @@ def interest(subscription: Subscription) -> Interest:
     def wants(event: Event) -> bool:
         return (not types or event["type"] in types) and passes(event)
 
-    choices = [_keys(each) for each in subscription.filters]
+    choices = [_find_keys(entry) for entry in subscription.filters]
     if types:
-        choices.append(frozenset(EventKey("type", True, each) for each in types))
-    return Interest(wants=wants, keys=_narrowest(choices))
+        choices.append(frozenset(EventKey("type", True, entry) for entry in types))
+    return Interest(wants=wants, keys=_choose_narrowest(choices))
 
 
-def _keys(filter: JSON) -> frozenset[EventKey] | None:
+def _find_keys(filter: JSON) -> frozenset[EventKey] | None:
     """The keys of a filter expression that is known to be well-formed."""
     ((dialect, content),) = filter.items()
     if dialect in ("exact", "prefix"):
         pairs = [EventKey(name, dialect == "exact", content[name]) for name in _INDEXED if name in content]
-        return _narrowest(frozenset([pair]) for pair in pairs)
+        return _choose_narrowest(frozenset([pair]) for pair in pairs)
     if dialect == "all":
-        return _narrowest(_keys(member) for member in content)
+        return _choose_narrowest(_find_keys(member) for member in content)
     if dialect == "any":
-        members = [_keys(member) for member in content]
-        known = [keys for keys in members if keys is not None]
-        return frozenset().union(*known) if len(known) == len(members) else None
+        members = [_find_keys(member) for member in content]
+        key_sets = [keys for keys in members if keys is not None]
+        return frozenset().union(*key_sets) if len(key_sets) == len(members) else None
     return None
 
 
-def _narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
+def _choose_narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
     """Return the choice whose widest key is the narrowest.
 
     All choices hold, so any one finds the events.
     """
-    known = [keys for keys in choices if keys]
+    key_sets = [keys for keys in choices if keys]
     # The members of one choice are alternatives, so its widest key says how many events it lets in.
-    return max(known, key=lambda keys: min(map(_narrowness, keys)), default=None)
+    return max(key_sets, key=lambda keys: min(map(_rank, keys)), default=None)
 
 
-def _narrowness(key: EventKey) -> tuple[bool, bool, int]:
+def _rank(key: EventKey) -> tuple[bool, bool, int]:
     return (key.attribute == "subject", key.exact, len(key.value))
 
 
@@ -131,14 +131,14 @@ class InterestIndex(Generic[T]):
 
     def candidates(self, event: Event) -> Iterable[T]:
         """Members that may want ``event``, each once."""
-        found = dict(self._always)
+        candidates = dict(self._always)
         for (attribute, length), values in self._places.items():
             value = event[attribute]
             assert isinstance(value, str)
             members = values.get(value[:length] if length else value)
             if members:
-                found.update(members)
-        return found
+                candidates.update(members)
+        return candidates
 
 
 def _index_of(key: EventKey) -> tuple[str, int]:

@@ -53,7 +53,7 @@ class Lease:
         """True if it is time to renew the lease: after a third of it, so that two attempts may fail."""
         return self._clock() > self._until - self._seconds * 2 / 3
 
-    def free(self, value: JSON) -> bool:
+    def is_free(self, value: JSON) -> bool:
         """Look at its value: whether it may be taken. A dead holder is found by looking again and again."""
         if value != self._seen:
             self._seen, self._since = value, self._clock()
@@ -61,7 +61,7 @@ class Lease:
 
     def take(self, session: Session) -> bool:
         """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
-        if not self.free(session.transaction.settings.get(self._name)):
+        if not self.is_free(session.transaction.settings.get(self._name)):
             self._until = 0.0
             return False
         self._began = self._clock()

@@ -402,23 +402,23 @@ def _settle(delivery: Delivery, event: AttemptEnded, backoff: Backoff) -> Step:
     if isinstance(delivery.deferred, Deleted | LeaseLost) or _starts_elsewhere(delivery.deferred):
         # It goes on from what is stored, or not at all. Since it lost the lease another server may be further.
         return _after_attempt(delivery)
-    error, taken = event.error, event.sent
+    error, delivered_count = event.error, event.sent
     if error is not None:
-        taken = min(error.delivered, event.sent)
-        if error.rejected and taken == event.sent:
+        delivered_count = min(error.delivered, event.sent)
+        if error.rejected and delivered_count == event.sent:
             error = None  # there is none left that it could be about
     # Batches grow while a sink is quick, so that it need not be waited for long when the server stops.
     quick = event.took < _QUICK_SECONDS and (error is None or error.rejected)
     settled = replace(
-        _without(delivery, taken),
-        state=delivered(delivery.state, taken, event.now),
+        _drop_pending(delivery, delivered_count),
+        state=delivered(delivery.state, delivered_count, event.now),
         quick=quick,
         batch=min(delivery.batch * 2, MAX_BATCH) if quick else max(1, delivery.batch // 4),
     )
     wait = 0.0
     if error is not None:
         state, wait = failed(settled.state, error, event.now, backoff, event.chance)
-        settled = replace(_without(settled, 1 if error.rejected else 0), state=state)
+        settled = replace(_drop_pending(settled, 1 if error.rejected else 0), state=state)
     if settled.state.over:
         settled = replace(settled, state=settled.checkpoint, phase=Phase.OVER, pending=())
         return _after_attempt(settled, _write_checkpoint(settled), StopReading(), *_log_change(delivery, settled))
@@ -457,14 +457,14 @@ def is_broken(error: DeliveryError) -> bool:
     return not error.rejected and not isinstance(error, NotYet)
 
 
-def _without(delivery: Delivery, count: int) -> Delivery:
+def _drop_pending(delivery: Delivery, count: int) -> Delivery:
     return replace(delivery, pending=delivery.pending[count:]) if count else delivery
 
 
 def _shorten(delivery: Delivery) -> Delivery:
     """Drop most of what is pending, to be read again later, but all or none of a change's events."""
     last = delivery.pending[KEPT_ON_FAILURE - 1][0]
-    return replace(delivery, pending=tuple(each for each in delivery.pending if each[0] <= last), read=last)
+    return replace(delivery, pending=tuple(entry for entry in delivery.pending if entry[0] <= last), read=last)
 
 
 def _write_checkpoint(delivery: Delivery) -> WriteCheckpoint:

@@ -104,15 +104,15 @@ class DeliveryReader:
             return None
         with tracing.span("dispatch", {"signalbook.changes": len(records)}) as span:
             tracing.describe(span, {}, tracing.correlated(record.correlationid for record in records))
-            found, full = self._sort(records, self._current)
+            events_by_id, full = self._sort(records, self._current)
         self.cursor = records[-1].position
         for key, position in full.items():
             self._fall_behind(key, position)
-        return self._given(found)
+        return self._build_results(events_by_id)
 
     def read_behind(self) -> dict[str, EventsRead] | None:
         """Read a window for those behind that have room; who gets something of it. None if nobody had room."""
-        having_room = self._having_room()
+        having_room = self._find_with_room()
         if not having_room:
             return None
         start = min(having_room.values())
@@ -127,7 +127,7 @@ class DeliveryReader:
             end = max(end, self.cursor)
         # Who is further than this window has its turn when the others are there, too.
         near = {key: position for key, position in having_room.items() if position <= end}
-        found, full = self._sort(records, near)
+        events_by_id, full = self._sort(records, near)
         if ended and not self._current:
             self.cursor = end  # nobody shares it at present: whoever is current first says where it is
         for key, position in near.items():
@@ -138,7 +138,7 @@ class DeliveryReader:
                 self._current[key] = max(position, end)
             else:
                 self._behind[key] = max(position, end)
-        return self._given(found)
+        return self._build_results(events_by_id)
 
     def skip(self, position: int) -> list[str]:
         """Changes up to ``position`` were pruned. Returns whose deliveries miss some."""
@@ -154,7 +154,7 @@ class DeliveryReader:
         self._behind[key] = position
         self._may_have_room.pop(key, None)
 
-    def _having_room(self) -> dict[str, int]:
+    def _find_with_room(self) -> dict[str, int]:
         """The positions of those behind that have room."""
         limit = self._limit()
         self._may_have_room = {
@@ -162,11 +162,12 @@ class DeliveryReader:
         }
         return {key: self._behind[key] for key in self._may_have_room}
 
-    def _given(self, found: Mapping[str, list[PendingEvent]]) -> dict[str, EventsRead]:
+    def _build_results(self, events_by_id: Mapping[str, list[PendingEvent]]) -> dict[str, EventsRead]:
         positions = {
-            key: max(self._current[key], self.cursor) if key in self._current else self._behind[key] for key in found
+            key: max(self._current[key], self.cursor) if key in self._current else self._behind[key]
+            for key in events_by_id
         }
-        return {key: EventsRead(positions[key], tuple(events)) for key, events in found.items()}
+        return {key: EventsRead(positions[key], tuple(events)) for key, events in events_by_id.items()}
 
     def _sort(
         self, records: Sequence[Record], positions: Mapping[str, int]
@@ -178,27 +179,31 @@ class DeliveryReader:
         The events of a change stay together: a full delivery is read again from the next change on.
         """
         limit = self._limit()
-        found: dict[str, list[PendingEvent]] = {}
+        events_by_id: dict[str, list[PendingEvent]] = {}
         full: dict[str, int] = {}
         for record in records:
-            takers = [taken for taken in self._takers(record, positions) if taken[0] not in full]
+            takers = [taker for taker in self._find_takers(record, positions) if taker[0] not in full]
             for key, event in takers:
-                found.setdefault(key, []).append((record.position, event))
+                events_by_id.setdefault(key, []).append((record.position, event))
             for key, _ in takers:
-                if len(self._deliveries[key].pending) + len(found[key]) >= limit:
+                if len(self._deliveries[key].pending) + len(events_by_id[key]) >= limit:
                     full[key] = record.position
-        return found, full
+        return events_by_id, full
 
-    def _takers(self, record: Record, positions: Mapping[str, int]) -> Iterator[tuple[str, JSONObject]]:
+    def _find_takers(self, record: Record, positions: Mapping[str, int]) -> Iterator[tuple[str, JSONObject]]:
         for dialect, index in self._indexes.values():
             for event in dialect.events(record):
                 for key in index.candidates(event):
                     position = positions.get(key)
                     unread = position is not None and position < record.position
-                    if unread and self._wants(key, event) and self._allow(self._deliveries[key].subscription, record):
+                    if (
+                        unread
+                        and self._is_wanted(key, event)
+                        and self._allow(self._deliveries[key].subscription, record)
+                    ):
                         yield key, event
 
-    def _wants(self, key: str, event: JSONObject) -> bool:
+    def _is_wanted(self, key: str, event: JSONObject) -> bool:
         return self._selections[key].interest.wants(event)
 
     def _limit(self) -> int:

@@ -44,17 +44,17 @@ class DeliveryRights:
             return True
         if owner is None:
             return is_shown(record, self._policy.access(ANONYMOUS))
-        access = self._access(owner, self._policy)
+        access = self._find_access(owner, self._policy)
         return access is not None and is_delivered(record, access)
 
     def key(self, owner: Identity | None) -> Hashable:
         """Equal as long as ``allow`` says the same."""
         if self._policy is None:
             return UNRESTRICTED.key
-        access = self._access(owner or ANONYMOUS, self._policy)
+        access = self._find_access(owner or ANONYMOUS, self._policy)
         return (owner is None, access and access.key)
 
-    def _access(self, owner: Identity, policy: Policy) -> Access | None:
+    def _find_access(self, owner: Identity, policy: Policy) -> Access | None:
         """Return the rights of ``owner``, or None if the token it subscribed with is gone."""
         if not owner.token:
             return policy.access(owner)

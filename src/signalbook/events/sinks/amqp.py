@@ -13,13 +13,13 @@ from typing import Final
 from signalbook.brokers.amqp.connection import AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.brokers.connection import BrokerSettings
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, make_setting_error
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"amqps": (5671, True), "amqp": (5672, False)}
-_SETTINGS: Final = ("address", "linkname", "sendersettlementmode", "linkproperties")
+_SETTING_NAMES: Final = ("address", "linkname", "sendersettlementmode", "linkproperties")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +41,18 @@ class _Target:
         return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
 
 
-def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     broker, path = read_broker(subscription, _SCHEMES, policy)
-    settings = ProtocolSettings(subscription, _SETTINGS)
+    settings = ProtocolSettings(subscription, _SETTING_NAMES)
     address = settings.text("address")
     if bool(address) == bool(path):
-        raise wrong_setting("address", "it is here or in the path of the sink's URI, and not in both")
+        raise make_setting_error("address", "it is here or in the path of the sink's URI, and not in both")
     if not path.isprintable():
         raise SubscriptionError("/sink: its path has control characters")
     properties = settings.texts("linkproperties")
     foreign = next((name for name in properties if not name.isascii()), None)
     if foreign is not None:
-        raise wrong_setting(f"linkproperties/{foreign}", "names of properties are ASCII")
+        raise make_setting_error(f"linkproperties/{foreign}", "names of properties are ASCII")
     return _Target(
         settings=broker,
         address=address or path,
@@ -62,4 +62,4 @@ def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     )
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=("AMQP",), target=_target)
+FACTORY: Final = BrokerSinkFactory(protocols=("AMQP",), target=_read_target)

@@ -120,12 +120,12 @@ def find_sink(protocol: str) -> SinkFactory:
 
     Raises ``SubscriptionError`` if there is none, or if something it needs is missing.
     """
-    point = _offered().get(protocol)
+    point = _find_entry_points().get(protocol)
     if point is None:
         raise SubscriptionError(f"/protocol: there is no {protocol!r}; there are {', '.join(sink_protocols())}")
     try:
-        found: SinkFactory = plugins.load(point)
-        return found
+        factory: SinkFactory = plugins.load(point)
+        return factory
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("signalbook"):
             raise
@@ -137,33 +137,34 @@ def find_sink(protocol: str) -> SinkFactory:
 
 def sink_protocols() -> tuple[str, ...]:
     """The values of ``protocol`` that are served, sorted; some of them may take an extra that is not installed."""
-    return tuple(sorted(_offered()))
+    return tuple(sorted(_find_entry_points()))
 
 
-def _offered() -> Mapping[str, EntryPoint]:
+def _find_entry_points() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "protocol", plugins.upper)
 
 
-def wrong_setting(name: str, detail: str) -> SubscriptionError:
+def make_setting_error(name: str, detail: str) -> SubscriptionError:
     """Return the error for a setting with an invalid value."""
     return SubscriptionError(f"/protocolsettings/{name[:128]}: {detail}")
 
 
 def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
     """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name shows."""
-    address = _literal(host)
+    address = _parse_literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
-        raise _not_allowed(where, host, port)
-    named = policy.allow.names(host, port) or (address is not None and not is_public(address))
-    if not secure and not named:
+        raise _make_not_allowed(where, host, port)
+    is_named = policy.allow.names(host, port) or (address is not None and not is_public(address))
+    if not secure and not is_named:
         raise SubscriptionError(
-            f"{where}: without TLS only places that the operator names are delivered to: {_way_out(host, port)}"
+            f"{where}: without TLS only places that the operator names are delivered to: "
+            f"{_explain_allowing(host, port)}"
         )
     if address is None and policy.look:
-        _look(host, port, policy, where)
+        _check_reachable(host, port, policy, where)
 
 
-def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
+def _check_reachable(host: str, port: int, policy: SinkPolicy, where: str) -> None:
     """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
 
     What it leads to is not said: the names of a private network are nobody's business.
@@ -171,17 +172,17 @@ def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
     try:
         reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
     except AddressNotAllowed:
-        raise _not_allowed(where, host, port) from None
+        raise _make_not_allowed(where, host, port) from None
     except (FetchError, httpcore.TimeoutException):
         return
 
 
-def _not_allowed(where: str, host: str, port: int) -> SubscriptionError:
+def _make_not_allowed(where: str, host: str, port: int) -> SubscriptionError:
     reason = "is neither public nor among the places that the operator allows"
-    return SubscriptionError(f"{where}: {host}:{port} {reason}: {_way_out(host, port)}")
+    return SubscriptionError(f"{where}: {host}:{port} {reason}: {_explain_allowing(host, port)}")
 
 
-def _way_out(host: str, port: int) -> str:
+def _explain_allowing(host: str, port: int) -> str:
     """Return advice on how an operator allows a place."""
     return f"signalbook serve --allow-sinks {f'[{host}]' if ':' in host else host}:{port}"
 
@@ -191,7 +192,7 @@ def host_of(parts: SplitResult) -> str:
     return str(parts.hostname or "").lower().removesuffix(".")
 
 
-def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     if host == "localhost":
         return ipaddress.IPv4Address("127.0.0.1")
     try:

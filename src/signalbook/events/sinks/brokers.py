@@ -21,15 +21,15 @@ from signalbook.brokers.connection import (
     BrokerUnavailable,
     MessageTooLarge,
 )
-from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, wrong_setting
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, make_setting_error
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.fetching import AddressNotAllowed, FetchError, reachable
 from signalbook.values import JSONObject
 
 _LONGEST_URI: Final = 4096
-_PLAIN: Final = "PLAIN"
+_PLAIN_CREDENTIAL: Final = "PLAIN"
 _LONGEST_TEXT: Final = 4096
-_MOST: Final = 64
+_MAX_TEXTS: Final = 64
 
 
 def read_broker(
@@ -118,7 +118,7 @@ class BrokerSink:
         delivered = 0
         while True:
             try:
-                for _ in self._connected().publish(messages[delivered:]):
+                for _ in self._ensure_connection().publish(messages[delivered:]):
                     delivered += 1
                 return
             except BrokerError as error:
@@ -137,7 +137,7 @@ class BrokerSink:
         if connection is not None:
             connection.close()
 
-    def _connected(self) -> Publisher:
+    def _ensure_connection(self) -> Publisher:
         if self._connection is None:
             try:
                 self._connection = self._target.connect()
@@ -180,15 +180,15 @@ class ProtocolSettings:
         unknown = next((name for name in self._values if name not in names), None)
         if unknown is not None:
             known = ", ".join(names)
-            raise wrong_setting(unknown, f"{subscription.protocol} has no such setting; there are {known}")
+            raise make_setting_error(unknown, f"{subscription.protocol} has no such setting; there are {known}")
 
     def text(self, name: str, default: str = "") -> str:
         """A string without control characters; not empty if it is there."""
         value = self._values.get(name, default)
         if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
-            raise wrong_setting(name, f"it is a string of up to {_LONGEST_TEXT} printable characters")
+            raise make_setting_error(name, f"it is a string of up to {_LONGEST_TEXT} printable characters")
         if name in self._values and not value:
-            raise wrong_setting(name, "it is empty")
+            raise make_setting_error(name, "it is empty")
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
@@ -197,7 +197,7 @@ class ProtocolSettings:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or value not in choices:
-            raise wrong_setting(name, f"it is {', '.join(choices)}")
+            raise make_setting_error(name, f"it is {', '.join(choices)}")
         return value
 
     def whole(self, name: str, least: int, most: int) -> int | None:
@@ -206,26 +206,26 @@ class ProtocolSettings:
         if value is None and name not in self._values:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise wrong_setting(name, f"it is a whole number from {least} to {most}")
+            raise make_setting_error(name, f"it is a whole number from {least} to {most}")
         return value
 
     def flag(self, name: str) -> bool:
         """A boolean, false if it is not there."""
         value = self._values.get(name, False)
         if not isinstance(value, bool):
-            raise wrong_setting(name, "it is true or false")
+            raise make_setting_error(name, "it is true or false")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
         """An object of strings."""
         value: Any = self._values.get(name, {})
-        if not isinstance(value, dict) or len(value) > _MOST:
-            raise wrong_setting(name, f"it is an object of at most {_MOST} names and values")
+        if not isinstance(value, dict) or len(value) > _MAX_TEXTS:
+            raise make_setting_error(name, f"it is an object of at most {_MAX_TEXTS} names and values")
         for key, content in value.items():
             if not isinstance(content, str) or not key or len(key) + len(content) > _LONGEST_TEXT:
-                raise wrong_setting(f"{name}/{key[:128]}", f"it is a string of up to {_LONGEST_TEXT} characters")
+                raise make_setting_error(f"{name}/{key[:128]}", f"it is a string of up to {_LONGEST_TEXT} characters")
             if not (key + content).isprintable():
-                raise wrong_setting(f"{name}/{key[:128]}", "control characters mean nothing here")
+                raise make_setting_error(f"{name}/{key[:128]}", "control characters mean nothing here")
         return value
 
 
@@ -234,8 +234,8 @@ def _read_login(subscription: Subscription) -> tuple[str, str]:
     credential = subscription.credential
     if credential is None:
         return "", ""
-    if credential.credentialtype != _PLAIN:
-        raise SubscriptionError(f"/sinkcredential/credentialtype: {subscription.protocol} knows {_PLAIN}")
+    if credential.credentialtype != _PLAIN_CREDENTIAL:
+        raise SubscriptionError(f"/sinkcredential/credentialtype: {subscription.protocol} knows {_PLAIN_CREDENTIAL}")
     name = credential.members.get("identifier", "")
     password = credential.secrets.get("secret", "")
     for member, value in (("identifier", name), ("secret", password)):

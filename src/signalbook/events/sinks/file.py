@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from signalbook import values
-from signalbook.events.sinks.base import DeliveryError, SinkPolicy, wrong_setting
+from signalbook.events.sinks.base import DeliveryError, SinkPolicy, make_setting_error
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -37,7 +37,7 @@ class FileSinkFactory:
             )
         if subscription.credential is not None:
             raise SubscriptionError("/sinkcredential: files take none")
-        _max_bytes(subscription.protocolsettings)
+        _read_max_bytes(subscription.protocolsettings)
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> _FileSink:
         """The file, for this sink alone."""
@@ -47,7 +47,7 @@ class FileSinkFactory:
             raise DeliveryError(str(error)) from None
         match = _SINK.fullmatch(subscription.sink)
         assert match is not None
-        return _FileSink(Path(policy.folder) / match[1], _max_bytes(subscription.protocolsettings))
+        return _FileSink(Path(policy.folder) / match[1], _read_max_bytes(subscription.protocolsettings))
 
 
 class _FileSink:
@@ -62,10 +62,10 @@ class _FileSink:
         """Append the events, and wait until the disk has them. All of them or none."""
         lines = b"".join(dump_json(event) + b"\n" for event in events)
         try:
-            file = self._opened()
+            file = self._open_file()
             size = os.fstat(file).st_size
             if self._max_bytes and size and size + len(lines) > self._max_bytes:
-                file, size = self._next(), 0
+                file, size = self._begin_next_file(), 0
             self._append(file, size, lines)
         except OSError as error:
             self.close()
@@ -79,9 +79,9 @@ class _FileSink:
 
     def _append(self, file: int, size: int, lines: bytes) -> None:
         try:
-            left = memoryview(lines)
-            while left:
-                left = left[os.write(file, left) :]
+            remaining = memoryview(lines)
+            while remaining:
+                remaining = remaining[os.write(file, remaining) :]
             os.fsync(file)
         except OSError:
             # All or none: a disk that is full may have taken some of the lines, which will come again.
@@ -89,7 +89,7 @@ class _FileSink:
                 os.ftruncate(file, size)
             raise
 
-    def _opened(self) -> int:
+    def _open_file(self) -> int:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # Not through a link, which somebody may have put there to have another file written.
@@ -101,22 +101,22 @@ class _FileSink:
             except OSError:
                 self.close()
                 raise DeliveryError(f"another sink writes to {self._path.name}") from None
-            _mend(self._file)
+            _repair_end(self._file)
             _sync_folder(self._path.parent)
         return self._file
 
-    def _next(self) -> int:
+    def _begin_next_file(self) -> int:
         """The present file gets the time as a part of its name, and a new one begins."""
         stamp = values.now().strftime("%Y%m%dT%H%M%S%f")
         self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
         self.close()
-        return self._opened()
+        return self._open_file()
 
 
 FACTORY: Final = FileSinkFactory()
 
 
-def _mend(file: int) -> None:
+def _repair_end(file: int) -> None:
     """Cut off a line that a crash left unfinished: it was not acknowledged, and comes again."""
     size = os.fstat(file).st_size
     while size:
@@ -137,11 +137,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _max_bytes(settings: JSONObject) -> int:
+def _read_max_bytes(settings: JSONObject) -> int:
     unknown = sorted(set(settings) - {"maxbytes"})
     if unknown:
-        raise wrong_setting(unknown[0], "FILE has no such setting; there is maxbytes")
+        raise make_setting_error(unknown[0], "FILE has no such setting; there is maxbytes")
     value: Any = settings.get("maxbytes", 0)
     if not isinstance(value, int) or isinstance(value, bool) or (value and value < _LEAST):
-        raise wrong_setting("maxbytes", f"it is a number of bytes, from {_LEAST}")
+        raise make_setting_error("maxbytes", f"it is a number of bytes, from {_LEAST}")
     return value

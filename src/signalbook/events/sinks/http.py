@@ -35,7 +35,7 @@ from signalbook.events.sinks.base import (
     SinkPolicy,
     check_allowed,
     host_of,
-    wrong_setting,
+    make_setting_error,
 )
 from signalbook.events.subscription import HTTP, Credential, Subscription, SubscriptionError
 from signalbook.fetching import Deadline, FetchError, connect, reachable
@@ -70,7 +70,7 @@ _FASTEST: Final = 10**9
 _CREDENTIALS: Final = (PLAIN, ACCESSTOKEN, REFRESHTOKEN, "SIGNATURE")
 _MOST_BYTES: Final = 1 << 20
 _LONGEST_URL: Final = 4096
-_REMEMBERED: Final = 10_000
+_MAX_REMEMBERED: Final = 10_000
 _RATE_DIGITS: Final = 9
 # A token that is about to expire might have when it arrives.
 _EARLY: Final = timedelta(seconds=30)
@@ -99,52 +99,62 @@ class WebhookSettings:
 
 def read_settings(settings: JSONObject) -> WebhookSettings:
     """The settings of a subscription. Raises ``SubscriptionError``."""
-    known: dict[str, Callable[[Any], Any]]
-    known = {"method": _method, "headers": _headers, "mode": _mode, "rate": _rate, "accesstokenin": _token_in_query}
-    unknown = sorted(set(settings) - set(known))
+    checks: dict[str, Callable[[Any], Any]]
+    checks = {
+        "method": _check_method,
+        "headers": _check_headers,
+        "mode": _check_mode,
+        "rate": _check_rate,
+        "accesstokenin": _check_token_place,
+    }
+    unknown = sorted(set(settings) - set(checks))
     if unknown:
-        raise wrong_setting(unknown[0], f"HTTP has no such setting; there are {', '.join(known)}")
-    found = {name: check(settings[name]) for name, check in known.items() if name in settings}
-    if "accesstokenin" in found:
-        found["query"] = found.pop("accesstokenin")
-    return WebhookSettings(**found)
+        raise make_setting_error(unknown[0], f"HTTP has no such setting; there are {', '.join(checks)}")
+    parsed = {name: check(settings[name]) for name, check in checks.items() if name in settings}
+    if "accesstokenin" in parsed:
+        parsed["query"] = parsed.pop("accesstokenin")
+    return WebhookSettings(**parsed)
 
 
-def _method(value: Any) -> str:
+def _check_method(value: Any) -> str:
     if value not in _METHODS:
-        raise wrong_setting("method", f"it is {', '.join(_METHODS)}")
+        raise make_setting_error("method", f"it is {', '.join(_METHODS)}")
     return str(value)
 
 
-def _headers(value: Any) -> dict[str, str]:
+def _check_headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > _MOST_HEADERS:
-        raise wrong_setting("headers", f"it takes an object of at most {_MOST_HEADERS} names and values")
+        raise make_setting_error("headers", f"it takes an object of at most {_MOST_HEADERS} names and values")
     for name, content in value.items():
         here = f"headers/{name[:128]}"
         if not _HEADER_NAME.fullmatch(name) or not isinstance(content, str) or not _HEADER_VALUE.fullmatch(content):
-            raise wrong_setting(here, "that is no header of HTTP")
+            raise make_setting_error(here, "that is no header of HTTP")
         if name.lower() in _OWN_HEADERS or name.lower().startswith(("webhook-", "sec-")):
-            raise wrong_setting(here, "this header is not for subscriptions to set; credentials go into sinkcredential")
+            raise make_setting_error(
+                here, "this header is not for subscriptions to set; credentials go into sinkcredential"
+            )
     return dict(value)
 
 
-def _mode(value: Any) -> str:
+def _check_mode(value: Any) -> str:
     if value == "binary":
-        raise wrong_setting("mode", "web hooks want a payload, which binary mode would not have: structured or batch")
+        raise make_setting_error(
+            "mode", "web hooks want a payload, which binary mode would not have: structured or batch"
+        )
     if value not in (STRUCTURED, BATCH):
-        raise wrong_setting("mode", f"it is {STRUCTURED} or {BATCH}")
+        raise make_setting_error("mode", f"it is {STRUCTURED} or {BATCH}")
     return str(value)
 
 
-def _rate(value: Any) -> int:
+def _check_rate(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _FASTEST:
-        raise wrong_setting("rate", "it is a number of requests a minute, from 1")
+        raise make_setting_error("rate", "it is a number of requests a minute, from 1")
     return value
 
 
-def _token_in_query(value: Any) -> bool:
+def _check_token_place(value: Any) -> bool:
     if value not in ("header", "query"):
-        raise wrong_setting("accesstokenin", "it is header or query")
+        raise make_setting_error("accesstokenin", "it is header or query")
     return bool(value == "query")
 
 
@@ -167,15 +177,15 @@ class WebhookFactory:
         if credential.credentialtype not in _CREDENTIALS:
             raise SubscriptionError(f"/sinkcredential/credentialtype: HTTP knows {', '.join(_CREDENTIALS)}")
         for name in ("accesstoken", "accesstokentype"):
-            shown = credential.secrets.get(name, credential.members.get(name, ""))
-            if not (shown.isascii() and shown.isprintable()):
+            token_text = credential.secrets.get(name, credential.members.get(name, ""))
+            if not (token_text.isascii() and token_text.isprintable()):
                 raise SubscriptionError(f"/sinkcredential/{name}: a header takes printable ASCII")
         if credential.credentialtype == REFRESHTOKEN:
             endpoint = credential.members.get("refreshtokenendpoint", "")
             _check_url(endpoint, "/sinkcredential/refreshtokenendpoint", policy)
         if SIGNINGSECRET in credential.secrets:
             try:
-                signing_key(credential.secrets[SIGNINGSECRET])
+                read_signing_key(credential.secrets[SIGNINGSECRET])
             except ValueError as error:
                 raise SubscriptionError(f"/sinkcredential/{SIGNINGSECRET}: {error}") from None
 
@@ -189,15 +199,15 @@ class WebhookFactory:
 
     def _remember(self, subscription: Subscription, policy: SinkPolicy) -> _Remembered:
         with self._lock:
-            known = self._known.pop(subscription.id, None)
-            if known is None or known.subscription != subscription:
-                known = _Remembered(subscription, policy)
-            self._known[subscription.id] = known
-            if len(self._known) > _REMEMBERED:
+            remembered = self._known.pop(subscription.id, None)
+            if remembered is None or remembered.subscription != subscription:
+                remembered = _Remembered(subscription, policy)
+            self._known[subscription.id] = remembered
+            if len(self._known) > _MAX_REMEMBERED:
                 self._known.popitem(last=False)
         if policy.consent is not None:
-            known.agreed(policy.consent)
-        return known
+            remembered.set_consent(policy.consent)
+        return remembered
 
 
 class _Remembered:
@@ -209,7 +219,7 @@ class _Remembered:
         self.pace: RateLimiter | None = None
         self._consent: Consent | None = None
 
-    def agreed(self, consent: Consent) -> None:
+    def set_consent(self, consent: Consent) -> None:
         """The sink wants deliveries, this fast."""
         if consent != self._consent:
             self._consent, self.pace = consent, RateLimiter(consent.rate)
@@ -225,24 +235,24 @@ class _WebhookSink:
         self._target = target_of(subscription.sink)
         self._connection = SinkConnection(subscription.sink, policy)
         secrets = subscription.credential.secrets if subscription.credential else {}
-        self._key = signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
+        self._key = read_signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Send each event as a request of its own, or several in one in batch mode."""
-        done = 0
+        delivered_count = 0
         try:
-            for batch in self._batches(events):
+            for batch in self._split_batches(events):
                 self._post(batch)
-                done += len(batch)
+                delivered_count += len(batch)
         except DeliveryError as error:
-            error.delivered = done + error.delivered
+            error.delivered = delivered_count + error.delivered
             raise
 
     def close(self) -> None:
         """Hang up."""
         self._connection.close()
 
-    def _batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
+    def _split_batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
         if self._settings.mode == STRUCTURED:
             yield from ([event] for event in events)
             return
@@ -259,43 +269,45 @@ class _WebhookSink:
             yield batch
 
     def _post(self, batch: Sequence[JSONObject]) -> None:
-        pace = self._pace()
+        pace = self._find_pace()
         pace.step()
         batched = self._settings.mode == BATCH
         body = dump_json(list(batch) if batched else batch[0])
-        target, headers = self._head(batch, body)
+        target, headers = self._build_head(batch, body)
         reply = self._connection.exchange(self._settings.method, target, headers, body)
         error = delivery_error(reply)
         if error is None:
             return
         if reply.status == 401:
-            self._remembered.authorization.refused()
+            self._remembered.authorization.drop_token()
         # 413 and 415 may be about one event of many: alone, the others may be taken.
         if error.rejected and len(batch) > 1:
-            self._one_by_one(batch)
+            self._post_one_by_one(batch)
             return
         raise error
 
-    def _one_by_one(self, batch: Sequence[JSONObject]) -> None:
+    def _post_one_by_one(self, batch: Sequence[JSONObject]) -> None:
         """A batch that is not understood, or too large: which of its events is to blame?"""
-        for done, event in enumerate(batch):
+        for delivered_count, event in enumerate(batch):
             try:
                 self._post([event])
             except DeliveryError as error:
-                error.delivered = done
+                error.delivered = delivered_count
                 raise
 
-    def _pace(self) -> RateLimiter:
+    def _find_pace(self) -> RateLimiter:
         """The pace that was agreed on; the sink is asked once (D-34)."""
         if self._remembered.pace is None:
             if self._policy.ask:
-                self._remembered.agreed(ask_consent(self._connection, self._target, self._policy, self._settings.rate))
+                self._remembered.set_consent(
+                    request_consent(self._connection, self._target, self._policy, self._settings.rate)
+                )
             else:
-                self._remembered.agreed(Consent(rate=self._settings.rate))
+                self._remembered.set_consent(Consent(rate=self._settings.rate))
         assert self._remembered.pace is not None
         return self._remembered.pace
 
-    def _head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
+    def _build_head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
         content = BATCH_TYPE if self._settings.mode == BATCH else EVENT_TYPE
         headers = {**self._settings.headers, **outgoing(), "Content-Type": content, ORIGIN: self._policy.origin}
         target = self._target
@@ -343,7 +355,7 @@ class RateLimiter:
         self._free = free + self._each
 
 
-def ask_consent(connection: SinkConnection, target: str, policy: SinkPolicy, rate: int | None) -> Consent:
+def request_consent(connection: SinkConnection, target: str, policy: SinkPolicy, rate: int | None) -> Consent:
     """Ask a sink whether it wants deliveries from ``policy.origin``, at most ``rate`` a minute if that is given.
 
     Its status says nothing, only ``WebHook-Allowed-Origin`` does (D-34). Raises ``DeliveryError`` if it does not agree.
@@ -362,17 +374,17 @@ def read_consent(reply: HTTPReply, origin: str, rate: int | None) -> Consent:
     if allowed != "*" and allowed.lower() != origin.lower():
         detail = f"it allows {allowed[:100]!r}" if allowed else "its answer to OPTIONS has no WebHook-Allowed-Origin"
         raise DeliveryError(f"the sink has not agreed to deliveries from {origin!r}: {detail}")
-    given = reply.headers.get("webhook-allowed-rate", "").strip()
-    return Consent(rate=allowed_rate(given, rate))
+    rate_text = reply.headers.get("webhook-allowed-rate", "").strip()
+    return Consent(rate=allowed_rate(rate_text, rate))
 
 
-def allowed_rate(text: str, asked: int | None) -> int | None:
-    """Requests a minute out of ``WebHook-Allowed-Rate``: what was ``asked`` if it says nothing, None for ``*``.
+def allowed_rate(text: str, requested: int | None) -> int | None:
+    """Requests a minute out of ``WebHook-Allowed-Rate``: what was ``requested`` if it says nothing, None for ``*``.
 
     Raises ``DeliveryError`` for what is no rate.
     """
     if not text:
-        return asked
+        return requested
     if text == "*":
         return None
     if text.isascii() and text.isdigit() and len(text) <= _RATE_DIGITS and int(text) > 0:
@@ -388,7 +400,7 @@ class Authorization:
         self._members = {**credential.members, **credential.secrets} if credential else {}
         self._policy = policy
         self._token = self._members.get("accesstoken", "")
-        self._expires = _instant(self._members.get("accesstokenexpiresutc", ""))
+        self._expires = _parse_instant(self._members.get("accesstokenexpiresutc", ""))
 
     def header(self) -> dict[str, str]:
         """The header ``Authorization``, if there is a credential. Raises ``DeliveryError``."""
@@ -407,7 +419,7 @@ class Authorization:
             raise DeliveryError("the subscription's access token is over (accesstokenexpiresutc): update it")
         return self._token
 
-    def refused(self) -> None:
+    def drop_token(self) -> None:
         """The sink did not like the token (401): the next one will be another, if it can be."""
         if self._kind == REFRESHTOKEN:
             self._token = ""
@@ -427,7 +439,7 @@ class Authorization:
         self._take(reply, str(urlsplit(endpoint).hostname))
 
     def _take(self, reply: HTTPReply, host: str) -> None:
-        answer = _object(reply)
+        answer = _parse_object(reply)
         token, seconds = answer.get("access_token"), answer.get("expires_in")
         if reply.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise DeliveryError(f"no access token from {host}: it answered {reply.status}")
@@ -439,27 +451,27 @@ class Authorization:
             self._members["refreshtoken"] = again
 
 
-def _object(reply: HTTPReply) -> values.JSONObject:
+def _parse_object(reply: HTTPReply) -> values.JSONObject:
     try:
-        found = parse_json(reply.body)
+        document = parse_json(reply.body)
     except JSONError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _instant(text: str) -> datetime | None:
+def _parse_instant(text: str) -> datetime | None:
     return parse_timestamp(text) if text else None
 
 
-def signing_key(secret: str) -> bytes:
+def read_signing_key(secret: str) -> bytes:
     """The key in ``secret``: ``whsec_`` and 24 to 64 bytes in Base64. Raises ``ValueError``."""
     try:
-        found = base64.b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else b""
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else b""
     except binascii.Error:
-        found = b""
-    if not _SHORTEST_KEY <= len(found) <= _LONGEST_KEY:
+        key = b""
+    if not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
         raise ValueError(f"a secret for signatures is {PREFIX} and {_SHORTEST_KEY} to {_LONGEST_KEY} bytes in Base64")
-    return found
+    return key
 
 
 def signature_headers(key: bytes, id: str, timestamp: int, body: bytes) -> dict[str, str]:
@@ -499,7 +511,7 @@ class SinkConnection:
             content=body,
         )
         try:
-            return self._exchange(request)
+            return self._send_request(request)
         except httpcore.TimeoutException:
             self.close()
             raise DeliveryError(f"no answer within {self._policy.timeout:g} seconds") from None
@@ -516,17 +528,17 @@ class SinkConnection:
             with suppress(Exception):
                 connection.close()
 
-    def _exchange(self, request: httpcore.Request) -> HTTPReply:
+    def _send_request(self, request: httpcore.Request) -> HTTPReply:
         if self._connection is not None and not self._connection.has_expired():
             try:
-                return self._over(self._connection, request)
+                return self._send_over(self._connection, request)
             except _BROKEN:
                 pass  # the other end may hang up between two requests, and only using the connection shows it
         self.close()
         self._connection = self._connect()
-        return self._over(self._connection, request)
+        return self._send_over(self._connection, request)
 
-    def _over(self, connection: httpcore.HTTP11Connection, request: httpcore.Request) -> HTTPReply:
+    def _send_over(self, connection: httpcore.HTTP11Connection, request: httpcore.Request) -> HTTPReply:
         answer = connection.handle_request(request)
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
         body = bytearray()
@@ -552,7 +564,7 @@ class SinkConnection:
         if self._parts.scheme == "https":
             # Part of the key of what is cached, as a test or an operator may change it at run time.
             trust = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-            stream = stream.start_tls(_tls(trust), host)
+            stream = stream.start_tls(_make_tls_context(trust), host)
         origin = httpcore.Origin(self._parts.scheme.encode(), host.encode(), self._port)
         return httpcore.HTTP11Connection(origin=origin, stream=_Gathering(stream))
 
@@ -591,7 +603,7 @@ def target_of(url: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _tls(trust: tuple[str | None, str | None]) -> ssl.SSLContext:  # noqa: ARG001 - where OpenSSL looks
+def _make_tls_context(trust: tuple[str | None, str | None]) -> ssl.SSLContext:  # noqa: ARG001 - where OpenSSL looks
     """Reading the system's certificates takes 20 ms: once for all."""
     return ssl.create_default_context()
 
@@ -622,10 +634,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         when = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    return min(max(0.0, (_aware(when) - values.now()).total_seconds()), _LONGEST_WAIT)
+    return min(max(0.0, (_add_zone(when) - values.now()).total_seconds()), _LONGEST_WAIT)
 
 
-def _aware(when: datetime) -> datetime:
+def _add_zone(when: datetime) -> datetime:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 

@@ -13,18 +13,18 @@ from typing import Final
 
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings
 from signalbook.brokers.kafka import KafkaClient
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed, wrong_setting
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed, make_setting_error
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker, resolve
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"kafkas": (9093, True), "kafka": (9092, False)}
-_SETTINGS: Final = ("topicname", "partitionkeyextractor", "clientid", "acks")
+_SETTING_NAMES: Final = ("topicname", "partitionkeyextractor", "clientid", "acks")
 # Topics that begin with two underscores are the cluster's own.
-_TOPIC: Final = re.compile(r"(?!__|\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}", re.ASCII)
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
+_TOPIC_NAME: Final = re.compile(r"(?!__|\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_KEY_ATTRIBUTE: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 _CLIENT: Final = re.compile(r"[!-~]{1,249}", re.ASCII)
-_HEADERS: Final = (("content-type", EVENT_TYPE.encode()),)
+_RECORD_HEADERS: Final = (("content-type", EVENT_TYPE.encode()),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class _Target:
 
     def connect(self) -> KafkaClient:
         """A producer that waits until the brokers that ``acks`` asks for have each record."""
-        return KafkaClient(self.settings, self.topic, client_id=self.client, acks=self.acks, headers=_HEADERS)
+        return KafkaClient(self.settings, self.topic, client_id=self.client, acks=self.acks, headers=_RECORD_HEADERS)
 
     def encode(self, event: JSONObject) -> tuple[bytes | None, bytes]:
         """Key and value in structured mode."""
@@ -45,21 +45,21 @@ class _Target:
         return None if key is None else str(key).encode(), dump_json(event)
 
 
-def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     broker, path = read_broker(subscription, _SCHEMES, policy)
-    settings = ProtocolSettings(subscription, _SETTINGS)
+    settings = ProtocolSettings(subscription, _SETTING_NAMES)
     topic = settings.text("topicname")
     if bool(topic) == bool(path):
-        raise wrong_setting("topicname", "it is here or in the path of the sink's URI, and not in both")
-    if not _TOPIC.fullmatch(topic or path):
+        raise make_setting_error("topicname", "it is here or in the path of the sink's URI, and not in both")
+    if not _TOPIC_NAME.fullmatch(topic or path):
         where = "/protocolsettings/topicname" if topic else "/sink"
         raise SubscriptionError(f"{where}: that is no name of a topic")
     key = settings.text("partitionkeyextractor", "subject")
-    if not _ATTRIBUTE.fullmatch(key):
-        raise wrong_setting("partitionkeyextractor", "it is the name of an attribute, such as subject")
+    if not _KEY_ATTRIBUTE.fullmatch(key):
+        raise make_setting_error("partitionkeyextractor", "it is the name of an attribute, such as subject")
     client = settings.text("clientid", "signalbook")
     if not _CLIENT.fullmatch(client):
-        raise wrong_setting("clientid", "it is a name of printable ASCII")
+        raise make_setting_error("clientid", "it is a name of printable ASCII")
     acks = settings.choice("acks", ("all", "-1", "1", "0"))
     return _Target(
         settings=replace(broker, resolve=partial(_resolve, policy, broker.secure)),
@@ -79,4 +79,4 @@ def _resolve(policy: SinkPolicy, secure: bool, host: str, port: int) -> str:
     return resolve(policy, host, port)
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=("KAFKA",), target=_target)
+FACTORY: Final = BrokerSinkFactory(protocols=("KAFKA",), target=_read_target)

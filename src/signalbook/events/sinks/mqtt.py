@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.mqtt import MQTTClient, MQTTPublisher, publish_properties
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, make_setting_error
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
@@ -19,7 +19,7 @@ from signalbook.values import JSONObject, dump_json
 MQTT3: Final = "MQTT3"
 MQTT5: Final = "MQTT5"
 _SCHEMES: Final = {"mqtts": (8883, True), "mqtt": (1883, False)}
-_SETTINGS: Final = {
+_SETTING_NAMES: Final = {
     MQTT3: ("topicname", "qos", "retain"),
     MQTT5: ("topicname", "qos", "retain", "expiry", "userproperties"),
 }
@@ -48,15 +48,15 @@ class _Target:
         return dump_json(event)
 
 
-def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     broker, path = read_broker(subscription, _SCHEMES, policy)
     if path:
         raise SubscriptionError("/sink: a path means nothing here; the topic is the setting topicname")
-    settings = ProtocolSettings(subscription, _SETTINGS[subscription.protocol])
+    settings = ProtocolSettings(subscription, _SETTING_NAMES[subscription.protocol])
     topic = settings.text("topicname")
     # What begins with $ is the broker's own.
     if not topic or topic.startswith("$") or set("+#") & set(topic) or len(topic.encode()) > _LONGEST_TOPIC:
-        raise wrong_setting("topicname", f"MQTT needs one: up to {_LONGEST_TOPIC} bytes, no wildcards, no $ first")
+        raise make_setting_error("topicname", f"MQTT needs one: up to {_LONGEST_TOPIC} bytes, no wildcards, no $ first")
     qos = settings.whole("qos", 0, 2)
     return _Target(
         settings=broker,
@@ -69,4 +69,4 @@ def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     )
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=(MQTT3, MQTT5), target=_target)
+FACTORY: Final = BrokerSinkFactory(protocols=(MQTT3, MQTT5), target=_read_target)

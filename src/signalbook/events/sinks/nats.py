@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.nats import NATSPublisher, encode_headers
-from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
+from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, make_setting_error
 from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
@@ -40,15 +40,17 @@ class _Target:
         return encode_headers({"Content-Type": EVENT_TYPE, "Nats-Msg-Id": message_id}), dump_json(event)
 
 
-def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
+def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     broker, path = read_broker(subscription, _SCHEMES, policy)
     if path:
         raise SubscriptionError("/sink: a path means nothing here; the subject is a setting")
     settings = ProtocolSettings(subscription, ("subject",))
     subject = settings.text("subject")
     if not _SUBJECT.fullmatch(subject) or len(subject) > 256:
-        raise wrong_setting("subject", "NATS needs one: words of ASCII with dots between, no wildcards, no $ first")
+        raise make_setting_error(
+            "subject", "NATS needs one: words of ASCII with dots between, no wildcards, no $ first"
+        )
     return _Target(settings=broker, subscription=subscription.id, subject=subject)
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=("NATS",), target=_target)
+FACTORY: Final = BrokerSinkFactory(protocols=("NATS",), target=_read_target)

@@ -20,11 +20,11 @@ from signalbook.events.subscription import (
     Credential,
     Subscription,
     SubscriptionError,
-    missing_secrets,
+    find_missing_secrets,
     read_credential,
     with_known_secrets,
 )
-from signalbook.events.subscriptions.masking import left_masks, with_known_values
+from signalbook.events.subscriptions.masking import find_left_masks, with_known_values
 from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -32,7 +32,7 @@ OLD_TYPE: Final = "application/cloudevents-subscription+json"
 """The media type of the older form."""
 
 _HTTPS: Final = "HTTPS"
-_KNOWN: Final = (
+_MEMBER_NAMES: Final = (
     *("id", "source", "types", "filters", "filter", "config", "sink", "sinkcredential", "protocol", "protocolsettings"),
     "status",
 )
@@ -40,7 +40,7 @@ MOST_TYPES: Final = 256
 LONGEST: Final = 4096
 """Characters in a text."""
 _FARTHEST: Final = 2**63 - 1
-_DIGITS: Final = 19
+_MAX_DIGITS: Final = 19
 _OTHER_NAMES: Final = {
     "AMQP": {"linkName": "linkname", "linkProperties": "linkproperties"},
     "KAFKA": {"ackmode": "acks"},
@@ -70,24 +70,24 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
     Raises ``InvalidSubscription``.
     """
     if not isinstance(document, dict):
-        raise InvalidSubscription([_fault("", "type", "a subscription is an object")])
+        raise InvalidSubscription([_make_finding("", "type", "a subscription is an object")])
     reading = _Reading(document, root)
-    subscription = reading.subscription()
+    subscription = reading.read_subscription()
     faults = list(reading.faults)
     wrong = {fault.path[1:].partition("/")[0] for fault in faults}
     if not wrong & {"protocol", "protocolsettings", "sink"}:
         # Without its secrets nothing can be said of a credential: that is for when they are there.
-        whole = "sinkcredential" not in wrong and not list(missing_secrets(subscription))
-        faults += _told(check, subscription if whole else replace(subscription, credential=None))
+        whole = "sinkcredential" not in wrong and not list(find_missing_secrets(subscription))
+        faults += _run_check(check, subscription if whole else replace(subscription, credential=None))
     if faults:
         raise InvalidSubscription(faults)
     return subscription
 
 
-def complete(subscription: Subscription, known: Subscription | None, *, check: Check) -> Subscription:
-    """``subscription`` with the secrets that are ``known``, if it may have them. Raises ``InvalidSubscription``."""
-    whole = with_known_secrets(with_known_values(subscription, known), known)
-    faults = [*missing_secrets(whole), *left_masks(whole)] or list(_told(check, whole))
+def complete(subscription: Subscription, stored: Subscription | None, *, check: Check) -> Subscription:
+    """``subscription`` with the secrets that are ``stored``, if it may have them. Raises ``InvalidSubscription``."""
+    whole = with_known_secrets(with_known_values(subscription, stored), stored)
+    faults = [*find_missing_secrets(whole), *find_left_masks(whole)] or list(_run_check(check, whole))
     if faults:
         raise InvalidSubscription(faults)
     return whole
@@ -100,27 +100,27 @@ def show(entry: ShownSubscription, *, old: bool = False) -> JSONObject:
 
 def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:
     """A subscription without what its deliveries do to it: the same as long as nobody updates it. No secrets."""
-    shown: JSONObject = {"id": subscription.id}
+    document: JSONObject = {"id": subscription.id}
     for name in ("source", "types", "filters", "config"):
         if value := getattr(subscription, name):
-            shown[name] = value
-    shown |= {"sink": subscription.sink, "protocol": subscription.protocol}
+            document[name] = value
+    document |= {"sink": subscription.sink, "protocol": subscription.protocol}
     if subscription.credential is not None:
         credential = subscription.credential
-        shown["sinkcredential"] = {"credentialtype": credential.credentialtype, **credential.members}
+        document["sinkcredential"] = {"credentialtype": credential.credentialtype, **credential.members}
     if subscription.protocolsettings:
-        shown["protocolsettings"] = subscription.protocolsettings
-    return _older(shown) if old else shown
+        document["protocolsettings"] = subscription.protocolsettings
+    return _convert_to_older(document) if old else document
 
 
-def _older(shown: JSONObject) -> JSONObject:
+def _convert_to_older(document: JSONObject) -> JSONObject:
     """Translate the older form with a single filter; HTTP is recognised by the scheme of the sink."""
-    wanted = shown.pop("filters", ())
-    if wanted:
-        shown["filter"] = wanted[0] if len(wanted) == 1 else {"all": list(wanted)}
-    if shown["protocol"] == HTTP and urlsplit(shown["sink"]).scheme == "https":
-        shown["protocol"] = _HTTPS
-    return shown
+    filter_list = document.pop("filters", ())
+    if filter_list:
+        document["filter"] = filter_list[0] if len(filter_list) == 1 else {"all": list(filter_list)}
+    if document["protocol"] == HTTP and urlsplit(document["sink"]).scheme == "https":
+        document["protocol"] = _HTTPS
+    return document
 
 
 class _Reading:
@@ -131,147 +131,150 @@ class _Reading:
         self._root = root
         self.faults: list[Finding] = []
 
-    def subscription(self) -> Subscription:
+    def read_subscription(self) -> Subscription:
         """Return the subscription that can be made of the document."""
         for name in self._document:
-            if name not in _KNOWN:
-                message = f"there is no such member; there are {', '.join(_KNOWN)}"
-                self._wrong(f"/{name[:100]}", "unknown", message)
-        protocol = self._protocol()
+            if name not in _MEMBER_NAMES:
+                message = f"there is no such member; there are {', '.join(_MEMBER_NAMES)}"
+                self._report(f"/{name[:100]}", "unknown", message)
+        protocol = self._read_protocol()
         return Subscription(
             id="",
             protocol=protocol,
-            sink=self._text("sink", required=True),
-            source=self._source(),
-            types=self._types(),
-            filters=tuple(self._filters()),
-            config=self._config(),
-            protocolsettings=_renamed(self._object("protocolsettings"), _OTHER_NAMES.get(protocol, {})),
-            credential=self._credential(),
+            sink=self._read_text("sink", required=True),
+            source=self._read_source(),
+            types=self._read_types(),
+            filters=tuple(self._read_filters()),
+            config=self._read_config(),
+            protocolsettings=_rename_settings(self._read_object("protocolsettings"), _OTHER_NAMES.get(protocol, {})),
+            credential=self._read_credential(),
             root=self._root,
         )
 
-    def _protocol(self) -> str:
-        protocol = self._text("protocol", required=True)
+    def _read_protocol(self) -> str:
+        protocol = self._read_text("protocol", required=True)
         return HTTP if protocol == _HTTPS else protocol
 
-    def _source(self) -> str:
-        source = self._text("source")
+    def _read_source(self) -> str:
+        source = self._read_text("source")
         if source and of_source(source, self._root) is None:
-            known = ", ".join(f"{self._root}{path}" for path in ("/", *API_PATHS))
-            self._wrong("/source", "unknown", f"no events are from there; sources are {known}")
+            sources = ", ".join(f"{self._root}{path}" for path in ("/", *API_PATHS))
+            self._report("/source", "unknown", f"no events are from there; sources are {sources}")
         return source
 
-    def _types(self) -> tuple[str, ...]:
+    def _read_types(self) -> tuple[str, ...]:
         types = self._document.get("types", [])
         if not isinstance(types, list) or len(types) > MOST_TYPES:
-            self._wrong("/types", "type", f"it takes an array of at most {MOST_TYPES} texts")
+            self._report("/types", "type", f"it takes an array of at most {MOST_TYPES} texts")
             return ()
         for index, value in enumerate(types):
             if not isinstance(value, str) or not value:
-                self._wrong(f"/types/{index}", "type", "it is a text, and not empty")
+                self._report(f"/types/{index}", "type", "it is a text, and not empty")
         return tuple(types)
 
-    def _filters(self) -> Iterator[JSON]:
+    def _read_filters(self) -> Iterator[JSON]:
         """Yield the filters that must hold, from either member."""
         if "filter" in self._document and "filters" in self._document:
-            self._wrong("/filter", "value", "there is filters too: give one of them")
+            self._report("/filter", "value", "there is filters too: give one of them")
             return
         if "filter" in self._document:
-            name, wanted = "filter", self._document["filter"]
-            wanted = [wanted] if isinstance(wanted, dict) else wanted
+            name, filter_list = "filter", self._document["filter"]
+            filter_list = [filter_list] if isinstance(filter_list, dict) else filter_list
         else:
-            name, wanted = "filters", self._document.get("filters", [])
+            name, filter_list = "filters", self._document.get("filters", [])
         if name == "filter" and not isinstance(self._document["filter"], dict):
-            self._wrong("/filter", "type", "it takes a filter, an object")
-        elif not isinstance(wanted, list):
-            self._wrong("/filters", "type", "it takes an array of filters")
+            self._report("/filter", "type", "it takes a filter, an object")
+        elif not isinstance(filter_list, list):
+            self._report("/filters", "type", "it takes an array of filters")
         else:
-            self.faults += _filter_faults(wanted, name)
-            yield from wanted
+            self.faults += _check_filters(filter_list, name)
+            yield from filter_list
 
-    def _config(self) -> JSONObject:
-        config = self._object("config")
+    def _read_config(self) -> JSONObject:
+        config = self._read_object("config")
         for name in config:
             if name != "after":
-                self._wrong(f"/config/{name[:100]}", "unknown", "there is no such member; there is after")
+                self._report(f"/config/{name[:100]}", "unknown", "there is no such member; there is after")
         if "after" in config:
-            after = _position(config["after"])
+            after = _parse_position(config["after"])
             if after is None:
-                self._wrong("/config/after", "value", "it is a position of the change feed, a whole number from 0")
+                self._report("/config/after", "value", "it is a position of the change feed, a whole number from 0")
                 return {}
             return {"after": after}
         return {}
 
-    def _credential(self) -> Credential | None:
+    def _read_credential(self) -> Credential | None:
         if "sinkcredential" not in self._document:
             return None
         credential, faults = read_credential(self._document["sinkcredential"])
         self.faults += faults
         return credential
 
-    def _object(self, name: str) -> JSONObject:
+    def _read_object(self, name: str) -> JSONObject:
         value = self._document.get(name, {})
         if isinstance(value, dict):
             return value
-        self._wrong(f"/{name}", "type", "it takes an object")
+        self._report(f"/{name}", "type", "it takes an object")
         return {}
 
-    def _text(self, name: str, *, required: bool = False) -> str:
+    def _read_text(self, name: str, *, required: bool = False) -> str:
         if name not in self._document:
             if required:
-                self._wrong(f"/{name}", "required", "it is required")
+                self._report(f"/{name}", "required", "it is required")
             return ""
         value = self._document[name]
         if isinstance(value, str) and 0 < len(value) <= LONGEST:
             return value
-        self._wrong(f"/{name}", "type", f"it is a text of 1 to {LONGEST} characters")
+        self._report(f"/{name}", "type", f"it is a text of 1 to {LONGEST} characters")
         return ""
 
-    def _wrong(self, path: str, rule: str, message: str) -> None:
-        self.faults.append(_fault(path, rule, message))
+    def _report(self, path: str, rule: str, message: str) -> None:
+        self.faults.append(_make_finding(path, rule, message))
 
 
-def _filter_faults(wanted: list[JSON], name: str) -> list[Finding]:
+def _check_filters(filter_list: list[JSON], name: str) -> list[Finding]:
     """Return the findings of each filter, or, if there are none, that all together are too many."""
-    whole = _filter_fault(wanted, name)
+    whole = _check_filter(filter_list, name)
     if whole is None:
         return []
-    single = [_filter_fault([one], name, index) for index, one in enumerate(wanted[: filters.MAX_FILTERS])]
+    single = [
+        _check_filter([filter_document], name, index)
+        for index, filter_document in enumerate(filter_list[: filters.MAX_FILTERS])
+    ]
     return [fault for fault in single if fault] or [whole]
 
 
-def _filter_fault(wanted: list[JSON], name: str, index: int = 0) -> Finding | None:
+def _check_filter(filter_list: list[JSON], name: str, index: int = 0) -> Finding | None:
     try:
-        filters.parse(wanted)
+        filters.parse(filter_list)
     except filters.FilterError as error:
         path, _, message = str(error).partition(": ")
         place = f"/{name}/{index}" if name == "filters" else f"/{name}"
-        return _fault(f"{place}{path.removeprefix('/0')}", "filter", message)
+        return _make_finding(f"{place}{path.removeprefix('/0')}", "filter", message)
     return None
 
 
-def _told(check: Check, subscription: Subscription) -> Iterator[Finding]:
+def _run_check(check: Check, subscription: Subscription) -> Iterator[Finding]:
     """Yield the findings of a protocol about a subscription."""
     try:
         check(subscription)
     except SubscriptionError as error:
         path, _, message = str(error).partition(": ")
-        yield _fault(path, "protocol", message)
+        yield _make_finding(path, "protocol", message)
 
 
-def _renamed(settings: JSONObject, names: dict[str, str]) -> JSONObject:
+def _rename_settings(settings: JSONObject, names: dict[str, str]) -> JSONObject:
     return {names.get(name, name): value for name, value in settings.items()}
 
 
-def _position(value: Any) -> int | None:
+def _parse_position(value: Any) -> int | None:
     """A number, or a number in a text: the OpenAPI document of the specification has no others in ``config``."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FARTHEST:
         return value
     return None
 
 
-def _fault(path: str, rule: str, message: str) -> Finding:
+def _make_finding(path: str, rule: str, message: str) -> Finding:
     return Finding(path=path, rule=rule, message=message)

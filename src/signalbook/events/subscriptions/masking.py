@@ -19,67 +19,67 @@ _PARAMETER: Final = re.compile(r"(?<=[?&])([^=&#]*)=([^&#]+)")
 _REVEALING: Final = re.compile(r"token|secret|passw|pwd|key|sig|auth|cred|code|sas|session", re.IGNORECASE)
 """What is in the names of parameters that are secrets, Azure's ``code`` and ``sig`` among them: better one too many."""
 _SINK: Final = "sink"
-_HEADERS: Final = "protocolsettings.headers"
+_HEADERS_MEMBER: Final = "protocolsettings.headers"
 
 
-def masked_sink(sink: str) -> str:
+def mask_sink(sink: str) -> str:
     """A URL without the values of parameters that look like secrets."""
-    return _PARAMETER.sub(lambda found: f"{found[1]}={MASK}" if _REVEALING.search(found[1]) else found[0], sink)
+    return _PARAMETER.sub(lambda match: f"{match[1]}={MASK}" if _REVEALING.search(match[1]) else match[0], sink)
 
 
-def masked(subscription: Subscription) -> Subscription:
+def mask(subscription: Subscription) -> Subscription:
     """Return the subscription without its credentials, to be stored and shown."""
     settings = subscription.protocolsettings
-    if headers := _headers(subscription):
+    if headers := _find_headers(subscription):
         settings = {**settings, "headers": dict.fromkeys(headers, MASK)}
-    return replace(subscription, sink=masked_sink(subscription.sink), protocolsettings=settings)
+    return replace(subscription, sink=mask_sink(subscription.sink), protocolsettings=settings)
 
 
-def hidden(subscription: Subscription) -> dict[str, str]:
-    """Return the parts that ``masked`` leaves out, to be sealed. ``revealed`` restores them."""
-    found = {}
-    if masked_sink(subscription.sink) != subscription.sink:
-        found[_SINK] = subscription.sink
-    if headers := _headers(subscription):
-        found[_HEADERS] = dump_json(dict(headers)).decode()
-    return found
+def extract_secrets(subscription: Subscription) -> dict[str, str]:
+    """Return the parts that ``mask`` leaves out, to be sealed. ``reveal`` restores them."""
+    secrets = {}
+    if mask_sink(subscription.sink) != subscription.sink:
+        secrets[_SINK] = subscription.sink
+    if headers := _find_headers(subscription):
+        secrets[_HEADERS_MEMBER] = dump_json(dict(headers)).decode()
+    return secrets
 
 
-def revealed(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subscription, dict[str, str]]:
+def reveal(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subscription, dict[str, str]]:
     """A masked subscription as it was, and those of its ``secrets`` that are its credential's."""
-    rest = dict(secrets)
-    sink = rest.pop(_SINK, subscription.sink)
+    credential_secrets = dict(secrets)
+    sink = credential_secrets.pop(_SINK, subscription.sink)
     settings = subscription.protocolsettings
-    if _HEADERS in rest:
-        settings = {**settings, "headers": parse_json(rest.pop(_HEADERS))}
-    return replace(subscription, sink=sink, protocolsettings=settings), rest
+    if _HEADERS_MEMBER in credential_secrets:
+        settings = {**settings, "headers": parse_json(credential_secrets.pop(_HEADERS_MEMBER))}
+    return replace(subscription, sink=sink, protocolsettings=settings), credential_secrets
 
 
-def with_known_values(subscription: Subscription, known: Subscription | None) -> Subscription:
-    """``subscription`` with what is ``known`` in place of masks, if it goes where that went."""
-    if known is None or known.protocol != subscription.protocol:
+def with_known_values(subscription: Subscription, stored: Subscription | None) -> Subscription:
+    """``subscription`` with what is ``stored`` in place of masks, if it goes where that went."""
+    if stored is None or stored.protocol != subscription.protocol:
         return subscription
-    if masked_sink(known.sink) != masked_sink(subscription.sink):
+    if mask_sink(stored.sink) != mask_sink(subscription.sink):
         return subscription
-    old = dict(_PARAMETER.findall(known.sink))
+    old = dict(_PARAMETER.findall(stored.sink))
 
-    def whole_parameter(found: re.Match[str]) -> str:
-        return f"{found[1]}={old[found[1]]}" if _is_mask(found) else found[0]
+    def whole_parameter(match: re.Match[str]) -> str:
+        return f"{match[1]}={old[match[1]]}" if _is_mask(match) else match[0]
 
     sink = _PARAMETER.sub(whole_parameter, subscription.sink)
-    settings, before = subscription.protocolsettings, _headers(known)
-    if headers := _headers(subscription):
+    settings, before = subscription.protocolsettings, _find_headers(stored)
+    if headers := _find_headers(subscription):
         whole = {name: before.get(name, value) if value == MASK else value for name, value in headers.items()}
         settings = {**settings, "headers": whole}
     return replace(subscription, sink=sink, protocolsettings=settings)
 
 
-def left_masks(subscription: Subscription) -> Iterator[Finding]:
+def find_left_masks(subscription: Subscription) -> Iterator[Finding]:
     """Masks for which nothing is known."""
     message = f"{MASK} stands for a value that is not shown, and there is none to take: give it"
     if any(map(_is_mask, _PARAMETER.finditer(subscription.sink))):
         yield Finding(path="/sink", rule="value", message=message)
-    for name, value in _headers(subscription).items():
+    for name, value in _find_headers(subscription).items():
         if value == MASK:
             yield Finding(path=f"/protocolsettings/headers/{name}", rule="value", message=message)
 
@@ -88,6 +88,6 @@ def _is_mask(parameter: re.Match[str]) -> bool:
     return parameter[2] == MASK and _REVEALING.search(parameter[1]) is not None
 
 
-def _headers(subscription: Subscription) -> Mapping[str, str]:
-    found = subscription.protocolsettings.get("headers")
-    return found if subscription.protocol == HTTP and isinstance(found, dict) else {}
+def _find_headers(subscription: Subscription) -> Mapping[str, str]:
+    headers = subscription.protocolsettings.get("headers")
+    return headers if subscription.protocol == HTTP and isinstance(headers, dict) else {}

@@ -30,14 +30,14 @@ from signalbook.events.subscription import (
     SubscriptionError,
     secret_binding,
 )
-from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed
+from signalbook.events.subscriptions.masking import extract_secrets, mask, mask_sink, reveal
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.subscriptions import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
 from signalbook.xid import ROOT
 
 _KEY_BYTES: Final = 32
-_NAME: Final = 16
+_KEY_NAME_CHARS: Final = 16
 _EXAMPLE_KEYS: Final = frozenset({b"change-me-change-me-change-me-12"})
 """Keys that were in an example of a Secret for Kubernetes."""
 _SQLITE_FILE: Final = "sqlite:///"
@@ -51,7 +51,7 @@ class Keys:
     """Some keys of 32 bytes. The newest, the first, seals; all of them open. An instance never shows them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = {digest(key)[:_NAME]: key for key in keys}
+        self._keys = {digest(key)[:_KEY_NAME_CHARS]: key for key in keys}
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -74,8 +74,8 @@ class Keys:
             raise UnreadableSecret(
                 "/sinkcredential: what is stored was changed by someone else: update the subscription with its secrets"
             )
-        found: dict[str, str] = parse_json(opened)
-        return found
+        secret: dict[str, str] = parse_json(opened)
+        return secret
 
     def is_newest(self, sealed: str) -> bool:
         """Return True if ``sealed`` was sealed with the current key."""
@@ -105,8 +105,8 @@ class Keyring:
                 return Keys(())
             raise SettingError(f"the key file {self._path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise _no_key_file(self._path) from None
-        return Keys(_read(text, self._path))
+            raise _make_key_file_error(self._path) from None
+        return Keys(_parse_keys(text, self._path))
 
     def sealing(self, where: str = CREDENTIAL_PATH) -> Keys:
         """Return at least one key, made first if there was none.
@@ -114,16 +114,16 @@ class Keyring:
         Raises ``SettingError``, and ``SubscriptionError`` about the secrets at ``where`` if this server may not make
         one.
         """
-        found = self.keys()
-        if found:
-            return found
+        keys = self.keys()
+        if keys:
+            return keys
         if self._path is None or not self._makes:
             raise SubscriptionError(
                 f"{where}: this server has no key to store secrets under: its operator has to name one, the same"
                 " for every server of this database (setting key_file)"
             )
         try:
-            _make(self._path)
+            _make_key_file(self._path)
         except OSError as error:
             raise SettingError(f"the key file {self._path} cannot be made: {error.strerror}") from None
         return self.keys()
@@ -141,15 +141,15 @@ def keyring(settings: Settings) -> Keyring:
     return Keyring(None, makes=settings.db.startswith("sqlite"))
 
 
-def _read(text: str, path: Path) -> list[bytes]:
+def _parse_keys(text: str, path: Path) -> list[bytes]:
     """Parse one Base64 key a line. Empty lines and lines that begin with ``#`` do not count."""
     lines = [line.strip() for line in text.splitlines()]
     try:
         keys = [base64.b64decode(line, validate=True) for line in lines if line and not line.startswith("#")]
     except binascii.Error:
-        raise _no_key_file(path) from None
+        raise _make_key_file_error(path) from None
     if not keys or any(len(key) != _KEY_BYTES for key in keys):
-        raise _no_key_file(path)
+        raise _make_key_file_error(path)
     if not _EXAMPLE_KEYS.isdisjoint(keys):
         raise SettingError(
             f"the key file {path} has a key that was published as an example, so that everybody knows it: make another"
@@ -158,11 +158,11 @@ def _read(text: str, path: Path) -> list[bytes]:
     return keys
 
 
-def _no_key_file(path: Path) -> SettingError:
+def _make_key_file_error(path: Path) -> SettingError:
     return SettingError(f"the key file {path} has a line that is no key: each is 32 bytes in Base64")
 
 
-def _make(path: Path) -> None:
+def _make_key_file(path: Path) -> None:
     """A file with a new key, for its owner alone. It comes into being as a whole: another process may read it at once,
     and if one was faster its key stays."""
     private = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -217,12 +217,12 @@ class SubscriptionStore:
 
     def revision(self) -> int:
         """Another number once any of them was created, changed or deleted. One point read."""
-        with self._reading() as stored:
+        with self._open_reader() as stored:
             return stored.revision()
 
     def count(self) -> int:
         """Return the number of subscriptions. One point read."""
-        with self._reading() as stored:
+        with self._open_reader() as stored:
             return stored.count()
 
     def all(self) -> dict[str, Subscription]:
@@ -230,25 +230,23 @@ class SubscriptionStore:
 
         Ask for the ``revision`` first: then a change between the two is seen once more, and never missed.
         """
-        with self._reading() as stored:
-            found = stored.page()
-        keys, fault = self._keys()
-        return {each.id: _with_secrets(each, keys, fault) for each in found}
+        with self._open_reader() as stored:
+            rows = stored.page()
+        keys, fault = self._load_keys()
+        return {row.id: _with_secrets(row, keys, fault) for row in rows}
 
     def get(self, id: str, *, by: Access = UNRESTRICTED) -> ShownSubscription | None:
         """Return a subscription, or None."""
-        with self._reading() as stored:
-            return _shown(stored, id, by)
+        with self._open_reader() as stored:
+            return _find_shown(stored, id, by)
 
     def page(self, after: str, limit: int, *, by: Access = UNRESTRICTED) -> list[ShownSubscription]:
         """Up to ``limit`` of them in the order they were created in, behind the one whose id is ``after``."""
-        with self._reading() as stored:
-            found = list(islice(_visible(stored, after, limit, by), limit))
-            states = stored.deliveries(after, found[-1].id) if found else {}
+        with self._open_reader() as stored:
+            rows = list(islice(_iterate_visible(stored, after, limit, by), limit))
+            states = stored.deliveries(after, rows[-1].id) if rows else {}
         none = DeliveryState(position=0)
-        return [
-            ShownSubscription(subscription=_without_secrets(each), state=states.get(each.id, none)) for each in found
-        ]
+        return [ShownSubscription(subscription=_strip_secrets(row), state=states.get(row.id, none)) for row in rows]
 
     def create(self, session: Session, subscription: Subscription, *, by: Access = UNRESTRICTED) -> ShownSubscription:
         """Store a new one, to get what is committed from now on, or behind the position ``config.after``.
@@ -263,11 +261,11 @@ class SubscriptionStore:
                 f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)"
             )
         revision = stored.revision() + 1
-        made = replace(subscription, id=_new_id(revision), revision=revision, owner=_owner(None, by))
-        after = _chosen_start(session, made)
+        created = replace(subscription, id=_new_id(revision), revision=revision, owner=_choose_owner(None, by))
+        after = _choose_start(session, created)
         state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
-        _record(session, made.id)
-        return self._write(stored, made, state, count + 1)
+        _record_action(session, created.id)
+        return self._write(stored, created, state, count + 1)
 
     def update(
         self,
@@ -289,14 +287,16 @@ class SubscriptionStore:
         if before is None:
             return None
         state = stored.delivery(id) or DeliveryState(position=0)
-        require(ShownSubscription(subscription=_without_secrets(before), state=state))
-        known = _with_secrets(before, *self._keys())
-        made = replace(complete(known), id=id, revision=stored.revision() + 1, owner=_owner(known.owner, by))
+        require(ShownSubscription(subscription=_strip_secrets(before), state=state))
+        current = _with_secrets(before, *self._load_keys())
+        updated = replace(
+            complete(current), id=id, revision=stored.revision() + 1, owner=_choose_owner(current.owner, by)
+        )
         state = resumed(state)
-        if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
+        if start(updated) != start(current) and (after := _choose_start(session, updated)) is not None:
             state = replace(state, position=after)
-        _record(session, id)
-        return self._write(stored, made, state, stored.count())
+        _record_action(session, id)
+        return self._write(stored, updated, state, stored.count())
 
     def remove(
         self,
@@ -308,14 +308,14 @@ class SubscriptionStore:
     ) -> ShownSubscription | None:
         """Remove one, and return what it was; None if there is none. ``require`` as in ``update``."""
         stored = session.transaction.subscriptions
-        shown = _shown(stored, id, by)
-        if shown is None:
+        removed = _find_shown(stored, id, by)
+        if removed is None:
             return None
-        require(shown)
-        _record(session, id)
+        require(removed)
+        _record_action(session, id)
         stored.remove(id)
         stored.put_totals(revision=stored.revision() + 1, count=stored.count() - 1)
-        return shown
+        return removed
 
     def renew(self, session: Session) -> int:
         """Seal with the newest key what is sealed with others, or not at all: how many it were.
@@ -323,16 +323,16 @@ class SubscriptionStore:
         What cannot be read stays, as does what was stored in clear once where there is no key yet.
         """
         stored, keys, count = session.transaction.subscriptions, self._keyring.keys(), 0
-        for each in stored.page():
-            outdated = each.sealed is not None and not keys.is_newest(each.sealed)
-            if outdated or _in_clear(each):
+        for row in stored.page():
+            outdated = row.sealed is not None and not keys.is_newest(row.sealed)
+            if outdated or _is_in_clear(row):
                 keys = keys or self._new_keys()
-                subscription = _with_secrets(each, keys, "")
+                subscription = _with_secrets(row, keys, "")
                 if keys and not subscription.fault:
-                    stored.put(_stored(subscription, keys))
-                    consent = stored.consent(each.id)
+                    stored.put(_build_row(subscription, keys))
+                    consent = stored.consent(row.id)
                     if consent is not None:
-                        stored.put_consent(each.id, replace(consent, sink=masked_sink(consent.sink)))
+                        stored.put_consent(row.id, replace(consent, sink=mask_sink(consent.sink)))
                     count += 1
         return count
 
@@ -343,7 +343,7 @@ class SubscriptionStore:
             return Keys(())
 
     @contextmanager
-    def _reading(self) -> Iterator[SubscriptionReader]:
+    def _open_reader(self) -> Iterator[SubscriptionReader]:
         with self._engine.store.read() as transaction:
             yield transaction.subscriptions
 
@@ -354,15 +354,15 @@ class SubscriptionStore:
         keys = None
         if credential is not None and credential.secrets:
             keys = self._keyring.sealing()
-        elif concealed := hidden(subscription):
+        elif concealed := extract_secrets(subscription):
             keys = self._keyring.sealing(f"/{next(iter(concealed)).replace('.', '/')}")
-        row = _stored(subscription, keys)
+        row = _build_row(subscription, keys)
         stored.put(row)
         stored.put_delivery(row.id, state)
         stored.put_totals(revision=subscription.revision, count=count)
-        return ShownSubscription(subscription=_without_secrets(row), state=state)
+        return ShownSubscription(subscription=_strip_secrets(row), state=state)
 
-    def _keys(self) -> tuple[Keys, str]:
+    def _load_keys(self) -> tuple[Keys, str]:
         try:
             return self._keyring.keys(), ""
         except SettingError as error:
@@ -380,11 +380,11 @@ def start(subscription: Subscription) -> int | None:
     return None if after is None else int(after)
 
 
-def _record(session: Session, id: str) -> None:
+def _record_action(session: Session, id: str) -> None:
     session.record(Action.SUBSCRIBE, f"/subscriptions/{id}")
 
 
-def _chosen_start(session: Session, subscription: Subscription) -> int | None:
+def _choose_start(session: Session, subscription: Subscription) -> int | None:
     after = start(subscription)
     if after is None:
         return None
@@ -416,27 +416,27 @@ _SAME: Final = (
 )
 
 
-def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
+def _build_row(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
     """Return the stored form of a subscription. ``keys`` are used only for secrets."""
-    clear, credential = masked(subscription), subscription.credential
+    clear, credential = mask(subscription), subscription.credential
     same = {name: getattr(clear, name) for name in _SAME}
-    same["owner"] = None if subscription.owner is None else _owner_document(subscription.owner)
-    shown, secret = None, hidden(subscription)
+    same["owner"] = None if subscription.owner is None else _build_owner_document(subscription.owner)
+    credential_document, secret = None, extract_secrets(subscription)
     if credential is not None:
-        shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
+        credential_document = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
         secret |= credential.secrets
     sealed = keys.seal(secret, secret_binding(clear)) if keys is not None and secret else None
-    return StoredSubscription(**same, credential=shown, sealed=sealed)
+    return StoredSubscription(**same, credential=credential_document, sealed=sealed)
 
 
-def _in_clear(stored: StoredSubscription) -> bool:
+def _is_in_clear(stored: StoredSubscription) -> bool:
     """Return True if the stored subscription has unsealed secrets, from before they were sealed."""
     subscription = _as_stored(stored)
-    return masked(subscription) != subscription
+    return mask(subscription) != subscription
 
 
-def _without_secrets(stored: StoredSubscription) -> Subscription:
-    return masked(_as_stored(stored))
+def _strip_secrets(stored: StoredSubscription) -> Subscription:
+    return mask(_as_stored(stored))
 
 
 def _as_stored(stored: StoredSubscription) -> Subscription:
@@ -454,12 +454,12 @@ def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscri
         secret = keys.open(stored.sealed, secret_binding(subscription))
     except UnreadableSecret as error:
         return replace(subscription, fault=fault or str(error))
-    subscription, secret = revealed(subscription, secret)
+    subscription, secret = reveal(subscription, secret)
     credential = subscription.credential
     return subscription if credential is None else replace(subscription, credential=replace(credential, secrets=secret))
 
 
-def _owner_document(owner: Identity) -> JSONObject:
+def _build_owner_document(owner: Identity) -> JSONObject:
     return {
         "subject": owner.subject,
         "groups": sorted(owner.groups),
@@ -480,34 +480,34 @@ def _read_owner(document: JSONObject) -> Identity:
     )
 
 
-def _owner(known: Identity | None, by: Access) -> Identity | None:
+def _choose_owner(owner: Identity | None, by: Access) -> Identity | None:
     """Return the owner after a write: the current identity of the owner, else the first known writer."""
-    if by.unrestricted or (known is not None and known.subject != by.identity.subject):
-        return known
+    if by.unrestricted or (owner is not None and owner.subject != by.identity.subject):
+        return owner
     return by.identity
 
 
-def _may_see(stored: StoredSubscription, by: Access) -> bool:
+def _can_see(stored: StoredSubscription, by: Access) -> bool:
     if by.may(Action.ADMINISTER, ROOT):
         return True
     return stored.owner is not None and stored.owner["subject"] == by.identity.subject
 
 
-def _visible(stored: SubscriptionReader, after: str, size: int, by: Access) -> Iterator[StoredSubscription]:
+def _iterate_visible(stored: SubscriptionReader, after: str, size: int, by: Access) -> Iterator[StoredSubscription]:
     """Yield the visible subscriptions after ``after``, reading ``size`` at a time."""
-    while found := stored.page(after, size):
-        yield from (each for each in found if _may_see(each, by))
-        after = found[-1].id
+    while rows := stored.page(after, size):
+        yield from (row for row in rows if _can_see(row, by))
+        after = rows[-1].id
 
 
 def _find(stored: SubscriptionReader, id: str, by: Access) -> StoredSubscription | None:
-    found = stored.get(id) if is_id(id) else None
-    return found if found is not None and _may_see(found, by) else None
+    row = stored.get(id) if is_id(id) else None
+    return row if row is not None and _can_see(row, by) else None
 
 
-def _shown(stored: SubscriptionReader, id: str, by: Access) -> ShownSubscription | None:
-    found = _find(stored, id, by)
-    if found is None:
+def _find_shown(stored: SubscriptionReader, id: str, by: Access) -> ShownSubscription | None:
+    row = _find(stored, id, by)
+    if row is None:
         return None
     state = stored.delivery(id) or DeliveryState(position=0)
-    return ShownSubscription(subscription=_without_secrets(found), state=state)
+    return ShownSubscription(subscription=_strip_secrets(row), state=state)
