@@ -77,8 +77,8 @@ class BrokerSettings:
             if self.certificate:
                 context.load_cert_chain(self.certificate, self.key or None)
         except (OSError, ValueError) as error:
-            named = (("ca", self.ca), ("certificate", self.certificate), ("key", self.key))
-            files = ", ".join(f"{name} {file}" for name, file in named if file)
+            files_by_option = (("ca", self.ca), ("certificate", self.certificate), ("key", self.key))
+            files = ", ".join(f"{name} {file}" for name, file in files_by_option if file)
             raise BrokerRefused(f"the certificates for {self} cannot be read ({files}): {error}") from None
         return context
 
@@ -132,18 +132,18 @@ class BrokerStream:
 
     def read(self, max_bytes: int) -> bytes:
         """Read what has arrived, nothing at the end."""
-        with self._errors():
+        with self._convert_errors():
             return self._stream.read(max_bytes)
 
     def write(self, buffer: bytes) -> None:
         """Send all of it."""
-        with self._errors():
+        with self._convert_errors():
             self._stream.write(buffer)
 
     def encrypt(self) -> None:
         """Go on with TLS, the name in the certificate checked: it is the host's, whatever address was resolved."""
         context = self._settings.tls_context()
-        with self._errors():
+        with self._convert_errors():
             self._stream = self._stream.start_tls(context, server_hostname=self.host)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class BrokerStream:
         self._stream.close()
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Raise what goes wrong on the network as errors of brokers."""
         try:
             yield

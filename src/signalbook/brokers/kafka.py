@@ -33,7 +33,7 @@ from signalbook.brokers.connection import (
 )
 
 _TIMEOUTS: Final = ("request_timeout_ms", "delivery_timeout_ms", "max_block_ms", "bootstrap_timeout_ms")
-_LOOK: Final = 0.1
+_LOOK_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 1.0
 _Socket = TypeVar("_Socket", bound=socket.socket)
 
@@ -63,14 +63,14 @@ class KafkaClient:
         self._timeout = settings.timeout
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in our errors
         self._gate = _Gate(settings)
-        options = _options(settings, client_id, acks)
+        options = _build_options(settings, client_id, acks)
         try:
             if settings.secure:
                 options["ssl_context"] = _WatchedContext(self._gate, settings)
             self._producer = KafkaProducer(proxy_url=self._gate.name, kafka_client=self._make_client, **options)
         except (KafkaError, BrokerError, OSError, ValueError) as error:
             self.close()
-            raise (self._gate.failure or BrokerUnavailable(_text(error))) from None
+            raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
 
     def publish(self, records: Sequence[tuple[bytes | None, bytes]]) -> Iterator[None]:
         """Send records, as their keys and values; yields once for each that is confirmed, in their order."""
@@ -80,13 +80,13 @@ class KafkaClient:
             try:
                 futures.append(self._producer.send(self._topic, value, key=key, headers=self._headers))
             except (KafkaError, BrokerError) as error:
-                failure = self._failure(error)  # those before it are on their way, and still count
+                failure = self._explain_failure(error)  # those before it are on their way, and still count
                 break
         for future in futures:
             try:
                 self._wait(future)
             except (KafkaError, BrokerError) as error:
-                raise self._failure(error) from None
+                raise self._explain_failure(error) from None
             yield
         if failure is not None:
             raise failure
@@ -107,7 +107,7 @@ class KafkaClient:
 
     def _make_client(self, **options: Any) -> Any:
         """Make the client of the producer. It is kept, since nobody else closes it if the producer cannot be made."""
-        self._client = self._gate.client(**options)
+        self._client = self._gate.make_client(**options)
         self._gate.call_later(self._timeout, self._give_up)
         return self._client
 
@@ -122,15 +122,15 @@ class KafkaClient:
         while not future.is_done:
             if self._gate.failure is not None:
                 raise self._gate.failure
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise BrokerTimeout(f"the cluster did not answer within {self._timeout:g} seconds")
             # In short steps: the library's thread may find meanwhile that there is no hope.
             with suppress(TimeoutError, KafkaError):
-                future.get(timeout=min(left, _LOOK))
+                future.get(timeout=min(seconds_left, _LOOK_SECONDS))
         future.get(timeout=0)
 
-    def _failure(self, error: Exception) -> BrokerError:
+    def _explain_failure(self, error: Exception) -> BrokerError:
         self._failed = True
         if self._gate.failure is not None:
             return self._gate.failure
@@ -139,8 +139,8 @@ class KafkaClient:
         if self._client.cluster.partitions_for_topic(self._topic) is None:
             return BrokerRefused(f"the cluster has no topic {self._topic!r}, or does not show it")
         if isinstance(error, MessageSizeTooLargeError):
-            return MessageTooLarge(f"the event is larger than the cluster takes: {_text(error)}")
-        return BrokerUnavailable(_text(error))
+            return MessageTooLarge(f"the event is larger than the cluster takes: {_format_error(error)}")
+        return BrokerUnavailable(_format_error(error))
 
 
 class _Gate:
@@ -156,7 +156,7 @@ class _Gate:
         self._sockets: list[socket.socket] = []
         _gates[self.name] = self
 
-    def client(self, **options: Any) -> Any:
+    def make_client(self, **options: Any) -> Any:
         """Return the client for a producer with these options."""
         self._net = net = NetworkSelector(**options)
         return KafkaNetClient(net, _Connections(net, self, options), **options)
@@ -165,23 +165,24 @@ class _Gate:
         """Call ``do`` later in the library's own thread."""
         self._net.call_later(seconds, do)
 
-    def watch(self, made: _Socket) -> _Socket:
+    def watch(self, new_socket: _Socket) -> _Socket:
         """The same socket, which is closed with the gate: the library forgets some that fail."""
-        self._sockets = [one for one in self._sockets if one.fileno() >= 0]  # those that were closed are forgotten
-        self._sockets.append(made)
-        return made
+        # those that were closed are forgotten
+        self._sockets = [watched for watched in self._sockets if watched.fileno() >= 0]
+        self._sockets.append(new_socket)
+        return new_socket
 
     def interrupt(self) -> None:
         """End whatever anybody waits for at a socket, such as a handshake that the other side does not go on with."""
-        for made in self._sockets:
+        for watched in self._sockets:
             with suppress(OSError):
                 # The plain socket's: that of an SSL socket drops what the handshake in the other thread still uses.
-                socket.socket.shutdown(made, socket.SHUT_RDWR)
+                socket.socket.shutdown(watched, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close all sockets."""
-        for made in self._sockets:
-            made.close()
+        for watched in self._sockets:
+            watched.close()
 
     def lookup(self, host: str, port: int) -> list[Any]:
         """The one address to connect to, as ``getaddrinfo`` has it. Raises ``BrokerError``."""
@@ -199,7 +200,7 @@ class _Gate:
         if isinstance(error, SaslAuthenticationFailedError) or hung_up:
             self.failure = BrokerRefused("the cluster does not take the user and the password")
         elif alone and self.failure is None:
-            self.failure = BrokerUnavailable(_text(error))
+            self.failure = BrokerUnavailable(_format_error(error))
 
 
 # A producer is given its proxy as a URL only, so that its sockets find their gate by that.
@@ -220,8 +221,8 @@ class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no 
 
     def socket(self, *kind: Any) -> socket.socket:
         """Make a watched socket."""
-        made: socket.socket = super().socket(*kind)
-        return self._gate.watch(made)
+        new_socket: socket.socket = super().socket(*kind)
+        return self._gate.watch(new_socket)
 
 
 class _WatchedContext(ssl.SSLContext):
@@ -258,14 +259,14 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         if first and self._gate.failure is not None:
             raise self._gate.failure
         connection = super().get_connection(node_id, *arguments, **more)
-        connection.init_future.add_errback(lambda error: self._gate.lost(error, first or not self._connected()))
+        connection.init_future.add_errback(lambda error: self._gate.lost(error, first or not self._is_connected()))
         return connection
 
-    def _connected(self) -> bool:
+    def _is_connected(self) -> bool:
         return bool(self.least_used_connections())
 
 
-def _options(settings: BrokerSettings, client_id: str, acks: str) -> dict[str, Any]:
+def _build_options(settings: BrokerSettings, client_id: str, acks: str) -> dict[str, Any]:
     milliseconds = max(1, int(settings.timeout * 1000))
     servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in settings.servers]
     options: dict[str, Any] = {
@@ -288,6 +289,6 @@ def _options(settings: BrokerSettings, client_id: str, acks: str) -> dict[str, A
     return options
 
 
-def _text(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """Return the library's text for an error."""
     return (str(error) or type(error).__name__)[:500]

@@ -26,7 +26,7 @@ from signalbook.brokers.connection import (
 )
 
 _KEEPALIVE: Final = 60
-_STEP: Final = 0.5
+_STEP_SECONDS: Final = 0.5
 # So many messages are on their way at once, in either direction.
 _PUBLISH_WINDOW: Final = 100
 _RECEIVE_MAXIMUM: Final = 500
@@ -74,7 +74,7 @@ class MQTTClient:
         self._context: _HostContext | None = None
         self._client = self._make(version, session)
         try:
-            self._connect(_session_options(version, session))
+            self._connect(_build_session_options(version, session))
             self._wait(lambda: self._responses.connected is not None)
         except BaseException:
             self.close()
@@ -130,13 +130,13 @@ class MQTTClient:
         """Return the messages that arrive, at most a few hundred, or none after ``seconds``."""
         messages = self._responses.messages
         # Some may have come while something else was waited for: those are not to wait for more.
-        self._work(0.0 if messages else seconds)
+        self._run_loop(0.0 if messages else seconds)
         count, end = 0, time.monotonic() + _TOGETHER
         while count < len(messages) < _RECEIVE_MAXIMUM and time.monotonic() < end:
             count = len(messages)
-            self._work(0.0)
-        found, messages[:] = list(messages), []
-        return found
+            self._run_loop(0.0)
+        received, messages[:] = list(messages), []
+        return received
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
         """Acknowledge messages. Others come again with the next connection."""
@@ -153,10 +153,10 @@ class MQTTClient:
         with suppress(OSError, ValueError):
             self._client.disconnect()
         # The library closes its socket when its loop runs next, and nobody runs it any more.
-        left = self._client.socket()
-        if left is not None:
+        open_socket = self._client.socket()
+        if open_socket is not None:
             with suppress(OSError):
-                left.close()
+                open_socket.close()
 
     def _make(self, version: int, session: MQTTSession | None) -> Client:
         client = Client(
@@ -195,21 +195,21 @@ class MQTTClient:
                 failure = BrokerUnavailable(f"{host}:{port} cannot be reached: {error}")
         raise failure
 
-    def _wait(self, done: Callable[[], bool]) -> None:
+    def _wait(self, is_done: Callable[[], bool]) -> None:
         """Let the client work until it is done."""
         deadline = time.monotonic() + self._settings.timeout
-        while not done():
-            left = deadline - time.monotonic()
-            if left <= 0:
+        while not is_done():
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise BrokerTimeout(f"the broker did not answer within {self._settings.timeout:g} seconds")
-            self._work(min(left, _STEP), done)
+            self._run_loop(min(seconds_left, _STEP_SECONDS), is_done)
 
-    def _work(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
+    def _run_loop(self, seconds: float, is_done: Callable[[], bool] = lambda: False) -> None:
         try:
             code = self._client.loop(seconds)
         except OSError as error:
             raise BrokerUnavailable(str(error)) from None
-        if not done():  # a broker may answer and hang up at once
+        if not is_done():  # a broker may answer and hang up at once
             self._check(code)
 
     def _check(self, code: MQTTErrorCode) -> None:
@@ -273,7 +273,7 @@ def publish_properties(content_type: str, expiry: int | None, user: Mapping[str,
     return properties
 
 
-def _session_options(version: int, session: MQTTSession | None) -> dict[str, Any]:
+def _build_session_options(version: int, session: MQTTSession | None) -> dict[str, Any]:
     """Return the session options of a 5.0 connection: its expiry, and how many messages may wait for us."""
     if version != 5 or session is None:
         return {}

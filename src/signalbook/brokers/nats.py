@@ -53,10 +53,10 @@ class NATSMessage:
     def document(self) -> JSONObject:
         """The payload as a JSON object, empty if it is none."""
         try:
-            found = parse_json(self.payload)
+            document = parse_json(self.payload)
         except JSONError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
 
 class NATSConnection:
@@ -69,7 +69,7 @@ class NATSConnection:
         self._buffer = bytearray()
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._requests = count(1)
-        self.info = self._greeting()
+        self.info = self._read_greeting()
         if secure:
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
                 raise BrokerRefused("the server offers no TLS")
@@ -105,8 +105,8 @@ class NATSConnection:
     @property
     def max_payload(self) -> int:
         """The most bytes that a message may have, headers included."""
-        found = self.info.get("max_payload")
-        return min(found, _LARGEST_POSSIBLE) if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
+        limit = self.info.get("max_payload")
+        return min(limit, _LARGEST_POSSIBLE) if isinstance(limit, int) and limit > 0 else _LARGEST_MESSAGE
 
     def publish(self, subject: str, message: bytes, head: int = 0, *, answered: bool = False) -> int:
         """Send a message whose first ``head`` bytes are its headers.
@@ -135,24 +135,24 @@ class NATSConnection:
     def round_trip(self) -> None:
         """Return when the server has dealt with all that was sent; raise ``BrokerRefused`` for what it did not take."""
         self._stream.write(b"PING\r\n")
-        while self._next() != b"PONG":
+        while self._read_next() != b"PONG":
             pass
 
     def answer(self) -> NATSMessage:
         """The next message in the inbox. Raises ``BrokerRefused``."""
         while True:
-            found = self._next()
-            if isinstance(found, NATSMessage):
-                return found
+            message = self._read_next()
+            if isinstance(message, NATSMessage):
+                return message
 
     def close(self) -> None:
         """Hang up."""
         self._stream.close()
 
-    def _greeting(self) -> JSONObject:
-        operation, _, rest = self._read_line().partition(b" ")
+    def _read_greeting(self) -> JSONObject:
+        operation, _, document = self._read_line().partition(b" ")
         try:
-            info = parse_json(rest)
+            info = parse_json(document)
         except JSONError:
             info = None
         if operation.upper() != b"INFO" or not isinstance(info, dict):
@@ -179,21 +179,21 @@ class NATSConnection:
         self._stream.write(b"CONNECT " + dump_json(options) + b"\r\n")
         self.round_trip()
 
-    def _next(self) -> bytes | NATSMessage | None:
+    def _read_next(self) -> bytes | NATSMessage | None:
         """Return the server's next relevant line: ``PONG``, a message, or None.
 
         Raises ``BrokerRefused`` if it refuses, ``NATSError`` for errors that may pass.
         """
-        operation, _, rest = self._read_line().partition(b" ")
+        operation, _, arguments = self._read_line().partition(b" ")
         match operation.upper():
             case b"PONG":
                 return b"PONG"
             case b"PING":
                 self._stream.write(b"PONG\r\n")
             case b"MSG" | b"HMSG":
-                return self._message(operation.upper() == b"HMSG", rest.split())
+                return self._read_message(operation.upper() == b"HMSG", arguments.split())
             case b"-ERR":
-                raise _refusal(rest[:500].decode(errors="replace").strip())
+                raise _make_error(arguments[:500].decode(errors="replace").strip())
             # An INFO may name other servers of the cluster, where nobody has checked that we may go.
             case b"+OK" | b"INFO":
                 pass
@@ -201,7 +201,7 @@ class NATSConnection:
                 raise NATSError("the server sent something that is not of the NATS protocol")
         return None
 
-    def _message(self, headers: bool, fields: list[bytes]) -> NATSMessage:
+    def _read_message(self, headers: bool, fields: list[bytes]) -> NATSMessage:
         try:
             head, size = (int(fields[-2]) if headers else 0), int(fields[-1])
             subject = fields[0].decode(errors="replace")
@@ -234,45 +234,45 @@ class NATSConnection:
     def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
             self._read()
-        taken = bytes(self._buffer[:size])
+        data = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return data
 
     def _read(self) -> None:
-        found = self._stream.read(65_536)
-        if not found:
+        data = self._stream.read(65_536)
+        if not data:
             raise NATSError("the server hung up")
-        self._buffer += found
+        self._buffer += data
 
 
-def _refusal(said: str) -> BrokerError:
-    kind = NATSError if any(word in said.lower() for word in _PASSING) else BrokerRefused
-    return kind(f"the server says {said}")
+def _make_error(reason: str) -> BrokerError:
+    kind = NATSError if any(word in reason.lower() for word in _PASSING) else BrokerRefused
+    return kind(f"the server says {reason}")
 
 
-def encode_headers(named: Mapping[str, str]) -> bytes:
+def encode_headers(headers: Mapping[str, str]) -> bytes:
     """Message headers as they are sent."""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
 def decode_headers(head: bytes) -> list[tuple[str, bytes]]:
     """Headers as they were sent, in their order; names have the case they were sent in."""
-    found = []
+    headers = []
     for line in head.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
         if colon:
-            found.append((name.decode(errors="backslashreplace"), value.strip()))
-    return found
+            headers.append((name.decode(errors="backslashreplace"), value.strip()))
+    return headers
 
 
 _NANOSECONDS: Final = 1_000_000_000
 # How long a server keeps a consumer that nobody asks anything, and waits for messages that are said to be there.
-_KEPT: Final = 300
+_KEPT_SECONDS: Final = 300
 _EXPIRES: Final = 5
 _AT_ONCE: Final = 1000
 _PUBLISH_WINDOW: Final = 100
-_BYTES: Final = 8 * 1024 * 1024
+_MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 _AROUND: Final = 64 * 1024
 _NO_STREAM: Final = 10059
 _UNAVAILABLE: Final = 503
@@ -342,7 +342,7 @@ class NATSPublisher:
         """Send messages, as their headers and payloads; yields once for each that is confirmed, in their order."""
         for start in range(0, len(messages), _PUBLISH_WINDOW):
             self._connection.limit()
-            fitting, rejected = self._fitting(messages[start : start + _PUBLISH_WINDOW])
+            fitting, rejected = self._take_fitting(messages[start : start + _PUBLISH_WINDOW])
             yield from self._store(fitting) if self._stored else self._send(fitting)
             if rejected is not None:
                 raise rejected
@@ -352,7 +352,9 @@ class NATSPublisher:
         with suppress(BrokerError):
             self._connection.close()
 
-    def _fitting(self, messages: Sequence[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], BrokerError | None]:
+    def _take_fitting(
+        self, messages: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[list[tuple[bytes, bytes]], BrokerError | None]:
         """The messages up to the first that is too large. A server would hang up at that, and lose those before it."""
         for index, (head, payload) in enumerate(messages):
             size, most = len(head) + len(payload), self._connection.max_payload
@@ -391,11 +393,11 @@ class NATSPublisher:
 
 
 def _check_stored(answer: NATSMessage) -> None:
-    found = answer.document()
-    error = found.get("error")
+    document = answer.document()
+    error = document.get("error")
     if isinstance(error, dict):
         raise BrokerRefused(f"the stream does not take the event: {str(error.get('description'))[:500]}")
-    if answer.status or "stream" not in found:
+    if answer.status or "stream" not in document:
         raise NATSError("there is no stream for the subject any more")
 
 
@@ -412,22 +414,22 @@ class JetStream:
     def stream(self, name: str) -> JetStreamState | None:
         """The state of a stream, None if there is none of that name."""
         try:
-            found = self._ask(f"STREAM.INFO.{name}", {})
+            document = self._request(f"STREAM.INFO.{name}", {})
         except _NotThere:
             return None
-        state, config = found.get("state"), found.get("config")
+        state, config = document.get("state"), document.get("config")
         if not isinstance(state, dict) or not isinstance(config, dict):
             raise NATSError("the server says nothing of the state of the stream")
-        last = _number(state.get("last_seq"))
+        last = _require_number(state.get("last_seq"))
         # A stream from which everything was taken says 0, or the number behind its last.
-        first = _number(state.get("first_seq")) if state.get("messages") else last + 1
-        retention, created = str(config.get("retention", "limits")), str(found.get("created", ""))
+        first = _require_number(state.get("first_seq")) if state.get("messages") else last + 1
+        retention, created = str(config.get("retention", "limits")), str(document.get("created", ""))
         return JetStreamState(name=name, first=first, last=last, retention=retention, created=created)
 
     def streams_of(self, subject: str) -> list[str]:
         """The names of the streams that hold messages of a subject."""
-        found = self._ask("STREAM.NAMES", {"subject": subject}).get("streams")
-        return [str(name) for name in found] if isinstance(found, list) else []
+        names = self._request("STREAM.NAMES", {"subject": subject}).get("streams")
+        return [str(name) for name in names] if isinstance(names, list) else []
 
     def read(self, stream: str, start: int, end: int, subject: str = "") -> Iterator[list[StoredMessage]]:
         """The messages of a stream that have the numbers ``start`` to ``end``, in order and in bounded lists.
@@ -439,15 +441,15 @@ class JetStream:
             return
         consumer = self._consume(stream, start, subject)
         while consumer.pending:
-            found = self._pull(stream, consumer)
-            wanted = [message for message in found if message.number <= end]
-            if wanted:
-                yield wanted
+            messages = self._pull(stream, consumer)
+            in_range = [message for message in messages if message.number <= end]
+            if in_range:
+                yield in_range
             # Messages beyond the end were delivered already: the consumer is done, and nobody acknowledges anything.
-            if len(wanted) < len(found) or (wanted and wanted[-1].number == end):
+            if len(in_range) < len(messages) or (in_range and in_range[-1].number == end):
                 break
         with suppress(BrokerRefused):  # it may have gone by itself
-            self._ask(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
+            self._request(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
 
     def _consume(self, stream: str, start: int, subject: str) -> _Consumer:
         config: dict[str, Any] = {
@@ -457,13 +459,13 @@ class JetStream:
             "ack_policy": "none",
             "replay_policy": "instant",
             # The server drops the consumer of a task that was killed.
-            "inactive_threshold": _KEPT * _NANOSECONDS,
+            "inactive_threshold": _KEPT_SECONDS * _NANOSECONDS,
             "num_replicas": 1,
             "mem_storage": True,  # lost with the server, and made anew by the next attempt
             **({"filter_subject": subject} if subject else {}),
         }
-        found = self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        return _Consumer(name=str(found.get("name")), pending=_number(found.get("num_pending")))
+        document = self._request(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+        return _Consumer(name=str(document.get("name")), pending=_require_number(document.get("num_pending")))
 
     def _pull(self, stream: str, consumer: _Consumer) -> list[StoredMessage]:
         """The next messages."""
@@ -471,21 +473,21 @@ class JetStream:
         limits = {
             "batch": most,
             # Less than the largest message with its headers, and that would never come.
-            "max_bytes": max(_BYTES, self._connection.max_payload + _AROUND),
+            "max_bytes": max(_MAX_BATCH_BYTES, self._connection.max_payload + _AROUND),
             "expires": _EXPIRES * _NANOSECONDS,
         }
         where = f"{self._api}.CONSUMER.MSG.NEXT.{stream}.{consumer.name}"
         self._connection.limit()
         request = self._connection.publish(where, dump_json(limits), answered=True)
-        found: list[StoredMessage] = []
-        while len(found) < most:
+        messages: list[StoredMessage] = []
+        while len(messages) < most:
             answer = self._connection.answer()
             if answer.request == request:
-                self._end(answer, empty=not found)
+                self._end(answer, empty=not messages)
                 break
             if answer.reply.startswith("$JS.ACK."):
-                found.append(_stored(answer, consumer))
-        return found
+                messages.append(_parse_stored(answer, consumer))
+        return messages
 
     def _end(self, answer: NATSMessage, *, empty: bool) -> None:
         """Understand why there are no more for now.
@@ -495,28 +497,28 @@ class JetStream:
         if empty or answer.status not in ("404", "408", "409"):
             raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
 
-    def _ask(self, what: str, question: JSONObject) -> JSONObject:
-        answer = self._connection.request(f"{self._api}.{what}", question)
+    def _request(self, operation: str, question: JSONObject) -> JSONObject:
+        answer = self._connection.request(f"{self._api}.{operation}", question)
         if answer.status == "503":
             raise BrokerRefused("the server has no JetStream, or none for this user")
-        found = answer.document()
-        error = found.get("error")
+        document = answer.document()
+        error = document.get("error")
         if isinstance(error, dict):
-            raise _kind(error)(f"the server says {str(error.get('description'))[:500]}")
-        return found
+            raise _choose_error_type(error)(f"the server says {str(error.get('description'))[:500]}")
+        return document
 
 
 class _NotThere(BrokerRefused):
     """There is no such stream."""
 
 
-def _kind(error: JSONObject) -> type[BrokerError]:
+def _choose_error_type(error: JSONObject) -> type[BrokerError]:
     if error.get("code") == _UNAVAILABLE and error.get("err_code") not in _DISABLED:
         return NATSError  # it may pass, as while another server takes over
     return _NotThere if error.get("err_code") == _NO_STREAM else BrokerRefused
 
 
-def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
+def _parse_stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
     words = answer.reply.split(".")
     shift = 0 if len(words) == _SHORT else 2
     try:
@@ -532,7 +534,7 @@ def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
     )
 
 
-def _number(value: object) -> int:
+def _require_number(value: object) -> int:
     if not isinstance(value, int):
         raise NATSError("the server says no number where one has to be")
     return value

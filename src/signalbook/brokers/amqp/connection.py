@@ -18,7 +18,7 @@ from signalbook.brokers.amqp.messages import (
     Ushort,
     decode_first,
     encode,
-    trimmed,
+    trim,
 )
 from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings, ByteStream, MessageTooLarge
 
@@ -51,7 +51,7 @@ _UNSETTLED: Final = 0
 _SETTLED: Final = 1
 # Room in a frame for what stands around a message's bytes.
 _AROUND: Final = 64
-_LARGEST: Final = 256 * 1024 * 1024
+_MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 _CLOSE_SECONDS: Final = 1.0
 _DRAIN_SECONDS: Final = 5.0
 # Conditions that may be others in a moment.
@@ -126,9 +126,9 @@ class AMQPConnection:
         """The next performative: its code, its fields, and the payload behind it. Raises ``AMQPEnded`` for the last."""
         code, fields, payload = self._read(_AMQP[1])
         if code in (CLOSE, END):
-            raise AMQPEnded(*error_text("the broker ended the connection", _at(fields, 0)))
+            raise AMQPEnded(*format_error("the broker ended the connection", _at(fields, 0)))
         if code == DETACH:
-            raise AMQPEnded(*error_text("the broker ended the link", _at(fields, 2)))
+            raise AMQPEnded(*format_error("the broker ended the link", _at(fields, 2)))
         return code, fields, payload
 
     def has_frame(self) -> bool:
@@ -136,9 +136,9 @@ class AMQPConnection:
 
         A partial frame is kept if the time limit ends the reading.
         """
-        if not self._whole():
+        if not self._has_whole_frame():
             self._fill()
-        return self._whole()
+        return self._has_whole_frame()
 
     def send_heartbeat(self) -> None:
         """Show that this side still is: an empty frame, as a peer may demand now and then (part 2, section 4.5)."""
@@ -146,9 +146,9 @@ class AMQPConnection:
 
     def expect(self, code: int) -> list[Any]:
         """The fields of the next performative, which has to be this one."""
-        found, fields, _ = self.receive()
-        if found != code:
-            raise AMQPError(f"the broker sent 0x{found:02x} where 0x{code:02x} has to come")
+        received_code, fields, _ = self.receive()
+        if received_code != code:
+            raise AMQPError(f"the broker sent 0x{received_code:02x} where 0x{code:02x} has to come")
         return fields
 
     def close(self, *, drain: bool = False) -> None:
@@ -188,18 +188,18 @@ class AMQPConnection:
             raise AMQPError(f"the other side does not speak AMQP 1.0: it answers {answer!r}")
 
     def _write(self, kind: int, code: int, fields: tuple[Any, ...], payload: bytes) -> None:
-        body = encode(DescribedValue(Ulong(code), trimmed(list(fields)))) + payload
+        body = encode(DescribedValue(Ulong(code), trim(list(fields)))) + payload
         self._stream.write(struct.pack("!IBBH", len(body) + 8, 2, kind, 0) + body)
 
     def _read(self, kind: int) -> tuple[int, list[Any], bytes]:
         while True:
-            size, offset, found, _ = struct.unpack("!IBBH", self._take(8))
+            size, offset, frame_kind, _ = struct.unpack("!IBBH", self._take(8))
             # Sizes are checked before that much is read: a peer that speaks something else may claim anything.
-            if found != kind or offset < 2 or not 4 * offset <= size <= _FRAME:
+            if frame_kind != kind or offset < 2 or not 4 * offset <= size <= _FRAME:
                 raise AMQPError("the broker sent a frame that is none")
             body = self._take(size - 8)[4 * offset - 8 :]
             if body:
-                code, fields, payload = _performative(body)
+                code, fields, payload = _parse_performative(body)
                 self._over = self._over or (kind == _AMQP[1] and code == CLOSE)
                 return code, fields, payload
             # else it is there to show that the other side still is
@@ -207,31 +207,31 @@ class AMQPConnection:
     def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
             self._fill()
-        taken = bytes(self._buffer[:size])
+        data = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return data
 
-    def _whole(self) -> bool:
+    def _has_whole_frame(self) -> bool:
         while self._buffer.startswith(_EMPTY) and len(self._buffer) >= 8:
             del self._buffer[:8]
         return len(self._buffer) >= 8 and len(self._buffer) >= int.from_bytes(self._buffer[:4])
 
     def _fill(self) -> None:
-        found = self._stream.read(65_536)
-        if not found:
+        data = self._stream.read(65_536)
+        if not data:
             raise AMQPError("the broker hung up")
-        self._buffer += found
+        self._buffer += data
 
 
-def error_text(what: str, error: Any) -> tuple[str, str]:
+def format_error(event: str, error: Any) -> tuple[str, str]:
     """Message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
     fields = error.value if isinstance(error, DescribedValue) and isinstance(error.value, list) else []
     condition, description = str(_at(fields, 0) or ""), str(_at(fields, 1) or "")
-    said = f"{condition} {description}".strip()[:500]
-    return f"{what}: {said}" if said else what, condition
+    reason = f"{condition} {description}".strip()[:500]
+    return f"{event}: {reason}" if reason else event, condition
 
 
-def _performative(body: bytes) -> tuple[int, list[Any], bytes]:
+def _parse_performative(body: bytes) -> tuple[int, list[Any], bytes]:
     described, end = decode_first(body)
     if not (isinstance(described, DescribedValue) and isinstance(described.descriptor, int)):
         raise AMQPError("the broker sent something that is no performative")
@@ -296,11 +296,11 @@ class AMQPSender:
         self.connection.limit()
         for message in messages:
             try:
-                self._transfer(message)
+                self._send_transfer(message)
             except MessageTooLarge:
                 yield from self._confirm()  # so that who sends knows that only this one is left
                 raise
-            yield from self._confirmed_by_now()
+            yield from self._yield_confirmed()
         yield from self._confirm()
 
     def close(self) -> None:
@@ -309,11 +309,11 @@ class AMQPSender:
 
     def _confirm(self) -> Iterator[None]:
         while self._confirmed < self._sent:
-            yield from self._confirmed_by_now()
+            yield from self._yield_confirmed()
             if self._confirmed < self._sent:
                 self._take()
 
-    def _confirmed_by_now(self) -> Iterator[None]:
+    def _yield_confirmed(self) -> Iterator[None]:
         while self._confirmed < self._sent and (self._settled or self._confirmed in self._answers):
             answer = self._answers.pop(self._confirmed, None)
             if answer is not None:
@@ -323,7 +323,7 @@ class AMQPSender:
             yield
 
     def _attach(self, address: str, name: str, properties: Mapping[str, Any]) -> int:
-        named = {Symbol(key): value for key, value in properties.items()}
+        link_properties = {Symbol(key): value for key, value in properties.items()}
         self.connection.send(
             ATTACH,
             name,
@@ -339,7 +339,7 @@ class AMQPSender:
             None,
             None,
             None,
-            named or None,
+            link_properties or None,
         )
         fields = self.connection.expect(ATTACH)
         if len(fields) < 7 or fields[6] is None:
@@ -348,7 +348,7 @@ class AMQPSender:
         size = fields[10] if len(fields) > 10 else None
         return int(size or 0)
 
-    def _transfer(self, message: bytes) -> None:
+    def _send_transfer(self, message: bytes) -> None:
         if self._max_message and len(message) > self._max_message:
             raise MessageTooLarge(f"the event has {len(message)} bytes, the broker takes {self._max_message}")
         while self._sent >= self._credit_end:  # credit is of the link, counted in messages
@@ -371,11 +371,11 @@ class AMQPSender:
         """Wait for whatever the other side says next."""
         code, fields, _ = self.connection.receive()
         if code == FLOW:
-            self._flow(fields)
+            self._handle_flow(fields)
         elif code == DISPOSITION:
-            self._disposed(fields)
+            self._handle_disposition(fields)
 
-    def _flow(self, fields: list[Any]) -> None:
+    def _handle_flow(self, fields: list[Any]) -> None:
         fields = [*fields, *[None] * 11]
         self._window_end = int(fields[0] or 0) + int(fields[1] or 0)
         if fields[4] is not None:
@@ -384,7 +384,7 @@ class AMQPSender:
             window = (Uint(self.connection.first_incoming), Uint(WINDOW), Uint(self._frames), Uint(WINDOW))
             self.connection.send(FLOW, *window)
 
-    def _disposed(self, fields: list[Any]) -> None:
+    def _handle_disposition(self, fields: list[Any]) -> None:
         role, first, last, settled, state = [*fields, *[None] * 5][:5]
         if not role or not isinstance(first, int) or state is None:
             return
@@ -394,14 +394,14 @@ class AMQPSender:
         last = first if last is None else min(int(last), self._sent - 1)
         # Brokers may answer out of order and for several at once; the sender waits for them in the order it sent.
         for delivery in range(max(first, self._confirmed), last + 1):
-            self._answers[delivery] = None if outcome == _ACCEPTED else _unaccepted(int(outcome), state.value)
+            self._answers[delivery] = None if outcome == _ACCEPTED else _make_refusal(int(outcome), state.value)
         if not settled:
             self.connection.send(DISPOSITION, False, Uint(first), Uint(last), True, state)
 
 
-def _unaccepted(outcome: int, value: Any) -> BrokerRefused:
+def _make_refusal(outcome: int, value: Any) -> BrokerRefused:
     error = value[0] if outcome == _REJECTED and isinstance(value, list) and value else None
-    return BrokerRefused(error_text(f"the broker {_ENDS[outcome]} the event", error)[0])
+    return BrokerRefused(format_error(f"the broker {_ENDS[outcome]} the event", error)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,7 +428,7 @@ class AMQPReceiver:
         self._content = bytearray()
         self._current: tuple[int, bool] | None = None
         self._count = self._attach(address, name)
-        self._flow()
+        self._send_flow()
 
     @classmethod
     def open(cls, settings: BrokerSettings, *, address: str, name: str, most: int) -> AMQPReceiver:
@@ -445,36 +445,38 @@ class AMQPReceiver:
         """Return the delivery that the next frame completes, or None."""
         code, fields, payload = self.connection.receive()
         if code == FLOW and len(fields) > 9 and fields[9]:
-            self._flow()
-        return self._transferred(fields, payload) if code == TRANSFER else None
+            self._send_flow()
+        return self._handle_transfer(fields, payload) if code == TRANSFER else None
 
     def accept(self, deliveries: Sequence[AMQPDelivery]) -> None:
         """Accept deliveries, in order, and grant the broker as many new ones."""
         numbers = [delivery.number for delivery in deliveries if not delivery.settled]
-        for first, last in _ranges(numbers):
+        for first, last in _group_ranges(numbers):
             self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, DescribedValue(Ulong(_ACCEPTED), []))
         # Credit goes back with acceptance only: more than ``most`` messages never wait for the disk.
         self._given += len(deliveries)
-        self._flow()
+        self._send_flow()
 
     def _attach(self, address: str, name: str) -> int:
         source, target = DescribedValue(Ulong(_SOURCE), [address]), DescribedValue(Ulong(_TARGET), [name])
         modes = Ubyte(_UNSETTLED), Ubyte(0)
-        self.connection.send(ATTACH, name, Uint(0), True, *modes, source, target, None, None, None, Ulong(_LARGEST))
+        self.connection.send(
+            ATTACH, name, Uint(0), True, *modes, source, target, None, None, None, Ulong(_MAX_MESSAGE_BYTES)
+        )
         fields = [*self.connection.expect(ATTACH), *[None] * 10]
         if fields[5] is None:
             self.connection.receive()  # the reason follows
             raise AMQPError("the broker has no such address")
         return int(fields[9] or 0)
 
-    def _flow(self) -> None:
+    def _send_flow(self) -> None:
         """Say how much may come: ``most`` messages that are not accepted, and frames enough for them."""
         self._window = WINDOW
         incoming = (self.connection.first_incoming + self._frames) % 2**32
         window = (Uint(incoming), Uint(self._window), Uint(0), Uint(WINDOW))
         self.connection.send(FLOW, *window, Uint(0), Uint(self._count % 2**32), Uint(min(self._given, self._most)))
 
-    def _transferred(self, fields: list[Any], payload: bytes) -> AMQPDelivery | None:
+    def _handle_transfer(self, fields: list[Any], payload: bytes) -> AMQPDelivery | None:
         _, number, _, _, settled, more, _, _, _, aborted = [*fields, *[None] * 10][:10]
         self._frames += 1
         self._window -= 1
@@ -483,13 +485,13 @@ class AMQPReceiver:
                 raise AMQPError("the broker sent a message without a number")
             self._current = number, bool(settled)
         self._content += payload
-        if len(self._content) > _LARGEST:
-            raise AMQPError(f"the broker sent a message of more than {_LARGEST} bytes")
-        found = None if more and not aborted else self._complete(bool(settled), bool(aborted))
+        if len(self._content) > _MAX_MESSAGE_BYTES:
+            raise AMQPError(f"the broker sent a message of more than {_MAX_MESSAGE_BYTES} bytes")
+        delivery = None if more and not aborted else self._complete(bool(settled), bool(aborted))
         # Renewed at half, so that the broker never waits for room, and does not hear of it after every frame.
         if self._window < WINDOW // 2:
-            self._flow()
-        return found
+            self._send_flow()
+        return delivery
 
     def _complete(self, settled: bool, aborted: bool) -> AMQPDelivery | None:
         assert self._current is not None
@@ -505,12 +507,12 @@ class AMQPReceiver:
         return None
 
 
-def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+def _group_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """First and last of each run of numbers."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1] = found[-1][0], number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges

@@ -18,7 +18,7 @@ from signalbook.brokers.connection import BrokerUnavailable
 
 _DEEPEST: Final = 32
 _MOST_EQUAL: Final = 65_536
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AMQPError(BrokerUnavailable):
@@ -53,7 +53,7 @@ class Timestamp(int):
     def moment(self) -> datetime | int:
         """The time; the number where Python has no such time."""
         try:
-            return _EPOCH + timedelta(milliseconds=self)
+            return _UNIX_EPOCH + timedelta(milliseconds=self)
         except OverflowError:
             return int(self)
 
@@ -85,14 +85,14 @@ def decode_each(data: bytes) -> Iterator[tuple[Any, int]]:
     """The values in ``data``, each with where it ends. Raises ``AMQPError``."""
     reader = _Reader(data)
     while reader.position < len(data):
-        value = reader.value(0)
+        value = reader.read_value(0)
         yield value, reader.position
 
 
 def decode_first(data: bytes) -> tuple[Any, int]:
     """The first value in ``data``, and where it ends. Raises ``AMQPError``."""
     reader = _Reader(data)
-    return reader.value(0), reader.position
+    return reader.read_value(0), reader.position
 
 
 @encode.register
@@ -107,7 +107,7 @@ def _(value: bool) -> bytes:
 
 @encode.register
 def _(value: int) -> bytes:
-    return _packed("b", 0x55, value) if -128 <= value < 128 else _packed("q", 0x81, value)
+    return _pack("b", 0x55, value) if -128 <= value < 128 else _pack("q", 0x81, value)
 
 
 @encode.register(Ubyte)
@@ -115,7 +115,7 @@ def _(value: int) -> bytes:
 @encode.register(Timestamp)
 @encode.register(float)
 def _(value: float) -> bytes:
-    return _packed(*_LAYOUTS[type(value)], value)
+    return _pack(*_LAYOUTS[type(value)], value)
 
 
 @encode.register(Uint)
@@ -124,7 +124,7 @@ def _(value: int) -> bytes:
     zero, short, layout, code = _SHORTENED[type(value)]
     if value == 0:
         return zero
-    return _packed("B", short, value) if value < 256 else _packed(layout, code, value)
+    return _pack("B", short, value) if value < 256 else _pack(layout, code, value)
 
 
 @encode.register
@@ -134,27 +134,27 @@ def _(value: UUID) -> bytes:
 
 @encode.register
 def _(value: bytes) -> bytes:
-    return _sized(0xA0, 0xB0, value)
+    return _encode_sized(0xA0, 0xB0, value)
 
 
 @encode.register
 def _(value: str) -> bytes:
-    return _sized(0xA1, 0xB1, _text(value, "utf-8"))
+    return _encode_sized(0xA1, 0xB1, _encode_text(value, "utf-8"))
 
 
 @encode.register
 def _(value: Symbol) -> bytes:
-    return _sized(0xA3, 0xB3, _text(value, "ascii"))
+    return _encode_sized(0xA3, 0xB3, _encode_text(value, "ascii"))
 
 
 @encode.register
 def _(value: list) -> bytes:  # type: ignore[type-arg]  # dispatch looks at the class alone
-    return _compound(0xC0, 0xD0, value) if value else b"\x45"
+    return _encode_compound(0xC0, 0xD0, value) if value else b"\x45"
 
 
 @encode.register
 def _(value: dict) -> bytes:  # type: ignore[type-arg]
-    return _compound(0xC1, 0xD1, [part for item in value.items() for part in item])
+    return _encode_compound(0xC1, 0xD1, [part for item in value.items() for part in item])
 
 
 @encode.register
@@ -162,27 +162,27 @@ def _(value: DescribedValue) -> bytes:
     return b"\x00" + encode(value.descriptor) + encode(value.value)
 
 
-def _packed(format: str, code: int, value: float) -> bytes:
+def _pack(format: str, code: int, value: float) -> bytes:
     try:
         return struct.pack(f"!B{format}", code, value)
     except struct.error:
         raise AMQPError(f"{value} is out of the range of its AMQP type") from None
 
 
-def _sized(short: int, long: int, content: bytes) -> bytes:
+def _encode_sized(short: int, long: int, content: bytes) -> bytes:
     if len(content) < 256:
         return bytes((short, len(content))) + content
     return struct.pack("!BI", long, len(content)) + content
 
 
-def _compound(short: int, long: int, parts: list[Any]) -> bytes:
+def _encode_compound(short: int, long: int, parts: list[Any]) -> bytes:
     content = b"".join(encode(part) for part in parts)
     if len(content) < 255 and len(parts) < 256:
         return bytes((short, len(content) + 1, len(parts))) + content
     return struct.pack("!BII", long, len(content) + 4, len(parts)) + content
 
 
-def _text(value: str, encoding: str) -> bytes:
+def _encode_text(value: str, encoding: str) -> bytes:
     try:
         return value.encode(encoding)
     except UnicodeEncodeError:
@@ -190,7 +190,7 @@ def _text(value: str, encoding: str) -> bytes:
 
 
 _CONSTANTS: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: Uint(0), 0x44: Ulong(0)}
-_NUMBERS: Final[dict[int, tuple[str, Callable[[Any], Any]]]] = {
+_NUMBER_LAYOUTS: Final[dict[int, tuple[str, Callable[[Any], Any]]]] = {
     0x50: ("!B", Ubyte),
     0x51: ("!b", int),
     0x52: ("!B", Uint),
@@ -229,12 +229,12 @@ class _Reader:
         self._data = data
         self.position = 0
 
-    def value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> Any:
         if depth > _DEEPEST:
             raise AMQPError(f"AMQP values nest deeper than {_DEEPEST}")
-        code = self._byte()
+        code = self._read_byte()
         if code == 0:
-            return DescribedValue(self.value(depth + 1), self.value(depth + 1))
+            return DescribedValue(self.read_value(depth + 1), self.read_value(depth + 1))
         return self._of(code, depth)
 
     def _of(self, code: int, depth: int) -> Any:
@@ -242,65 +242,65 @@ class _Reader:
             return _CONSTANTS[code]
         if code == 0x45:
             return []
-        if code in _NUMBERS:
-            layout, make = _NUMBERS[code]
+        if code in _NUMBER_LAYOUTS:
+            layout, make = _NUMBER_LAYOUTS[code]
             return make(struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
         if code in _FIXED:
             size, read = _FIXED[code]
-            return self._text(read, self._take(size))
+            return self._decode_text(read, self._take(size))
         kind = code & 0xEF  # the wide form of a type differs by this bit
         wide = bool(code & 0x10)
         if kind in _VARIABLE:
-            return self._text(_VARIABLE[kind], self._take(self._length(wide)))
+            return self._decode_text(_VARIABLE[kind], self._take(self._read_length(wide)))
         if kind in (0xC0, 0xC1, 0xE0):
-            return self._compound(kind, wide, depth)
+            return self._read_compound(kind, wide, depth)
         raise AMQPError(f"0x{code:02x} is no AMQP type")
 
-    def _compound(self, kind: int, wide: bool, depth: int) -> Any:
-        end = self._length(wide)
+    def _read_compound(self, kind: int, wide: bool, depth: int) -> Any:
+        end = self._read_length(wide)
         end += self.position
-        count = self._length(wide)
+        count = self._read_length(wide)
         if end > len(self._data):
             raise AMQPError("an AMQP value is cut short")
-        parts = self._array(count, depth) if kind == 0xE0 else self._parts(count, end, depth)
+        parts = self._read_array(count, depth) if kind == 0xE0 else self._read_parts(count, end, depth)
         if self.position != end:
             raise AMQPError("the size of an AMQP list, map or array is wrong")
         return _map(parts) if kind == 0xC1 else parts
 
-    def _parts(self, count: int, end: int, depth: int) -> list[Any]:
+    def _read_parts(self, count: int, end: int, depth: int) -> list[Any]:
         if count > end - self.position:
             raise AMQPError("an AMQP list or map is shorter than it says")
-        return [self.value(depth + 1) for _ in range(count)]
+        return [self.read_value(depth + 1) for _ in range(count)]
 
-    def _array(self, count: int, depth: int) -> list[Any]:
-        code = self._byte()
+    def _read_array(self, count: int, depth: int) -> list[Any]:
+        code = self._read_byte()
         if code == 0:
             raise AMQPError("arrays of described values are not read")
         if count > _MOST_EQUAL:  # elements may take no bytes at all
             raise AMQPError(f"an AMQP array has more than {_MOST_EQUAL} elements")
         return [self._of(code, depth + 1) for _ in range(count)]
 
-    def _length(self, wide: bool) -> int:
-        return int.from_bytes(self._take(4)) if wide else self._byte()
+    def _read_length(self, wide: bool) -> int:
+        return int.from_bytes(self._take(4)) if wide else self._read_byte()
 
-    def _text(self, read: Callable[[bytes], Any], raw: bytes) -> Any:
+    def _decode_text(self, read: Callable[[bytes], Any], raw: bytes) -> Any:
         try:
             return read(raw)
         except UnicodeDecodeError:
             raise AMQPError("an AMQP string is not in its encoding") from None
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         if self.position >= len(self._data):
             raise AMQPError("an AMQP value is cut short")
         self.position += 1
         return self._data[self.position - 1]
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self.position : self.position + size]
-        if len(taken) < size:
+        data = self._data[self.position : self.position + size]
+        if len(data) < size:
             raise AMQPError("an AMQP value is cut short")
         self.position += size
-        return taken
+        return data
 
 
 def _map(parts: list[Any]) -> dict[Any, Any]:
@@ -317,8 +317,8 @@ _PROPERTIES: Final = 0x73
 _APPLICATION_PROPERTIES: Final = 0x74
 _DATA: Final = 0x75
 _SEQUENCE: Final = 0x76
-_VALUE: Final = 0x77
-_NAMES: Final = (
+_VALUE_SECTION: Final = 0x77
+_PROPERTY_NAMES: Final = (
     "message-id",
     "user-id",
     "to",
@@ -335,7 +335,7 @@ _NAMES: Final = (
 )
 _LISTS: Final = {
     _HEADER: ("header", ("durable", "priority", "ttl", "first-acquirer", "delivery-count")),
-    _PROPERTIES: ("properties", _NAMES),
+    _PROPERTIES: ("properties", _PROPERTY_NAMES),
 }
 _MAPS: Final = {
     0x71: "delivery-annotations",
@@ -361,8 +361,8 @@ class AMQPMessage:
 
 def to_bytes(message: AMQPMessage) -> bytes:
     """The message with its body as one data section. Raises ``AMQPError``."""
-    listed = [_property(name, message.properties.get(name)) for name in _NAMES]
-    sections: list[tuple[int, Any]] = [(_HEADER, [message.durable]), (_PROPERTIES, trimmed(listed))]
+    listed = [_make_property(name, message.properties.get(name)) for name in _PROPERTY_NAMES]
+    sections: list[tuple[int, Any]] = [(_HEADER, [message.durable]), (_PROPERTIES, trim(listed))]
     if message.application_properties:
         sections.append((_APPLICATION_PROPERTIES, dict(message.application_properties)))
     sections.append((_DATA, message.body))
@@ -378,17 +378,17 @@ def split_body(data: bytes) -> tuple[bytes, Any]:
     for section, end in decode_each(data):
         if not isinstance(section, DescribedValue) or not isinstance(section.descriptor, int):
             raise AMQPError("a section of an AMQP message does not say what it is")
-        if section.descriptor in (_DATA, _SEQUENCE, _VALUE):
+        if section.descriptor in (_DATA, _SEQUENCE, _VALUE_SECTION):
             body.setdefault(section.descriptor, []).append(section.value)
         else:
             around += data[start:end]
         start = end
-    return bytes(around), _body(body)
+    return bytes(around), _join_body(body)
 
 
 def sections(around: bytes) -> dict[str, dict[Any, Any]]:
     """The sections around a body by their names, fields by theirs without those that are null. Raises ``AMQPError``."""
-    found: dict[str, dict[Any, Any]] = {}
+    fields_by_section: dict[str, dict[Any, Any]] = {}
     for section in decode(around):
         code = section.descriptor if isinstance(section, DescribedValue) else None
         if code in _LISTS and isinstance(section.value, list):
@@ -398,8 +398,8 @@ def sections(around: bytes) -> dict[str, dict[Any, Any]]:
             name, fields = _MAPS[code], section.value
         else:
             raise AMQPError("a section of an AMQP message is none of those that there are")
-        found[name] = {key: value for key, value in fields.items() if value is not None}
-    return found
+        fields_by_section[name] = {key: value for key, value in fields.items() if value is not None}
+    return fields_by_section
 
 
 def body_bytes(body: Any) -> bytes:
@@ -412,22 +412,22 @@ def body_bytes(body: Any) -> bytes:
     return body.encode() if isinstance(body, str) else encode(body)
 
 
-def trimmed(fields: list[Any]) -> list[Any]:
+def trim(fields: list[Any]) -> list[Any]:
     """A list without the nulls at its end, which mean the same."""
     while fields and fields[-1] is None:
         fields.pop()
     return fields
 
 
-def _property(name: str, value: Any) -> Any:
+def _make_property(name: str, value: Any) -> Any:
     return Symbol(value) if name in _SYMBOLS and value is not None else value
 
 
-def _body(sections: Mapping[int, list[Any]]) -> Any:
+def _join_body(sections: Mapping[int, list[Any]]) -> Any:
     if _DATA in sections:
         if not all(isinstance(part, bytes) for part in sections[_DATA]):
             raise AMQPError("the data of an AMQP message is no binary")
         return b"".join(sections[_DATA])
-    if _VALUE in sections:
-        return sections[_VALUE][0]
+    if _VALUE_SECTION in sections:
+        return sections[_VALUE_SECTION][0]
     return sections.get(_SEQUENCE, [b""])[0]
