@@ -22,10 +22,10 @@ from cryptography import x509
 
 from signalbook.access.base import AuthenticationUnavailable
 from signalbook.access.control import OPEN, AccessControl, read_policy_file
-from signalbook.access.login import LoginClient, secret_file
+from signalbook.access.login import LoginClient, find_secret_file
 from signalbook.access.oidc import IssuerError, TokenVerifier, fetch_keys
 from signalbook.access.policy import Policy
-from signalbook.access.review import warnings
+from signalbook.access.review import list_warnings
 from signalbook.api.kernel.origins import is_loopback
 from signalbook.client import Unreachable
 from signalbook.engine.engine import Engine
@@ -191,7 +191,7 @@ def _check_files(settings: Settings) -> Iterator[Check]:
     if database is not None:
         key_file = key_file or database.with_name(f"{database.name}.key")
     beside = [database, *(database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))] if database else []
-    secret = [*beside, key_file, _path(settings.tls_key), secret_file(settings), Path(CONFIG_FILE)]
+    secret = [*beside, key_file, _path(settings.tls_key), find_secret_file(settings), Path(CONFIG_FILE)]
     decides = [_path(settings.access_file)]
     for path in (path for path in secret if path is not None and _is_there(path)):
         yield _check_mode(path, stat.S_IRWXG | stat.S_IRWXO, "others than its owner may read it", "600")
@@ -291,7 +291,7 @@ def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
     with suppress(SignalbookError):
         policy = _policy(engine.store, settings)
         with engine.reading() as view:
-            found = [] if policy is None else warnings(policy, view.model.document)
+            found = [] if policy is None else list_warnings(policy, view.model.document)
         for warning in found:
             yield Check(subject="policy", state=WARNING, found=warning, advice="correct the rule")
 

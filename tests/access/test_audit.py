@@ -17,7 +17,16 @@ from tests.storage.test_migrate import at_revision
 
 from signalbook import values
 from signalbook.access import audit
-from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, RefusedRequests, entries, open_recorded, shown
+from signalbook.access.audit import (
+    MOST_XIDS,
+    SEVERAL,
+    Audit,
+    AuditLog,
+    RefusedRequests,
+    build_entries,
+    format_entry,
+    open_recorded,
+)
 from signalbook.access.base import ANONYMOUS, Action, Identity, RequestOrigin
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.settings import SettingError, Settings
@@ -37,7 +46,7 @@ def access(identity: Identity) -> Access:
 
 BY_ANN = access(ANN).at(ORIGIN)
 REFUSAL = RefusedRequests(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
-CREATED = entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c")
+CREATED = build_entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c")
 
 
 def stored(store: Store) -> list[AuditEntry]:
@@ -47,23 +56,23 @@ def stored(store: Store) -> list[AuditEntry]:
 
 def test_a_request_is_an_entry_for_each_action() -> None:
     changes = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
-    records = entries(BY_ANN, changes, at=STAMP, correlationid="c")
+    records = build_entries(BY_ANN, changes, at=STAMP, correlationid="c")
     assert [(record.action, record.xids) for record in records] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
     event = {"time": "2030-01-01T00:00:00Z", "who": "ann", "action": "update", "outcome": "done", "xids": ["/g/b"]}
     caller = {"subject": "ann", "token": "t1", "issuer": "https://id.example"}
     request = {"peer": "10.0.0.1", "forwarded": "192.0.2.1", "api": "/", "method": "PUT"}
-    assert shown(records[1]) == {**event, "correlationid": "c", **caller, **request}
+    assert format_entry(records[1]) == {**event, "correlationid": "c", **caller, **request}
 
 
 def test_xids_are_bounded_and_the_rest_is_counted() -> None:
     changes = [(Action.DELETE, f"/g/{number}") for number in range(MOST_XIDS + 7)]
-    (record,) = entries(UNRESTRICTED, changes, at=STAMP, correlationid="")
+    (record,) = build_entries(UNRESTRICTED, changes, at=STAMP, correlationid="")
     assert len(record.xids) == MOST_XIDS
     assert record.details == {"more": 7}
 
 
 def test_long_caller_details_are_truncated() -> None:
-    (record,) = entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
+    (record,) = build_entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
     assert len(record.who) == len(record.details["subject"]) == 256
 
 
@@ -145,7 +154,7 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     try:
         recorder = Audit(store, Settings(audit_log=str(path), audit_reads="on"))
         changes = [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")]
-        recorder.committed(entries(BY_ANN, changes, at=STAMP, correlationid="c"))
+        recorder.committed(build_entries(BY_ANN, changes, at=STAMP, correlationid="c"))
         path.rename(tmp_path / "audit.1")
         recorder.read(ANN, ORIGIN, "/g/a", 200)
         recorder.refused(REFUSAL)
@@ -186,7 +195,7 @@ def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_unwritable_audit_log_does_not_fail_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    audit.tell(CREATED, Settings(audit_log="/nowhere/audit.jsonl"))
+    audit.log_entries(CREATED, Settings(audit_log="/nowhere/audit.jsonl"))
     assert "could not be written to audit_log: audit_log /nowhere/audit.jsonl: No such file" in caplog.text
     folder = tmp_path / "logs"
     folder.mkdir()

@@ -49,11 +49,11 @@ class Asking:
         self.usage, self.challenges = self.real.usage, self.real.challenges
 
     def known(self, scope: dict[str, Any], generation: Hashable) -> Identity | None:
-        credentials = self.real.credentials(scope)
-        return ANONYMOUS if credentials is None else self.real.known(credentials, generation)
+        credentials = self.real.read_credentials(scope)
+        return ANONYMOUS if credentials is None else self.real.find_verified(credentials, generation)
 
     def identify(self, scope: dict[str, Any], generation: Hashable) -> Identity:
-        credentials = self.real.credentials(scope)
+        credentials = self.real.read_credentials(scope)
         return ANONYMOUS if credentials is None else self.real.identify(credentials, generation)
 
 
@@ -71,7 +71,7 @@ def authenticator(store: Store) -> Asking:
 
 
 def test_request_without_credentials_is_anonymous(authenticator: Asking) -> None:
-    assert authenticator.known(presented(), 1) is ANONYMOUS
+    assert authenticator.find_verified(presented(), 1) is ANONYMOUS
     assert authenticator.identify(presented(), 1) is ANONYMOUS
 
 
@@ -79,9 +79,9 @@ def test_request_without_credentials_is_anonymous(authenticator: Asking) -> None
 def test_an_api_token(store: Store, authenticator: Asking, scheme: str) -> None:
     token_id, text = made(store)
     request = presented(("Authorization", f"{scheme} {text}"))
-    assert authenticator.known(request, 1) is None
+    assert authenticator.find_verified(request, 1) is None
     assert authenticator.identify(request, 1) == Identity(subject="ci", token=token_id)
-    assert authenticator.known(request, 1) == Identity(subject="ci", token=token_id)
+    assert authenticator.find_verified(request, 1) == Identity(subject="ci", token=token_id)
 
 
 def test_a_token_as_user_and_password(store: Store, authenticator: Asking) -> None:
@@ -92,10 +92,10 @@ def test_a_token_as_user_and_password(store: Store, authenticator: Asking) -> No
 def test_token_is_checked_again_after_a_commit(store: Store, authenticator: Asking) -> None:
     token_id, text = made(store)
     authenticator.identify(bearer(text), store.generation())
-    assert authenticator.known(bearer(text), store.generation()) is not None
+    assert authenticator.find_verified(bearer(text), store.generation()) is not None
     with store.write() as writer:
         writer.tokens.remove(token_id)
-    assert authenticator.known(bearer(text), store.generation()) is None
+    assert authenticator.find_verified(bearer(text), store.generation()) is None
     with pytest.raises(Unauthenticated, match="revoked"):
         authenticator.identify(bearer(text), store.generation())
 
@@ -106,9 +106,9 @@ def test_cached_token_expires(store: Store) -> None:
     now = [expires.timestamp() - 1]
     authenticator = Asking(store, Settings(), clock=lambda: now[0])
     assert authenticator.identify(bearer(text), 1).subject == "ci"
-    assert authenticator.known(bearer(text), 1) is not None
+    assert authenticator.find_verified(bearer(text), 1) is not None
     now[0] += 1
-    assert authenticator.known(bearer(text), 1) is None
+    assert authenticator.find_verified(bearer(text), 1) is None
     with pytest.raises(Unauthenticated, match="expired"):
         authenticator.identify(bearer(text), 1)
 
@@ -120,7 +120,7 @@ def test_wrong_secret_reveals_nothing_about_the_token(store: Store, authenticato
         _, gone = tokens.create(writer.tokens, TokenRequest(subject="x"), values.now())
         writer.tokens.remove(tokens.split(gone)[0])  # type: ignore[index]
     random = "a" * 43
-    wrong = f"sbk_{there}_{random}{tokens._checksum(there, random)}"
+    wrong = f"sbk_{there}_{random}{tokens._compute_checksum(there, random)}"
     messages = set()
     for credential in (gone, wrong):
         with pytest.raises(Unauthenticated) as error:
@@ -165,7 +165,7 @@ def test_claimed_identity_needs_no_proof(store: Store, authenticator: Asking) ->
         bearer("x.y.z"),
         basic("u", "p"),
     ):
-        credentials = authenticator.real.credentials(scope)
+        credentials = authenticator.real.read_credentials(scope)
         assert credentials is not None
         claimed.append(credentials.claimed)
     assert claimed == [token_id, token_id, "a" * 12, "", ""]
@@ -187,11 +187,11 @@ def test_no_error_repeats_what_was_presented(store: Store, authenticator: Asking
 
 
 def test_memory_is_bounded(store: Store, authenticator: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signalbook.access.authentication._KNOWN", 2)
+    monkeypatch.setattr("signalbook.access.authentication._MAX_VERIFIED", 2)
     texts = [made(store)[1] for _ in range(3)]
     for text in texts:
         authenticator.identify(bearer(text), 1)
-    assert [authenticator.known(bearer(text), 1) is None for text in texts] == [True, False, False]
+    assert [authenticator.find_verified(bearer(text), 1) is None for text in texts] == [True, False, False]
     assert not any(text.encode() in repr(authenticator.real.__dict__).encode() for text in texts)
 
 
@@ -219,8 +219,8 @@ def test_a_trusted_proxy_names_the_user(sqlite_store: Callable[[], Store]) -> No
     groups = ("X-Forwarded-Groups", "a, b,,Zo\xc3\xab")
     expected = Identity(subject="ann", groups=frozenset({"a", "b", "Zoë"}))
     for peer in ("10.1.2.3", "::1", "::ffff:10.0.0.1"):
-        assert authenticator.known(named(groups, peer=peer), 1) == expected
-    assert authenticator.known(named(("Authorization", "Bearer x")), 1) == Identity(subject="ann")
+        assert authenticator.find_verified(named(groups, peer=peer), 1) == expected
+    assert authenticator.find_verified(named(("Authorization", "Bearer x")), 1) == Identity(subject="ann")
 
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "", "unix", "11.0.0.1"])
@@ -231,9 +231,9 @@ def test_forwarded_user_of_an_untrusted_peer_is_ignored(sqlite_store: Callable[[
 
 def test_proxy_certificate_is_not_the_caller(sqlite_store: Callable[[], Store]) -> None:
     authenticator = Asking(sqlite_store(), Settings(**PROXY))
-    assert authenticator.known(presented(peer="10.0.0.1", certificate=CERTIFICATE), 1) is ANONYMOUS
-    assert authenticator.known(presented(("X-Forwarded-User", " "), peer="10.0.0.1"), 1) is ANONYMOUS
-    assert authenticator.known(named(certificate=CERTIFICATE), 1) == Identity(subject="ann")
+    assert authenticator.find_verified(presented(peer="10.0.0.1", certificate=CERTIFICATE), 1) is ANONYMOUS
+    assert authenticator.find_verified(presented(("X-Forwarded-User", " "), peer="10.0.0.1"), 1) is ANONYMOUS
+    assert authenticator.find_verified(named(certificate=CERTIFICATE), 1) == Identity(subject="ann")
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ def test_contradictory_proxy_headers_are_rejected(
 ) -> None:
     authenticator = Asking(sqlite_store(), Settings(**PROXY))
     with pytest.raises(Unauthenticated, match=reason):
-        authenticator.known(named(more), 1)
+        authenticator.find_verified(named(more), 1)
 
 
 def test_a_certificate_counts_without_anything_else(store: Store, authenticator: Asking) -> None:
     token_id, text = made(store)
-    assert authenticator.known(presented(certificate=CERTIFICATE), 1) == CERTIFICATE
+    assert authenticator.find_verified(presented(certificate=CERTIFICATE), 1) == CERTIFICATE
     both = presented(("Authorization", f"Bearer {text}"), certificate=CERTIFICATE)
     assert authenticator.identify(both, 1).token == token_id
 
@@ -300,7 +300,7 @@ def test_last_use_of_a_token_is_stored(store: Store, authenticator: Asking) -> N
     assert abs(values.now() - first) < timedelta(seconds=60)
     authenticator.usage.write()
     assert used(store, token_id) == first
-    authenticator.known(bearer(text), 1)
+    authenticator.find_verified(bearer(text), 1)
     authenticator.usage.write()
     assert used(store, token_id) > first  # type: ignore[operator]
 
@@ -348,4 +348,4 @@ def test_trusted_proxy_states_the_client_address(
     """Anybody can send the addresses before the last address that is not a proxy."""
     authenticator = Authenticator(sqlite_store(), Settings(trusted_proxies=("10.0.0.0/8",)))
     forwarded = [(b"x-forwarded-for", value.encode()) for value in headers]
-    assert authenticator.forwarded({"headers": forwarded, "client": (peer, 1)}) == expected
+    assert authenticator.find_forwarded_address({"headers": forwarded, "client": (peer, 1)}) == expected

@@ -52,14 +52,14 @@ def readable(control: AccessControl, store: Store) -> bool:
     """Return True if anonymous callers may read."""
     policy = control.policy(store.generation())
     assert policy is not None
-    return policy.access(ANONYMOUS).readable(ROOT)
+    return policy.access(ANONYMOUS).is_readable(ROOT)
 
 
 def test_a_stored_policy_is_in_force_on_every_server_with_its_next_request(store: Store) -> None:
     here, there = AccessControl(store, Settings()), AccessControl(store, Settings())
     assert here.policy(store.generation()) is there.policy(store.generation()) is None
     put(here, store, document())
-    assert there.stale(store.generation())
+    assert there.is_stale(store.generation())
     assert not readable(here, store)
     assert not readable(there, store)
     put(there, store, OPEN_TO_READ, by=PAT)
@@ -74,9 +74,9 @@ def test_other_writes_keep_the_compiled_policy(store: Store) -> None:
     with store.write() as transaction:
         transaction.settings.put_config("capabilities", {})
     generation = store.generation()
-    assert control.stale(generation)
+    assert control.is_stale(generation)
     assert control.policy(generation) is before
-    assert not control.stale(generation)
+    assert not control.is_stale(generation)
 
 
 def test_invalid_stored_policy_admits_nobody(store: Store) -> None:
@@ -133,7 +133,7 @@ def test_open_access_needs_no_policy(local: Store) -> None:
     control = AccessControl(local, Settings(access="open"))
     put(control, local, document())
     assert control.open
-    assert not control.stale(local.generation())
+    assert not control.is_stale(local.generation())
     assert control.policy(local.generation()) is None
     assert current(control) == document()
 
@@ -245,5 +245,5 @@ def test_policy_of_a_file_cannot_be_put(local: Store, file: PolicyFile) -> None:
 def test_without_reloading_a_file_is_read_at_the_start_only(local: Store, file: PolicyFile) -> None:
     control = AccessControl(local, Settings(access_file=str(file.path), reload_seconds=0))
     file.write(json.dumps(OPEN_TO_READ))
-    assert not control.stale(local.generation())
+    assert not control.is_stale(local.generation())
     assert not readable(control, local)

@@ -10,7 +10,7 @@ import pytest
 from signalbook.access import limits
 from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.limits import Caller, LoginGuard, RequestLimits, TokenBucket, TooManyRequests, network
+from signalbook.access.limits import Caller, LoginGuard, RequestLimits, TokenBucket, TooManyRequests, find_network
 from signalbook.settings import SettingError, Settings
 
 SETTINGS = Settings(limits="on", limit_requests=10, limit_writes=2, limit_reads=2, limit_logins=3)
@@ -102,10 +102,10 @@ def test_anonymous_callers_are_limited_by_address() -> None:
 
 
 def test_a_caller_is_an_identity_or_a_network() -> None:
-    assert network("10.0.0.1") == network("::ffff:10.0.0.1") != network("10.0.0.2")
-    assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
-    assert network("fe80::1%eth0") == "fe80::"
-    assert network("unix:") == "unix:"
+    assert find_network("10.0.0.1") == find_network("::ffff:10.0.0.1") != find_network("10.0.0.2")
+    assert find_network("2001:db8:1:2::1") == find_network("2001:db8:1:2:ffff::9") != find_network("2001:db8:1:3::1")
+    assert find_network("fe80::1%eth0") == "fe80::"
+    assert find_network("unix:") == "unix:"
 
     def known_as(identity: Identity) -> object:
         return Access(identity, [], key="k").caller
@@ -178,22 +178,22 @@ def test_failed_logins_cost_ever_longer_waits(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     seen = []
     for number in range(12):
-        guard.failed("10.0.0.1", "", number)
+        guard.record_failure("10.0.0.1", "", number)
         seen.append(waits(guard))
         clock.now += seen[-1]
     assert seen == [0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
-    guard.failed("10.0.0.1", "", "more")
+    guard.record_failure("10.0.0.1", "", "more")
     assert waits(guard) == 300
     assert waits(guard, "10.0.0.2", "") == 0
     clock.now += 1000
-    guard.failed("10.0.0.1", "", "later")
+    guard.record_failure("10.0.0.1", "", "later")
     assert waits(guard) == 0
 
 
 def test_failed_logins_of_a_name_count_across_addresses(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     for number in range(5):
-        guard.failed(f"10.0.0.{number}", "t", number)
+        guard.record_failure(f"10.0.0.{number}", "t", number)
     assert waits(guard, "10.9.9.9", "t") == 2
     assert waits(guard, "10.9.9.9", "u") == 0
 
@@ -201,21 +201,21 @@ def test_failed_logins_of_a_name_count_across_addresses(clock: Clock) -> None:
 def test_repeated_wrong_credential_counts_once(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     for _ in range(100):
-        guard.failed("10.0.0.1", "t", "expired")
+        guard.record_failure("10.0.0.1", "t", "expired")
     assert waits(guard) == 0
 
 
 def test_failed_logins_take_bounded_memory(clock: Clock) -> None:
     guard = LoginGuard(3, clock=clock)
     for number in range(3 * limits._CALLERS):
-        guard.failed(f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", str(number), number)
+        guard.record_failure(f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", str(number), number)
     assert len(guard._failed) == len(guard._wrong) == limits._CALLERS
 
 
 def test_login_limit_can_be_disabled() -> None:
     guard = LoginGuard(0)
     for number in range(100):
-        guard.failed("10.0.0.1", "t", number)
+        guard.record_failure("10.0.0.1", "t", number)
     assert waits(guard) == 0
 
 

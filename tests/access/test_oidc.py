@@ -312,9 +312,9 @@ def test_withdrawn_key_invalidates_verified_tokens(
 ) -> None:
     authenticator = Authenticator(store, settings(issuer))
     old = Credentials(header=b"Bearer " + issuer.token().encode())
-    assert authenticator.known(old, 1) is None
+    assert authenticator.find_verified(old, 1) is None
     assert authenticator.identify(old, 1).subject == "ann"
-    cached = authenticator.known(old, 2)  # commits do not matter
+    cached = authenticator.find_verified(old, 2)  # commits do not matter
     assert cached is not None
     assert cached.issuer == issuer.url
     monkeypatch.setattr(oidc, "PAUSE", 0.0)
@@ -322,7 +322,7 @@ def test_withdrawn_key_invalidates_verified_tokens(
     issuer.keys = [jwk(OTHER_RSA, "r2")]
     new = Credentials(header=b"Bearer " + issuer.token(OTHER_RSA, kid="r2").encode())
     assert authenticator.identify(new, 1).subject == "ann"
-    assert authenticator.known(old, 1) is None
+    assert authenticator.find_verified(old, 1) is None
     with pytest.raises(Unauthenticated, match="does not have"):
         authenticator.identify(old, 1)
 
@@ -334,7 +334,7 @@ def test_verified_token_expires_in_the_cache(issuer: FakeIssuer, store: Store) -
     credentials = Credentials(header=b"Bearer " + issuer.token(exp=began + 1000).encode())
     assert authenticator.identify(credentials, 1)
     for now[0], holds in ((began + 1009.0, True), (began + 1010.0, False)):
-        assert (authenticator.known(credentials, 1) is not None) == holds
+        assert (authenticator.find_verified(credentials, 1) is not None) == holds
 
 
 def test_issuer_unavailable_at_the_start_is_retried(issuer: FakeIssuer, verifier: TokenVerifier) -> None:

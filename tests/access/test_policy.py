@@ -28,14 +28,14 @@ def xid(text: str) -> Xid:
 def test_policy_without_rules_allows_nothing() -> None:
     access = policy().access(PAT)
     assert not any(access.may(action, ROOT) for action in Action)
-    assert not access.readable(xid("/schemagroups/g"))
+    assert not access.is_readable(xid("/schemagroups/g"))
 
 
 def test_rule_covers_descendants_and_ignores_case() -> None:
     access = policy({"who": ["group:payments"], "role": "owner", "on": ["/schemagroups/pay*"]}).access(PAT)
     assert access.may(Action.UPDATE, xid("/schemagroups/Pay.1/schemas/s/versions/1"))
     assert access.may(Action.DELETE, xid("/schemagroups/pay.1"))
-    assert not access.readable(xid("/schemagroups/other"))
+    assert not access.is_readable(xid("/schemagroups/other"))
     assert not access.may(Action.ADMINISTER, ROOT)
 
 
@@ -52,16 +52,16 @@ def test_deny_wins_and_hides_descendants() -> None:
     # Writing needs reading: the outcome of a write would tell what is there.
     assert not pat.may(Action.UPDATE, secret)
     assert not pat.reads_everything
-    assert not pat.everything_below(Action.UPDATE, xid("/schemagroups/g"))
+    assert not pat.allows_everything_below(Action.UPDATE, xid("/schemagroups/g"))
 
 
 def test_ancestors_of_a_readable_entity_are_readable() -> None:
     access = policy({"who": ["anyone"], "allow": ["read"], "on": ["/schemagroups/g/schemas/s"]}).access(ANONYMOUS)
-    assert access.readable(ROOT)
-    assert access.readable(xid("/schemagroups/g"))
+    assert access.is_readable(ROOT)
+    assert access.is_readable(xid("/schemagroups/g"))
     assert access.may(Action.LIST, xid("/schemagroups"))
-    assert not access.readable(xid("/schemagroups/h"))
-    assert not access.readable(xid("/schemagroups/g/schemas/t"))
+    assert not access.is_readable(xid("/schemagroups/h"))
+    assert not access.is_readable(xid("/schemagroups/g/schemas/t"))
     assert not access.may(Action.LIST, xid("/messagegroups"))
 
 
@@ -70,7 +70,7 @@ def test_scopes_narrow_what_a_token_may_do() -> None:
     narrowed = rules.access(Identity(token="t1", scopes=frozenset({"read", "list"})))
     assert narrowed.readable(xid("/schemagroups/g"))
     assert not narrowed.may(Action.UPDATE, xid("/schemagroups/g"))
-    assert not narrowed.somewhere(Action.ADMINISTER)
+    assert not narrowed.allows_somewhere(Action.ADMINISTER)
     assert narrowed.key != rules.access(Identity(token="t1")).key
 
 
@@ -86,10 +86,10 @@ def test_ids_that_may_be_readable() -> None:
         {"who": ["anyone"], "role": "reader", "on": ["/schemagroups/A", "/schemagroups/b/schemas/s"]},
         {"who": ["anyone"], "role": "reader", "on": ["/messagegroups/m*"]},
     ).access(ANONYMOUS)
-    assert access.readable_ids(xid("/schemagroups")) == frozenset({"a", "b"})
-    assert access.readable_ids(xid("/messagegroups")) is None
-    assert access.readable_ids(xid("/endpoints")) == frozenset()
-    assert access.readable_ids(xid("/schemagroups/a/schemas")) is None
+    assert access.find_readable_ids(xid("/schemagroups")) == frozenset({"a", "b"})
+    assert access.find_readable_ids(xid("/messagegroups")) is None
+    assert access.find_readable_ids(xid("/endpoints")) == frozenset()
+    assert access.find_readable_ids(xid("/schemagroups/a/schemas")) is None
 
 
 def test_decision_names_the_rules() -> None:
@@ -141,7 +141,7 @@ def test_delete_and_configure_need_rights_on_all_descendants() -> None:
         with pytest.raises(Forbidden, match=f"you may not {action.word} .*everything under it") as refused:
             access.require(action, xid(where))
         assert "secret" not in str(refused.value)
-    assert not access.somewhere(Action.CONFIGURE)
+    assert not access.allows_somewhere(Action.CONFIGURE)
     for where in ("/schemagroups/g/schemas/s", "/messagegroups", "/messagegroups/m"):
         access.require(Action.DELETE, xid(where))
         assert rules.explain(PAT, Action.DELETE, xid(where)).allowed
@@ -161,7 +161,7 @@ def test_denied_listing_wins_over_allowed_reading() -> None:
     ).access(ANONYMOUS)
     assert not access.may(Action.LIST, xid("/schemagroups"))
     assert access.may(Action.LIST, xid("/messagegroups"))
-    assert access.readable(xid("/schemagroups/g"))
+    assert access.is_readable(xid("/schemagroups/g"))
 
 
 def test_patterns_and_ids_cause_no_backtracking() -> None:
@@ -173,11 +173,11 @@ def test_patterns_and_ids_cause_no_backtracking() -> None:
         for pattern in ("*a" * 60 + "*b", *(f"*-{n}" for n in range(5000)), *(f"{n}-*" for n in range(5000)))
     ]
     access = policy(*many).access(ANONYMOUS)
-    assert not access.readable(xid("/schemagroups/" + "a" * 128))
-    assert access.readable(xid("/schemagroups/" + "a" * 127 + "b"))
-    assert access.readable(xid("/schemagroups/x-4999"))
-    assert access.readable(xid("/schemagroups/4999-x"))
-    assert not access.readable(xid("/schemagroups/x-5000"))
+    assert not access.is_readable(xid("/schemagroups/" + "a" * 128))
+    assert access.is_readable(xid("/schemagroups/" + "a" * 127 + "b"))
+    assert access.is_readable(xid("/schemagroups/x-4999"))
+    assert access.is_readable(xid("/schemagroups/4999-x"))
+    assert not access.is_readable(xid("/schemagroups/x-5000"))
 
 
 def test_reasons() -> None:
@@ -287,7 +287,7 @@ def test_decisions_equal_evaluating_the_rules_in_order(
     if action is Action.LIST:
         expected = (says("allow", action) or readable) and not says("deny", action)
     assert access.may(action, Xid(tuple(parts))) == expected
-    assert access.everything_below(action, Xid(tuple(parts))) == everything
+    assert access.allows_everything_below(action, Xid(tuple(parts))) == everything
 
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))

@@ -87,7 +87,7 @@ def test_a_filter_decides_once_for_all_versions_of_a_resource(engine: Engine, mo
     readable = Access.readable
     with engine.reading(access("/schemagroups/*/schemas/a*", "/schemagroups/*/schemas/b")) as view:
         options = ViewOptions(filter=parse_filter(["versions.name=x"], group / "schemas", view.model, subject=""))
-        monkeypatch.setattr(Access, "readable", counting)
+        monkeypatch.setattr(Access, "is_readable", counting)
         listed = view.listed(group / "schemas", options, PageRequest(limit=10))
         assert [node.xid.id for node in listed.members] == ["a", "b"]
     assert len(decided) < 20

@@ -10,7 +10,7 @@ from signalbook.access.base import ACTIONS
 from signalbook.access.control import check_lockout, read_policy_file
 from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.policy import identity_of, read_policy
-from signalbook.access.review import token_warnings, warnings
+from signalbook.access.review import list_token_warnings, list_warnings
 from signalbook.model import builtin
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
@@ -24,7 +24,7 @@ MODEL = builtin("default")
 def test_samples_have_no_warnings(name: str) -> None:
     policy = read_policy_file(SAMPLES / name)
     check_lockout(policy, UNRESTRICTED)
-    assert warnings(policy, MODEL) == []
+    assert list_warnings(policy, MODEL) == []
 
 
 @pytest.mark.parametrize(
@@ -57,28 +57,28 @@ def test_patterns_of_unknown_types_are_reported() -> None:
     on = ["/", "/Schemagroups/a*/schemas/b", "/schema*", "/*/a/messages", "/pipelines/p", "/metrics"]
     odd = ["/schemagroup/a", "/schemagroups/a/messages/m", "/*/a/things"]
     rules = [ADMINISTRATOR, {"who": ["anyone"], "allow": ["read"], "on": [*on, *odd]}]
-    messages = warnings(read_policy({"rules": rules}), MODEL)
+    messages = list_warnings(read_policy({"rules": rules}), MODEL)
     assert [warning.split(" names nothing")[0] for warning in messages] == [
         f"/rules/1/on/{len(on) + number}: {pattern}" for number, pattern in enumerate(odd)
     ]
-    assert warnings(read_policy({"rules": rules}), None) == []
+    assert list_warnings(read_policy({"rules": rules}), None) == []
     many = [ADMINISTRATOR, {"who": ["anyone"], "allow": ["read"], "on": ["/x"] * 100}]
-    assert warnings(read_policy({"rules": many}), MODEL)[20:] == ["and more"]
+    assert list_warnings(read_policy({"rules": many}), MODEL)[20:] == ["and more"]
 
 
 def test_denied_administrator_is_reported() -> None:
     rules: list[JSONObject] = [ADMINISTRATOR, {"who": ["group:x"], "deny": ["read"], "on": ["/schemagroups/s"]}]
-    assert warnings(read_policy({"rules": rules}), MODEL) == []
-    (message,) = warnings(read_policy({"rules": [*rules, {**rules[1], "who": ["anyone"]}]}), MODEL)
+    assert list_warnings(read_policy({"rules": rules}), MODEL) == []
+    (message,) = list_warnings(read_policy({"rules": [*rules, {**rules[1], "who": ["anyone"]}]}), MODEL)
     assert message.startswith("/rules/2: subject:pat administers, and is kept from changing the model")
 
 
 def test_token_without_a_matching_rule_is_reported() -> None:
     rules: list[JSONObject] = [ADMINISTRATOR, {"who": ["group:ops"], "role": "reader"}]
     policy = read_policy({"rules": rules})
-    assert token_warnings(policy, "pat", []) == token_warnings(policy, "bob", ["ops"]) == []
-    assert token_warnings(policy, "bob", ["dev"]) == [
+    assert list_token_warnings(policy, "pat", []) == list_token_warnings(policy, "bob", ["ops"]) == []
+    assert list_token_warnings(policy, "bob", ["dev"]) == [
         "no rule names subject:bob or group:dev: the token may do nothing"
     ]
     everybody = read_policy({"rules": [*rules, {"who": ["authenticated"], "role": "reader"}]})
-    assert "what every authenticated caller may" in token_warnings(everybody, "bob", [])[0]
+    assert "what every authenticated caller may" in list_token_warnings(everybody, "bob", [])[0]

@@ -30,11 +30,11 @@ def test_token_is_found_by_its_secret(store: Store) -> None:
     assert parts[0] == token_id
     with store.read() as reader:
         stored, none = reader.tokens.get(token_id), reader.tokens.get("x")
-    assert tokens.holds(stored, parts[1])
-    assert not tokens.holds(stored, parts[1][::-1])
-    assert not tokens.holds(none, parts[1])
+    assert tokens.is_secret_of(stored, parts[1])
+    assert not tokens.is_secret_of(stored, parts[1][::-1])
+    assert not tokens.is_secret_of(none, parts[1])
     # What stands for a token that is not there is no secret of it.
-    assert not tokens.holds(none, "")
+    assert not tokens.is_secret_of(none, "")
     assert parts[1] not in repr(stored)
 
 

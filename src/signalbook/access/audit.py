@@ -43,8 +43,8 @@ SEVERAL: Final = "(several)"
 """Who was refused, where there were too many to tell them apart."""
 
 _LOG: Final = logging.getLogger("signalbook.access")
-_CHOICES: Final = {"audit": ("auto", "on", "off"), "audit_reads": ("on", "off")}
-_LONGEST: Final = 256
+_SETTING_CHOICES: Final = {"audit": ("auto", "on", "off"), "audit_reads": ("on", "off")}
+_MAX_DETAIL_CHARS: Final = 256
 """Characters of what callers say of themselves."""
 _SESSION: Final = 12
 """Characters of a session's id, which tell one person's apart."""
@@ -81,7 +81,7 @@ class _Gathered:
     xids: dict[str, None] = field(default_factory=dict)
 
 
-def records(settings: Settings, access: Access) -> bool:
+def must_record(settings: Settings, access: Access) -> bool:
     """Return True if the actions of ``access`` are recorded.
 
     The setting ``audit`` decides, else whether there is a policy.
@@ -89,19 +89,19 @@ def records(settings: Settings, access: Access) -> bool:
     return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
 
-def recorded(
-    settings: Settings, access: Access, done: Iterable[Done], governed: Callable[[], bool] = lambda: False
+def select_recorded(
+    settings: Settings, access: Access, actions: Iterable[Done], governed: Callable[[], bool] = lambda: False
 ) -> list[Done]:
-    """Return the actions among ``done`` to record. Administrative ones are recorded even before there is a policy.
+    """Return the actions among ``actions`` to record. Administrative ones are recorded even before there is a policy.
 
     ``governed`` is whether there is a policy. The program's own actions are recorded too, although no policy limits
     them.
     """
-    done = list(done)
+    actions = list(actions)
     program = access.unrestricted and access.origin is None
-    if records(settings, access) or (done and program and settings.audit == "auto" and governed()):
-        return done
-    return [each for each in done if each[0] is Action.ADMINISTER] if settings.audit != "off" else []
+    if must_record(settings, access) or (actions and program and settings.audit == "auto" and governed()):
+        return actions
+    return [action for action in actions if action[0] is Action.ADMINISTER] if settings.audit != "off" else []
 
 
 def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry]:
@@ -110,15 +110,15 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
         return transaction.audit.entries(query, limit)
 
 
-def entries(
-    access: Access, done: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
+def build_entries(
+    access: Access, actions: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
 ) -> list[AuditEntry]:
     """Return an entry for each action of a request. ``about`` adds details that the xids do not show."""
     by_action: dict[str, dict[str, None]] = {}
-    for action, xid in done:
+    for action, xid in actions:
         by_action.setdefault(action.word, {})[xid] = None
     identity, origin = access.identity, access.origin or RequestOrigin()
-    who = PROGRAM if access.unrestricted and access.origin is None else _cut(identity.name)
+    who = PROGRAM if access.unrestricted and access.origin is None else _truncate(identity.name)
     return [
         AuditEntry(
             time=at,
@@ -127,7 +127,7 @@ def entries(
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],
             correlationid=correlationid,
-            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0), about=about),
+            details=_build_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0), about=about),
         )
         for action, xids in by_action.items()
     ]
@@ -137,49 +137,49 @@ def login(identity: Identity, origin: RequestOrigin, action: str) -> AuditEntry:
     """Return the entry for a session that began or ended. ``action`` is login or logout."""
     return AuditEntry(
         time=values.now(),
-        who=_cut(identity.name),
+        who=_truncate(identity.name),
         action=action,
         outcome=DONE,
         xids=(),
         correlationid="",
-        details=_details(identity, origin),
+        details=_build_details(identity, origin),
     )
 
 
 def record(transaction: WriteTransaction, settings: Settings, path: str, **details: str) -> list[AuditEntry]:
-    """Record that the program itself administered ``path``, and return the entries for ``tell``."""
-    done = recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
-    made = entries(UNRESTRICTED, done, at=values.now(), correlationid="")
-    found = [replace(entry, details=dict(details)) for entry in made]
-    transaction.audit.append(found)
-    return found
+    """Record that the program itself administered ``path``, and return the entries for ``log_entries``."""
+    actions = select_recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
+    administered = build_entries(UNRESTRICTED, actions, at=values.now(), correlationid="")
+    entries = [replace(entry, details=dict(details)) for entry in administered]
+    transaction.audit.append(entries)
+    return entries
 
 
 def open_recorded(settings: Settings, *, idle: float = IDLE) -> Store:
     """The store ``settings.db``. If that migrates it, the audit says so. ``idle`` and errors as of ``open_store``."""
-    found: list[AuditEntry] = []
+    entries: list[AuditEntry] = []
 
-    def migrated(transaction: WriteTransaction, before: str) -> None:
-        found.extend(record(transaction, settings, "/", about=f"migrated from schema {before} to {REVISION}"))
+    def record_migration(transaction: WriteTransaction, before: str) -> None:
+        entries.extend(record(transaction, settings, "/", about=f"migrated from schema {before} to {REVISION}"))
 
-    store = open_store(settings.db, timeout=settings.request_timeout, idle=idle, migrated=migrated)
-    tell(found, settings)
+    store = open_store(settings.db, timeout=settings.request_timeout, idle=idle, migrated=record_migration)
+    log_entries(entries, settings)
     return store
 
 
-def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
+def log_entries(entries: Sequence[AuditEntry], settings: Settings) -> None:
     """Write the lines of committed entries where no ``Audit`` is at work. That they cannot be written is logged."""
-    if found and settings.audit_log:
+    if entries and settings.audit_log:
         try:
             lines = AuditLog(settings.audit_log)
         except SettingError as error:
             _LOG.error(_UNTOLD, error)
             return
-        lines.write(found)
+        lines.write(entries)
         lines.close()
 
 
-def shown(entry: AuditEntry) -> JSONObject:
+def format_entry(entry: AuditEntry) -> JSONObject:
     """An entry as JSON; without its number as long as it has none."""
     number = {"number": entry.number} if entry.number else {}
     correlation = {"correlationid": entry.correlationid} if entry.correlationid else {}
@@ -229,24 +229,24 @@ class Audit:
         if self._lines is not None:
             self._lines.close()
 
-    def committed(self, found: Sequence[AuditEntry]) -> None:
+    def committed(self, entries: Sequence[AuditEntry]) -> None:
         """Tell others of entries that are stored."""
-        if self._lines is not None and found:
-            self._lines.write(found)
+        if self._lines is not None and entries:
+            self._lines.write(entries)
 
     def refused(self, refusal: RefusedRequests, xid: str = "") -> None:
         """Record a refusal soon. Takes microseconds, and no more memory however many there are."""
         with self._lock:
-            self._gather(refusal, 1, (xid,) if xid else ())
+            self._collect(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""
         if self._lines is not None:
-            details = _details(identity, origin, status=status)
-            xids = (path[:_LONGEST],)
-            who = _cut(identity.name)
+            details = _build_details(identity, origin, status=status)
+            xids = (path[:_MAX_DETAIL_CHARS],)
+            who = _truncate(identity.name)
             self._lines.write(
                 [AuditEntry(time=values.now(), who=who, action="read", outcome=DONE, xids=xids, details=details)]
             )
@@ -256,24 +256,24 @@ class Audit:
         with self._lock:
             pending, self._pending = self._pending, {}
             # What there is no room for is stored as one entry, when its turn comes.
-            stored = {refusal: pending[refusal] for refusal in list(pending)[: self._room(len(pending))]}
+            stored = {refusal: pending[refusal] for refusal in list(pending)[: self._take_budget(len(pending))]}
             for refusal, gathered in pending.items():
                 if refusal not in stored:
-                    self._gather(_together(refusal), gathered.count, gathered.xids)
-        found = [_entry(refusal, gathered) for refusal, gathered in stored.items()]
-        if not found:
+                    self._collect(_combine_refusals(refusal), gathered.count, gathered.xids)
+        entries = [_build_refusal_entry(refusal, gathered) for refusal, gathered in stored.items()]
+        if not entries:
             return 0
         try:
             with self._store.write() as transaction:
-                transaction.audit.append(found)
+                transaction.audit.append(entries)
         except StorageError as error:
             _LOG.warning("refused requests could not be recorded, will retry: %s", error)
             with self._lock:
                 for refusal, gathered in stored.items():
-                    self._gather(refusal, gathered.count, gathered.xids)
+                    self._collect(refusal, gathered.count, gathered.xids)
             return 0
-        self.committed(found)
-        return len(found)
+        self.committed(entries)
+        return len(entries)
 
     def prune(self) -> int:
         """Remove entries older than the setting ``audit_days``; returns how many. Raises ``StorageError``."""
@@ -291,17 +291,17 @@ class Audit:
                 break
         return total
 
-    def _gather(self, refusal: RefusedRequests, count: int, xids: Iterable[str]) -> None:
+    def _collect(self, refusal: RefusedRequests, count: int, xids: Iterable[str]) -> None:
         if refusal not in self._pending and len(self._pending) >= _PENDING:
-            refusal = _together(refusal)
+            refusal = _combine_refusals(refusal)
         gathered = self._pending.setdefault(refusal, _Gathered())
         gathered.count += count
         if refusal.who is not None and len(gathered.xids) < _SAMPLES:
             gathered.xids.update(dict.fromkeys(xids))
 
-    def _room(self, wanted: int) -> int:
+    def _take_budget(self, max_entries: int) -> int:
         room = 0
-        while room < wanted and not self._budget.take():
+        while room < max_entries and not self._budget.take():
             room += 1
         return room
 
@@ -329,26 +329,26 @@ class Audit:
                 _LOG.info("removed %d old entries of the audit", count)
 
 
-def _together(refusal: RefusedRequests) -> RefusedRequests:
+def _combine_refusals(refusal: RefusedRequests) -> RefusedRequests:
     """Return the one entry that stands for refusals when there are too many to store each."""
     return RefusedRequests(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
-def _entry(refusal: RefusedRequests, gathered: _Gathered) -> AuditEntry:
+def _build_refusal_entry(refusal: RefusedRequests, gathered: _Gathered) -> AuditEntry:
     details: JSONObject = {"error": refusal.error, "count": gathered.count}
     return AuditEntry(
         time=values.now(),
-        who=SEVERAL if refusal.who is None else _cut(refusal.who.name),
+        who=SEVERAL if refusal.who is None else _truncate(refusal.who.name),
         action=refusal.action,
         outcome=REFUSED,
         xids=tuple(gathered.xids),
-        details=details if refusal.who is None else _details(refusal.who, refusal.origin, **details),
+        details=details if refusal.who is None else _build_details(refusal.who, refusal.origin, **details),
     )
 
 
-def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JSONObject:
+def _build_details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JSONObject:
     """Return the non-empty details of a request, except its caller."""
-    found: JSONObject = {
+    details: JSONObject = {
         "subject": identity.subject,
         "token": identity.token,
         "issuer": identity.issuer,
@@ -359,11 +359,11 @@ def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JS
         "method": origin.method,
         **more,
     }
-    return {name: _cut(value) if isinstance(value, str) else value for name, value in found.items() if value}
+    return {name: _truncate(value) if isinstance(value, str) else value for name, value in details.items() if value}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[: _MAX_DETAIL_CHARS - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 class AuditLog:
@@ -378,9 +378,9 @@ class AuditLog:
         except OSError as error:
             raise SettingError(f"audit_log {name}: {error.strerror}; name a file that can be written") from None
 
-    def write(self, found: Sequence[AuditEntry]) -> None:
+    def write(self, entries: Sequence[AuditEntry]) -> None:
         """Write a line for each entry. They are committed by now, so that nothing may be raised."""
-        text = "\n".join(dump_json(shown(entry)).decode() for entry in found)
+        text = "\n".join(dump_json(format_entry(entry)).decode() for entry in entries)
         record = logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None)
         try:
             self._handler.handle(record)
@@ -407,14 +407,14 @@ class _Output(_Reporting, logging.StreamHandler[TextIO]):
 class _PrivateFile(_Reporting, WatchedFileHandler):
     def _open(self) -> TextIOWrapper:
         # Before anything is in it: with the umask's mode others could open it in between.
-        made = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         # What is written at once is one system call, so that lines of several server processes stay whole.
-        return os.fdopen(made, "a", buffering=_BUFFER, encoding="utf-8")
+        return os.fdopen(descriptor, "a", buffering=_BUFFER, encoding="utf-8")
 
 
 def check_audit_settings(settings: Settings) -> None:
     """Raise ``SettingError`` for a setting of the audit that has no usable value."""
-    for name, choices in _CHOICES.items():
+    for name, choices in _SETTING_CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingError(f"{name} is one of {', '.join(choices)}, not {getattr(settings, name)!r}")
     if not 0 <= settings.audit_days <= _CENTURY:

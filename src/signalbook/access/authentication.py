@@ -26,7 +26,7 @@ from signalbook.storage.store import Store
 from signalbook.storage.tokens import StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
-_KNOWN: Final = 10_000
+_MAX_VERIFIED: Final = 10_000
 """Verified credentials kept in memory."""
 _USED_SECONDS: Final = 60.0
 """Between two writes of when tokens were used."""
@@ -50,8 +50,8 @@ class Credentials:
     def key(self) -> bytes:
         """The key under which verified credentials are kept."""
         # No header has a NUL in it, so that none is taken for a session.
-        given = b"\0" + self.session.encode("utf-8", "replace") if self.session else self.header
-        return hashlib.sha256(given).digest()
+        content = b"\0" + self.session.encode("utf-8", "replace") if self.session else self.header
+        return hashlib.sha256(content).digest()
 
     @property
     def claimed(self) -> str:
@@ -59,10 +59,10 @@ class Credentials:
         if self.session:
             return ""
         try:
-            found = tokens.TOKEN.fullmatch(_api_token_text(self.header) or "")
+            match = tokens.TOKEN.fullmatch(_parse_api_token(self.header) or "")
         except Unauthenticated:
             return ""
-        return found[1] if found else ""
+        return match[1] if match else ""
 
 
 class _Verified(Protocol):
@@ -72,7 +72,7 @@ class _Verified(Protocol):
     def identity(self) -> Identity:
         """Return the identity that the credentials prove."""
 
-    def holds(self, generation: Hashable, now: float) -> bool:
+    def is_valid(self, generation: Hashable, now: float) -> bool:
         """Return True if the credentials are still valid, as far as this process knows.
 
         ``generation`` is the one that the store has now, and ``now`` the time in seconds since 1970.
@@ -87,7 +87,7 @@ class _KnownToken:
     generation: Hashable
     expires: float
 
-    def holds(self, generation: Hashable, now: float) -> bool:
+    def is_valid(self, generation: Hashable, now: float) -> bool:
         """Return True if nothing was committed since, and it has not expired."""
         # To revoke a token is a commit, on whichever server: no process goes on by what it remembers.
         return generation == self.generation and now < self.expires
@@ -101,7 +101,7 @@ class _KnownJWT:
     token: VerifiedToken
     until: float
 
-    def holds(self, generation: Hashable, now: float) -> bool:  # noqa: ARG002  it is not in the store
+    def is_valid(self, generation: Hashable, now: float) -> bool:  # noqa: ARG002  it is not in the store
         """Return True if the issuer has the same keys, as far as is known, and it has not expired."""
         # The issuer has another set of keys once one is withdrawn: that ends what was checked with it.
         trusted = self.token.issuer.keys is self.token.keys and time.monotonic() < self.until
@@ -112,8 +112,8 @@ def check_authentication(settings: Settings) -> None:
     """Raise ``SettingError`` for a setting of identities that has no usable value."""
     TokenVerifier(settings)
     check_login(settings)
-    _proxy_headers(settings)
-    _networks(settings)
+    _read_proxy_headers(settings)
+    _parse_networks(settings)
 
 
 class Authenticator:
@@ -129,41 +129,41 @@ class Authenticator:
         self._clock = clock
         self.verifier = TokenVerifier(settings)
         self.login = LoginClient(settings, self.verifier)
-        self._user, self._groups = _proxy_headers(settings)
-        self._proxies = _networks(settings)
-        named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
+        self._user, self._groups = _read_proxy_headers(settings)
+        self._proxies = _parse_networks(settings)
+        proxy_headers = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
         cookies = {b"cookie"} if settings.login != "off" and settings.ui == "on" else set()
-        self.headers = frozenset({b"authorization", *cookies, *named})
+        self.headers = frozenset({b"authorization", *cookies, *proxy_headers})
         """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
         self.usage = Usage(store)
 
-    def credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
+    def read_credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
         """Return the credentials of a request, or None for an anonymous one. Raises ``Unauthenticated``.
 
         ``scope`` has ``headers`` (pairs of bytes, names in lower case) and ``client`` (address, port) as in ASGI.
         ``certificate`` is the identity in the client certificate that TLS has verified. ``session_secret`` is that of
         the session of the cookie.
         """
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        authorizations = [value for name, value in scope["headers"] if name == b"authorization"]
         if self._proxies:
             client = scope.get("client")
             if client and self._trusts(client[0]):
-                named = self._proxied(scope["headers"])
-                if named is not None:
-                    return Credentials(identity=named)
-                if not given:
-                    return _session_of(scope)
-        if not given:
+                proxy_identity = self._read_proxy_identity(scope["headers"])
+                if proxy_identity is not None:
+                    return Credentials(identity=proxy_identity)
+                if not authorizations:
+                    return _read_session(scope)
+        if not authorizations:
             certificate = Credentials(identity=scope["certificate"]) if "certificate" in scope else None
-            return _session_of(scope) or certificate
-        if len(given) > 1:
+            return _read_session(scope) or certificate
+        if len(authorizations) > 1:
             raise Unauthenticated("there is more than one Authorization header")
-        return Credentials(header=given[0])
+        return Credentials(header=authorizations[0])
 
-    def known(self, credentials: Credentials, generation: Hashable) -> Identity | None:
+    def find_verified(self, credentials: Credentials, generation: Hashable) -> Identity | None:
         """Return the identity of a request if that takes no I/O, else None: then call ``identify``.
 
         ``generation`` is the current generation of the store.
@@ -172,16 +172,16 @@ class Authenticator:
             return credentials.identity
         key = credentials.key
         with self._lock:
-            found = self._known.get(key)
-            if found is None:
+            verified = self._known.get(key)
+            if verified is None:
                 return None
-            if not found.holds(generation, self._clock()):
+            if not verified.is_valid(generation, self._clock()):
                 del self._known[key]
                 return None
             self._known.move_to_end(key)
-        if found.identity.token:
-            self.usage.note(found.identity.token)
-        return found.identity
+        if verified.identity.token:
+            self.usage.note(verified.identity.token)
+        return verified.identity
 
     def identify(self, credentials: Credentials, generation: Hashable) -> Identity:
         """Return the identity of a request. This may read the store or ask an issuer.
@@ -192,16 +192,16 @@ class Authenticator:
         if credentials.identity is not None:
             return credentials.identity
         if credentials.session:
-            found = self._session(credentials.session, generation)
+            verified = self._verify_session(credentials.session, generation)
         else:
-            found = self._verify(credentials.header, generation)
+            verified = self._verify(credentials.header, generation)
         with self._lock:
-            self._known[credentials.key] = found
-            while len(self._known) > _KNOWN:
+            self._known[credentials.key] = verified
+            while len(self._known) > _MAX_VERIFIED:
                 self._known.popitem(last=False)
-        if found.identity.token:
-            self.usage.note(found.identity.token)
-        return found.identity
+        if verified.identity.token:
+            self.usage.note(verified.identity.token)
+        return verified.identity
 
     def challenges(self, root: str, error: Unauthenticated | None = None) -> tuple[tuple[str, str], ...]:
         """``WWW-Authenticate`` headers of a 401 of the registry at ``root``: what may be presented (RFC 9110 11.6.1).
@@ -217,7 +217,7 @@ class Authenticator:
         basic = 'Basic realm="signalbook", charset="UTF-8"'
         return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
 
-    def _proxied(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
+    def _read_proxy_identity(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
         """Return the identity in the headers of a trusted proxy, or None without one."""
         users = [value for name, value in headers if name == self._user]
         if not users:
@@ -225,42 +225,42 @@ class Authenticator:
         if len(users) > 1:
             raise Unauthenticated(f"there is more than one {self._user.decode()} header")
         lists = [value for name, value in headers if self._groups and name == self._groups]
-        groups = (_name(part) for value in lists for part in value.split(b",") if part.strip())
-        user = _name(users[0])
+        groups = (_decode_name(part) for value in lists for part in value.split(b",") if part.strip())
+        user = _decode_name(users[0])
         return Identity(subject=user, groups=frozenset(groups)) if user else None
 
     def _verify(self, header: bytes, generation: Hashable) -> _Verified:
-        text = _api_token_text(header)
+        text = _parse_api_token(header)
         if text is not None:
-            return self._api_token(text, generation)
+            return self._verify_api_token(text, generation)
         if not self.verifier.issuers:
             raise Unauthenticated(f"the bearer token is no API token of this server: these begin with {tokens.PREFIX}_")
-        verified = self.verifier.verify(_parameter(header)[1])
+        verified = self.verifier.verify(_split_authorization(header)[1])
         return _KnownJWT(identity=verified.identity, token=verified, until=verified.issuer.trusted_until)
 
-    def _session(self, secret: str, generation: Hashable) -> _Verified:
+    def _verify_session(self, secret: str, generation: Hashable) -> _Verified:
         if not sessions.is_secret(secret):
             raise sessions.SessionEnded
         with self._store.read() as transaction:
-            stored = transaction.sessions.get(sessions.session_id(secret))
+            stored = transaction.sessions.get(sessions.compute_session_id(secret))
             token = transaction.tokens.get(stored.token) if stored is not None and stored.token else None
-        found = sessions.identity(stored, token, datetime.fromtimestamp(self._clock(), UTC))
+        identity = sessions.identity(stored, token, datetime.fromtimestamp(self._clock(), UTC))
         assert stored is not None
         # The operator may have taken an issuer's name away since.
-        if found.issuer and found.issuer not in self.verifier.issuers:
+        if identity.issuer and identity.issuer not in self.verifier.issuers:
             raise sessions.SessionEnded
         ends = stored.expires.timestamp()
         return _KnownToken(
-            identity=found, generation=generation, expires=ends if token is None else min(ends, _expires(token))
+            identity=identity, generation=generation, expires=ends if token is None else min(ends, _expires(token))
         )
 
-    def _api_token(self, text: str, generation: Hashable) -> _KnownToken:
+    def _verify_api_token(self, text: str, generation: Hashable) -> _KnownToken:
         parts = tokens.split(text)
         if parts is None:
             raise Unauthenticated(_MALFORMED)
         with self._store.read() as transaction:
             stored = transaction.tokens.get(parts[0])
-        if not tokens.holds(stored, parts[1]):
+        if not tokens.is_secret_of(stored, parts[1]):
             raise Unauthenticated(_UNKNOWN, token=parts[0])
         assert stored is not None
         expires = _expires(stored)
@@ -268,13 +268,13 @@ class Authenticator:
             raise Unauthenticated("the API token has expired", token=parts[0])
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
-    def forwarded(self, scope: Mapping[str, Any]) -> str:
+    def find_forwarded_address(self, scope: Mapping[str, Any]) -> str:
         """The address that a request is from by the word of a trusted proxy; empty if that says nothing."""
         client = scope.get("client")
         if not self._proxies or not client or not self._trusts(client[0]):
             return ""
-        given = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        hops = [hop.strip() for hop in b",".join(given).decode("latin-1").split(",")]
+        values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        hops = [hop.strip() for hop in b",".join(values).decode("latin-1").split(",")]
         # Proxies add what they see at the end; what stands before that anybody may have sent.
         seen = next((hop for hop in reversed(hops) if not self._trusts(hop)), "")
         return seen if _is_address(seen) else ""
@@ -284,8 +284,8 @@ class Authenticator:
             address = ipaddress.ip_address(peer)
         except ValueError:
             return False
-        known = getattr(address, "ipv4_mapped", None) or address
-        return any(known in network for network in self._proxies)
+        unmapped = getattr(address, "ipv4_mapped", None) or address
+        return any(unmapped in network for network in self._proxies)
 
 
 class Usage:
@@ -335,7 +335,7 @@ class Usage:
         self.write()
 
 
-def _session_of(scope: Mapping[str, Any]) -> Credentials | None:
+def _read_session(scope: Mapping[str, Any]) -> Credentials | None:
     secret = scope.get("session_secret")
     return Credentials(session=secret) if secret else None
 
@@ -344,11 +344,11 @@ def _expires(stored: StoredToken) -> float:
     return float("inf") if stored.expires is None else stored.expires.timestamp()
 
 
-def _parameter(header: bytes) -> tuple[bytes, str]:
+def _split_authorization(header: bytes) -> tuple[bytes, str]:
     """Scheme and credentials of an ``Authorization`` header. Raises ``Unauthenticated``."""
-    scheme, _, rest = header.strip().partition(b" ")
+    scheme, _, parameter = header.strip().partition(b" ")
     try:
-        text = rest.strip().decode("ascii")
+        text = parameter.strip().decode("ascii")
     except UnicodeDecodeError:
         raise Unauthenticated("the Authorization header has other characters than ASCII") from None
     if len(text) > MAX_TOKEN:
@@ -356,17 +356,17 @@ def _parameter(header: bytes) -> tuple[bytes, str]:
     return scheme.lower(), text
 
 
-def _api_token_text(header: bytes) -> str | None:
+def _parse_api_token(header: bytes) -> str | None:
     """The API token in an ``Authorization`` header, None for another bearer token. Raises ``Unauthenticated``."""
-    scheme, text = _parameter(header)
+    scheme, text = _split_authorization(header)
     if scheme == b"basic":
-        return _basic(text)
+        return _parse_basic(text)
     if scheme != b"bearer":
         raise Unauthenticated("the Authorization header has to be Bearer with a token, or Basic")
     return text if text.startswith(f"{tokens.PREFIX}_") else None
 
 
-def _basic(text: str) -> str:
+def _parse_basic(text: str) -> str:
     """The API token whose id and secret are user and password (RFC 7617)."""
     try:
         user, colon, secret = base64.b64decode(text, validate=True).decode("ascii").partition(":")
@@ -377,7 +377,7 @@ def _basic(text: str) -> str:
     return f"{tokens.PREFIX}_{user}_{secret}"
 
 
-def _name(value: bytes) -> str:
+def _decode_name(value: bytes) -> str:
     """The name in a header of a trusted proxy. Raises ``Unauthenticated``."""
     try:
         name = value.strip().decode("utf-8")
@@ -388,15 +388,15 @@ def _name(value: bytes) -> str:
     return name
 
 
-def _proxy_headers(settings: Settings) -> tuple[bytes, bytes]:
+def _read_proxy_headers(settings: Settings) -> tuple[bytes, bytes]:
     """Return the names of the headers in which a trusted proxy gives user and groups, empty without a proxy."""
     return (
-        _header_name(settings.proxy_user_header, "proxy_user_header"),
-        _header_name(settings.proxy_groups_header, "proxy_groups_header"),
+        _check_header_name(settings.proxy_user_header, "proxy_user_header"),
+        _check_header_name(settings.proxy_groups_header, "proxy_groups_header"),
     )
 
 
-def _header_name(text: str, setting: str) -> bytes:
+def _check_header_name(text: str, setting: str) -> bytes:
     name = text.lower()
     if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()) and name:
         raise SettingError(f"{setting}: {text!r} is no name of a header")
@@ -413,15 +413,15 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _networks(settings: Settings) -> tuple[Network, ...]:
-    found = []
+def _parse_networks(settings: Settings) -> tuple[Network, ...]:
+    networks = []
     for text in settings.trusted_proxies:
         try:
-            found.append(ipaddress.ip_network(text))
+            networks.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise SettingError(f"trusted_proxies: {text!r} is no address or network: {error}") from None
     if settings.proxy_groups_header and not settings.proxy_user_header:
         raise SettingError("proxy_groups_header needs proxy_user_header")
-    if settings.proxy_user_header and not found:
+    if settings.proxy_user_header and not networks:
         raise SettingError("proxy_user_header needs trusted_proxies: who may name users in that header")
-    return tuple(found)
+    return tuple(networks)

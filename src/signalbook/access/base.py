@@ -143,8 +143,8 @@ class AuthenticationUnavailable(SignalbookError):
 class CredentialsNeeded(Unauthenticated):
     """The error for a request without credentials that anonymous callers must not make."""
 
-    def __init__(self, what: str = "this registry is not open to everybody") -> None:
-        super().__init__(f"{what}: send credentials")
+    def __init__(self, reason: str = "this registry is not open to everybody") -> None:
+        super().__init__(f"{reason}: send credentials")
 
 
 _DONE_TO: Final = {Action.SUBSCRIBE: "subscribe to", Action.REPORT: "make or read reports of"}
@@ -159,7 +159,7 @@ class Forbidden(SignalbookError):
 
     def __init__(self, action: Action, xid: Xid, why: str = "") -> None:
         verb = _DONE_TO.get(action)
-        what = f"{action.word} {xid}" if verb is None else f"{verb} {xid if xid.parts else 'anything here'}"
-        super().__init__(f"you may not {what}: {why}" if why else f"you may not {what}")
+        act = f"{action.word} {xid}" if verb is None else f"{verb} {xid if xid.parts else 'anything here'}"
+        super().__init__(f"you may not {act}: {why}" if why else f"you may not {act}")
         self.action = action
         self.xid = xid

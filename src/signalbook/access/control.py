@@ -86,7 +86,7 @@ class AccessControl:
         """The file that is the policy, if one is."""
         return None if self._file is None else self._file.path
 
-    def stale(self, generation: Hashable) -> bool:
+    def is_stale(self, generation: Hashable) -> bool:
         """Return True if ``policy(generation)`` would have to read the store or the file. Does no I/O."""
         if self._open:
             return False
@@ -100,9 +100,9 @@ class AccessControl:
         Not to be called in a transaction. Raises ``StorageError``, and ``SignalbookError`` if what is stored cannot
         be used: nobody gets in then.
         """
-        if self.stale(generation):
+        if self.is_stale(generation):
             with self._lock:
-                if self.stale(generation):
+                if self.is_stale(generation):
                     self._renew(generation)
         return self._policy
 
@@ -119,25 +119,25 @@ class AccessControl:
 
     def stored(self, transaction: ReadTransaction) -> Policy | None:
         """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
-        return self._stored(transaction)[1]
+        return self._load_stored(transaction)[1]
 
-    def changes(self) -> int:
+    def count_changes(self) -> int:
         """Return how often another policy came into force, from the store or a file."""
         with self._store.read() as transaction:
-            kept = transaction.settings.get(_FILE_KEY) or {}
-            return transaction.settings.config_epoch(CONFIG) + int(kept.get("number", 0))
+            file_state = transaction.settings.get(_FILE_KEY) or {}
+            return transaction.settings.config_epoch(CONFIG) + int(file_state.get("number", 0))
 
     def identity(self, names: Iterable[str]) -> Identity:
         """Somebody whom rules call by these ``names``; with that of a token there is, all that the token stands for.
 
         Raises ``ValueError`` with what is wrong with them, and ``StorageError``.
         """
-        found = identity_of(names)
-        if not found.token:
-            return found
+        named_identity = identity_of(names)
+        if not named_identity.token:
+            return named_identity
         with self._store.read() as transaction:
-            stored = transaction.tokens.get(found.token)
-        return found if stored is None else tokens.identity(stored)
+            stored = transaction.tokens.get(named_identity.token)
+        return named_identity if stored is None else tokens.identity(stored)
 
     def check_closed(self) -> None:
         """Raise ``PolicyRefused`` as long as access is open: nobody proves who he is, and policy and tokens stay."""
@@ -164,19 +164,19 @@ class AccessControl:
 
     def _renew(self, generation: Hashable) -> None:
         if self._file is not None:
-            self._policy = self._file.look() or self._policy
+            self._policy = self._file.reload() or self._policy
             self._looked = time.monotonic()
             return
         with self._store.read() as transaction:
-            self._compiled = self._stored(transaction)
+            self._compiled = self._load_stored(transaction)
         self._policy = self._compiled[1]
-        # Last: who sees it in ``stale`` takes the policy without the lock.
+        # Last: who sees it in ``is_stale`` takes the policy without the lock.
         self._generation = generation
 
-    def _stored(self, transaction: ReadTransaction) -> tuple[int, Policy | None]:
+    def _load_stored(self, transaction: ReadTransaction) -> tuple[int, Policy | None]:
         """The epoch of the stored policy, and it itself, compiled if it is not known."""
-        epoch, known = transaction.settings.config_epoch(CONFIG), self._compiled
-        return known if epoch == known[0] else (epoch, _stored(transaction.settings))
+        epoch, compiled = transaction.settings.config_epoch(CONFIG), self._compiled
+        return compiled if epoch == compiled[0] else (epoch, _read_stored(transaction.settings))
 
 
 def is_configured(transaction: ReadTransaction) -> bool:
@@ -200,7 +200,7 @@ def check_lockout(policy: Policy, by: Access) -> None:
         )
 
 
-def _stored(settings: SettingsReader) -> Policy | None:
+def _read_stored(settings: SettingsReader) -> Policy | None:
     document = settings.config(CONFIG)
     if document is None:
         return None
@@ -225,16 +225,16 @@ class _PolicyFile:
         try:
             return self._load()
         except SignalbookError as error:
-            kept = KeyValueStore(self._store).get(_FILE_KEY) or {}
-            if kept.get("file") != str(self.path.absolute()):
+            saved = KeyValueStore(self._store).get(_FILE_KEY) or {}
+            if saved.get("file") != str(self.path.absolute()):
                 raise SettingError(f"access_file {self.path}: {error}") from None
             self._log(error)
-            return read_policy(kept["policy"])
+            return read_policy(saved["policy"])
 
-    def look(self) -> Policy | None:
+    def reload(self) -> Policy | None:
         """The policy in the file if it changed and is usable; what is wrong with it is logged, once."""
         # A mark that cannot be had is a change: the file is gone, which is logged by trying to read it.
-        mark = self._marked()
+        mark = self._read_mark()
         if mark is not None and mark == self._mark:
             return None
         try:
@@ -249,42 +249,42 @@ class _PolicyFile:
     def _load(self) -> Policy:
         """Read the file. Raises ``DocumentError``, ``InvalidPolicy``."""
         # Before reading: what is written meanwhile makes another mark, and is read at the next look.
-        self._mark = self._marked()
+        self._mark = self._read_mark()
         policy = read_policy_file(self.path)
-        if self._marked() != self._mark:
+        if self._read_mark() != self._mark:
             raise DocumentError(f"{self.path}: it is being written")
         self._keep(policy.document)
         return policy
 
     def _keep(self, document: JSON) -> None:
         """Store it for the next start, and record that another one than before is in force: whoever is first does."""
-        kept = {"file": str(self.path.absolute()), "policy": document}
+        state = {"file": str(self.path.absolute()), "policy": document}
         try:
             # Most of the time nothing changed, and no other writer shall wait for that.
-            if not kept.items() <= (KeyValueStore(self._store).get(_FILE_KEY) or {}).items():
+            if not state.items() <= (KeyValueStore(self._store).get(_FILE_KEY) or {}).items():
                 with self._store.write() as transaction:
-                    found = self._replace(transaction, kept)
-                audit.tell(found, self._settings)
+                    entries = self._replace(transaction, state)
+                audit.log_entries(entries, self._settings)
         except StorageError as error:
             # The file is the policy, whether it can be stored or not.
             _LOG.warning("%s: it is in force, and could not be stored for the next start: %s", self.path, error)
 
-    def _replace(self, transaction: WriteTransaction, kept: JSONObject) -> list[AuditEntry]:
+    def _replace(self, transaction: WriteTransaction, state: JSONObject) -> list[AuditEntry]:
         before = transaction.settings.get(_FILE_KEY) or {}
         # Servers may have copies of it at different places.
-        same = before.get("policy") == kept["policy"]
+        same = before.get("policy") == state["policy"]
         number = int(before.get("number", 0)) + (not same)
-        transaction.settings.put(_FILE_KEY, {**kept, "number": number})
+        transaction.settings.put(_FILE_KEY, {**state, "number": number})
         if same:
             return []
-        return audit.record(transaction, self._settings, f"/{CONFIG}", api=_FILE_KEY, file=kept["file"])
+        return audit.record(transaction, self._settings, f"/{CONFIG}", api=_FILE_KEY, file=state["file"])
 
-    def _marked(self) -> _Mark | None:
+    def _read_mark(self) -> _Mark | None:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _log(self, error: SignalbookError) -> None:
         if str(error) != self._logged:

@@ -22,7 +22,7 @@ from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4
 """Parts of a Resource's path, where rules end."""
-_REMEMBERED: Final = 1 << 10
+_MAX_STATES: Final = 1 << 10
 """Collections, of each identity."""
 # Plain numbers: each operation on a flag makes another flag, which takes longer than all else here.
 _LIST: Final = Action.LIST.value
@@ -59,29 +59,29 @@ class _Patterns:
         """The node behind ``pattern``."""
         before, behind = pattern.partition("*")[0], pattern.rpartition("*")[2]
         tables, text = (self._starts, before) if len(before) >= len(behind) else (self._ends, behind)
-        known = tables.setdefault(len(text), {}).setdefault(text, {})
-        if pattern not in known:
+        patterns = tables.setdefault(len(text), {}).setdefault(text, {})
+        if pattern not in patterns:
             # What stands before a * at the end was compared by looking it up. A translated pattern never backtracks.
             matches = None if pattern == f"{before}*" else re.compile(translate(pattern)).match
-            known[pattern] = (matches, _Node())
-        return known[pattern][1]
+            patterns[pattern] = (matches, _Node())
+        return patterns[pattern][1]
 
     def items(self) -> Iterator[tuple[str, _Node]]:
         """Yield all patterns, each with the node after it."""
         for table in (*self._starts.values(), *self._ends.values()):
-            for known in table.values():
-                yield from ((pattern, node) for pattern, (_, node) in known.items())
+            for patterns in table.values():
+                yield from ((pattern, node) for pattern, (_, node) in patterns.items())
 
     def behind(self, part: str) -> Iterator[_Node]:
         """The nodes behind the patterns that ``part`` fits."""
         for length, table in self._starts.items():
-            yield from _matching(part, table.get(part[:length]))
+            yield from _match_part(part, table.get(part[:length]))
         for length, table in self._ends.items():
-            yield from _matching(part, table.get(part[-length:]))
+            yield from _match_part(part, table.get(part[-length:]))
 
 
-def _matching(part: str, known: dict[str, _Pattern] | None) -> Iterator[_Node]:
-    for matches, node in known.values() if known else ():
+def _match_part(part: str, patterns: dict[str, _Pattern] | None) -> Iterator[_Node]:
+    for matches, node in patterns.values() if patterns else ():
         if matches is None or matches(part):
             yield node
 
@@ -156,7 +156,7 @@ class ReadingRules(NamedTuple):
     denied: tuple[tuple[str, ...], ...]
 
 
-def _reading(
+def _iterate_reading_rules(
     node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False, denied: bool = False
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
     """Yield the patterns about reading: whether they allow it, and their parts.
@@ -172,20 +172,20 @@ def _reading(
         yield True, parts
     if ((0 if allowed else node.below_allow) | (0 if denied else node.below_deny)) & _READ:
         for part, behind in node.items():
-            yield from _reading(behind, (*parts, part), allowed=allowed, denied=denied)
+            yield from _iterate_reading_rules(behind, (*parts, part), allowed=allowed, denied=denied)
 
 
 class Decisions:
     """The joint decisions of several trees of rules. Safe between threads."""
 
     def __init__(self, trees: Iterable[RuleTree]) -> None:
-        self._start = _arrive(tree.root for tree in trees)
+        self._start = _build_state(tree.root for tree in trees)
         self._known: dict[tuple[str, ...], _State] = {(): self._start}
         self._reading: dict[int, ReadingRules | None] = {}
 
     def decide(self, parts: tuple[str, ...]) -> Decision:
         """Return the decision for the xid with these ``parts``."""
-        nodes, allow, deny = self._state(parts)
+        nodes, allow, deny = self._find_state(parts)
         below_allow = below_deny = 0
         for node in nodes:
             below_allow |= node.below_allow
@@ -194,43 +194,43 @@ class Decisions:
 
     def literals(self, parts: tuple[str, ...], actions: int) -> frozenset[str] | None:
         """The parts, folded, that may follow these where something of ``actions`` is allowed behind; None for any."""
-        nodes = self._state(parts)[0]
+        nodes = self._find_state(parts)[0]
         if any(node.patterns for node in nodes):
             return None
-        named = (item for node in nodes for item in node.literals.items())
-        return frozenset(part for part, node in named if (node.allow | node.below_allow) & actions)
+        children = (item for node in nodes for item in node.literals.items())
+        return frozenset(part for part, node in children if (node.allow | node.below_allow) & actions)
 
     def reading(self, most: int) -> ReadingRules | None:
         """Return all rules about reading as up to ``most`` patterns, or None if there are more."""
         if most not in self._reading:
-            every = islice((each for node in self._start[0] for each in _reading(node)), most + 1)
-            found = tuple(dict.fromkeys(every))
-            allowed, denied = (tuple(parts for may, parts in found if may is which) for which in (True, False))
-            self._reading[most] = None if len(found) > most else ReadingRules(allowed, denied)
+            unlimited = islice((rule for node in self._start[0] for rule in _iterate_reading_rules(node)), most + 1)
+            rules = tuple(dict.fromkeys(unlimited))
+            allowed, denied = (tuple(parts for may, parts in rules if may is which) for which in (True, False))
+            self._reading[most] = None if len(rules) > most else ReadingRules(allowed, denied)
         return self._reading[most]
 
-    def _state(self, parts: tuple[str, ...]) -> _State:
+    def _find_state(self, parts: tuple[str, ...]) -> _State:
         parts = parts[:_DEPTH]
-        return _step(self._above(parts[:-1]), parts[-1]) if parts else self._start
+        return _step(self._find_state_above(parts[:-1]), parts[-1]) if parts else self._start
 
-    def _above(self, parts: tuple[str, ...]) -> _State:
+    def _find_state_above(self, parts: tuple[str, ...]) -> _State:
         """The state at a collection or what it is in: remembered, since most of them have many members."""
-        known = self._known.get(parts)
-        if known is None:
-            known = _step(self._above(parts[:-1]), parts[-1])
-            if len(self._known) >= _REMEMBERED:
+        state = self._known.get(parts)
+        if state is None:
+            state = _step(self._find_state_above(parts[:-1]), parts[-1])
+            if len(self._known) >= _MAX_STATES:
                 self._known = {(): self._start}
-            self._known[parts] = known
-        return known
+            self._known[parts] = state
+        return state
 
 
 def _step(state: _State, part: str) -> _State:
     nodes, allow, deny = state
     part = part.casefold()
-    return _arrive((behind for node in nodes for behind in node.behind(part)), allow, deny)
+    return _build_state((behind for node in nodes for behind in node.behind(part)), allow, deny)
 
 
-def _arrive(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _State:
+def _build_state(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _State:
     there = tuple(nodes)
     for node in there:
         allow |= node.allow
@@ -279,7 +279,7 @@ class Access:
     @property
     def reads_everything(self) -> bool:
         """True if nothing is hidden."""
-        return self.everything_below(Action.READ, ROOT)
+        return self.allows_everything_below(Action.READ, ROOT)
 
     def may(self, action: Action, xid: Xid) -> bool:
         """Return True if ``action`` is allowed on an entity or collection.
@@ -288,13 +288,13 @@ class Access:
         (``scope_of``).
         """
         if action is Action.READ:
-            return self.readable(xid)
+            return self.is_readable(xid)
         if action is Action.LIST:
-            return self._lists(xid)
+            return self._can_list(xid)
         whole = scope_of(action, xid)
         if whole is not None:
-            return self.everything_below(action, whole)
-        return self._allowed(action, xid) and (not action.value & _WRITES or self.readable(xid))
+            return self.allows_everything_below(action, whole)
+        return self._allows(action, xid) and (not action.value & _WRITES or self.is_readable(xid))
 
     def require(self, action: Action, xid: Xid) -> None:
         """Raise ``Forbidden`` where ``may`` is false. It says what the rules lack, and names nothing beneath."""
@@ -303,38 +303,38 @@ class Access:
         whole, why = scope_of(action, xid), ""
         if action is Action.READ and not xid.parts:
             why = f"you are {self.identity.name}, and no rule lets you read anything here"
-        elif whole is not None and self._allowed(action, whole) and self.readable(whole):
+        elif whole is not None and self._allows(action, whole) and self.is_readable(whole):
             acts = "read" if action is Action.CONFIGURE else f"read and {action.word}"
             why = f"you need the right to {acts} everything under it, and a rule denies you part of that"
         raise Forbidden(action, xid, why)
 
-    def readable(self, xid: Xid) -> bool:
+    def is_readable(self, xid: Xid) -> bool:
         """Return True if the xid is visible: it is readable, or contains something readable."""
         allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & _READ)
 
-    def everything_below(self, action: Action, xid: Xid) -> bool:
+    def allows_everything_below(self, action: Action, xid: Xid) -> bool:
         """Return True if ``action`` and reading are allowed on the xid and on everything that can be under it."""
         allow, deny, _, below = self._rules.decide(xid.parts)
         return not (action.value | _READ) & ~(allow & ~deny & ~below & self._scopes)
 
-    def somewhere(self, action: Action, xid: Xid = ROOT) -> bool:
+    def allows_somewhere(self, action: Action, xid: Xid = ROOT) -> bool:
         """Return True if ``action`` is allowed on the xid or on anything that can be under it."""
         if action is Action.CONFIGURE:
             return self.may(action, ROOT)
         allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
-    def readable_ids(self, collection: Xid) -> frozenset[str] | None:
+    def find_readable_ids(self, collection: Xid) -> frozenset[str] | None:
         """The only ids of a collection, folded, that may be readable; None if they may be any."""
         allow, _, _, _ = self._rules.decide(collection.parts)
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
 
-    def reading_rules(self, most: int) -> ReadingRules | None:
+    def list_reading_rules(self, most: int) -> ReadingRules | None:
         """The patterns that separate what is readable from what is hidden; None if they are more than ``most``."""
         return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
-    def names_all(self, collection: Xid) -> bool:
+    def can_see_all_ids(self, collection: Xid) -> bool:
         """Return True if the caller may see the ids of all members of a collection, readable or not (domain.md A-9).
 
         That needs the right to list the collection or to create in it; reading something there is not enough.
@@ -343,11 +343,11 @@ class Access:
         allowed = allow & ~deny & self._scopes
         return bool(not deny & _LIST and allowed & (_LIST | _CREATE))
 
-    def _allowed(self, action: Action, xid: Xid) -> bool:
+    def _allows(self, action: Action, xid: Xid) -> bool:
         allow, deny, _, _ = self._rules.decide(xid.parts)
         return bool(allow & ~deny & self._scopes & action.value)
 
-    def _lists(self, xid: Xid) -> bool:
+    def _can_list(self, xid: Xid) -> bool:
         allow, deny, below, _ = self._rules.decide(xid.parts)
         # Whoever may read in a collection may list it: there is nothing to be seen but what he reads.
         listing = (allow | (below & _READ)) & ~deny & self._scopes & (_LIST | _READ)

@@ -28,7 +28,7 @@ _BURST_SECONDS: Final = 10.0
 _CALLERS: Final = 10_000
 """Callers with limits of their own; of more than these, those that were seen first start anew."""
 _WAIT_SECONDS: Final = 10.0
-_MANY: Final = 1 << 30
+_UNLIMITED_READS: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
@@ -36,7 +36,7 @@ _FORGIVEN_SECONDS: Final = 900.0
 _IPV6_NETWORK: Final = 64
 _QUOTAS: Final = ("max_group_resources", "max_group_versions", "max_group_bytes")
 _COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", *_QUOTAS)
-_CHOICES: Final = ("auto", "on", "off")
+_LIMIT_CHOICES: Final = ("auto", "on", "off")
 
 V = TypeVar("V")
 Clock = Callable[[], float]
@@ -63,13 +63,13 @@ class TokenBucket:
     def take(self) -> float:
         """Take a token and return 0, or return the seconds until one is free."""
         now = self._clock()
-        left = min(self._burst, self._left + (now - self._at) * self._rate)
+        tokens = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
-        if left >= 1.0:
-            self._left = left - 1.0
+        if tokens >= 1.0:
+            self._left = tokens - 1.0
             return 0.0
-        self._left = left
-        return (1.0 - left) / self._rate
+        self._left = tokens
+        return (1.0 - tokens) / self._rate
 
 
 class _Bounded(Generic[V]):
@@ -89,27 +89,27 @@ class _Bounded(Generic[V]):
 
     def of(self, key: Hashable) -> V:
         """The value of ``key``, made if there is none."""
-        found = self._values.get(key)
-        if found is None:
-            found = self._values[key] = self._make()
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = self._make()
             if len(self._values) > self._most:
                 # Dictionaries keep the order of insertion: the first one is the oldest.
                 del self._values[next(iter(self._values))]
-        return found
+        return value
 
 
 @lru_cache(maxsize=_CALLERS)
-def network(address: str) -> str:
+def find_network(address: str) -> str:
     """The address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if not isinstance(found, IPv6Address):
+    if not isinstance(ip, IPv6Address):
         return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(IPv6Address(int(found) >> _IPV6_NETWORK << _IPV6_NETWORK))
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(IPv6Address(int(ip) >> _IPV6_NETWORK << _IPV6_NETWORK))
 
 
 class RequestLimits:
@@ -127,7 +127,7 @@ class RequestLimits:
         Limits apply if access is configured, unless the setting says otherwise.
         """
         if self._choice == "on" or (self._choice == "auto" and access.key is not None):
-            return self._callers.of(access.caller or network(address))
+            return self._callers.of(access.caller or find_network(address))
         return None
 
     def visitor(self, address: str) -> Caller | None:
@@ -135,7 +135,7 @@ class RequestLimits:
 
         What he asks for is not counted as reads of the anonymous there, nor the other way round.
         """
-        return None if self._choice == "off" else self._callers.of(("visitor", network(address)))
+        return None if self._choice == "off" else self._callers.of(("visitor", find_network(address)))
 
 
 class Caller:
@@ -145,18 +145,18 @@ class Caller:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
-        self._asking = _bucket(settings.limit_requests, clock)
-        self._writing = _bucket(settings.limit_writes, clock)
-        self._reading = asyncio.Semaphore(settings.limit_reads or _MANY)
+        self._asking = _make_bucket(settings.limit_requests, clock)
+        self._writing = _make_bucket(settings.limit_writes, clock)
+        self._reading = asyncio.Semaphore(settings.limit_reads or _UNLIMITED_READS)
 
     def admit(self, *, write: bool) -> None:
         """Count a request. Raises ``TooManyRequests`` if it is one too many."""
         if self._asking is not None and (seconds := self._asking.take()):
             detail = f"more than {self._settings.limit_requests} requests a second (setting limit_requests)"
-            raise _refusal(REQUESTS, detail, seconds)
+            raise _build_refusal(REQUESTS, detail, seconds)
         if write and self._writing is not None and (seconds := self._writing.take()):
             detail = f"more than {self._settings.limit_writes} writes a second (setting limit_writes)"
-            raise _refusal(WRITES, detail, seconds)
+            raise _build_refusal(WRITES, detail, seconds)
 
     async def turn(self) -> asyncio.Semaphore:
         """A turn to read what takes its time, when the caller has few enough of them; to be released when it is done.
@@ -169,15 +169,15 @@ class Caller:
         except TimeoutError:
             most = self._settings.limit_reads
             detail = f"{most} reads of many entities, or logins, are under way (setting limit_reads)"
-            raise _refusal(READS, detail, 1.0) from None
+            raise _build_refusal(READS, detail, 1.0) from None
         return self._reading
 
 
-def _refusal(limit: str, detail: str, seconds: float) -> TooManyRequests:
+def _build_refusal(limit: str, detail: str, seconds: float) -> TooManyRequests:
     return TooManyRequests(limit, f"too many requests: {detail}; wait before the next one", seconds)
 
 
-def _bucket(rate: int, clock: Clock) -> TokenBucket | None:
+def _make_bucket(rate: int, clock: Clock) -> TokenBucket | None:
     return TokenBucket(rate=rate, burst=rate * _BURST_SECONDS, clock=clock) if rate else None
 
 
@@ -197,22 +197,22 @@ class LoginGuard:
     def check(self, address: str, claimed: str) -> None:
         """Raise ``TooManyRequests`` if a login from there, or of who it claims to be, has to wait."""
         now = self._clock()
-        wait = max((failures.until - now for failures in self._known(address, claimed)), default=0.0)
+        wait = max((failures.until - now for failures in self._list_failures(address, claimed)), default=0.0)
         if wait > 0:
             detail = "too many failed logins (setting limit_logins); wait before the next one"
             raise TooManyRequests(LOGINS, detail, wait)
 
-    def failed(self, address: str, claimed: str, credentials: Hashable) -> None:
+    def record_failure(self, address: str, claimed: str, credentials: Hashable) -> None:
         """Count a failed login, unless it is one that failed before."""
-        known = hash(credentials)
-        if not self._free or self._wrong.get(known):
+        credentials_hash = hash(credentials)
+        if not self._free or self._wrong.get(credentials_hash):
             return
-        self._wrong.of(known)
-        for key in _keys(address, claimed):
+        self._wrong.of(credentials_hash)
+        for key in _build_keys(address, claimed):
             self._failed.of(key).add(self._clock(), self._free)
 
-    def _known(self, address: str, claimed: str) -> list[_Failures]:
-        return [failures for key in _keys(address, claimed) if (failures := self._failed.get(key)) is not None]
+    def _list_failures(self, address: str, claimed: str) -> list[_Failures]:
+        return [failures for key in _build_keys(address, claimed) if (failures := self._failed.get(key)) is not None]
 
 
 class _Failures:
@@ -230,14 +230,14 @@ class _Failures:
             self.until = now + min(_FIRST_DELAY * 2.0 ** min(beyond - 1, 30), _LONGEST_DELAY)
 
 
-def _keys(address: str, claimed: str) -> list[tuple[str, str]]:
-    return [("address", network(address)), *([("claimed", claimed)] if claimed else [])]
+def _build_keys(address: str, claimed: str) -> list[tuple[str, str]]:
+    return [("address", find_network(address)), *([("claimed", claimed)] if claimed else [])]
 
 
 def check_limits(settings: Settings) -> None:
     """Raise ``SettingError`` for a limit that is none."""
-    if settings.limits not in _CHOICES:
-        raise SettingError(f"limits is one of {', '.join(_CHOICES)}, not {settings.limits!r}")
+    if settings.limits not in _LIMIT_CHOICES:
+        raise SettingError(f"limits is one of {', '.join(_LIMIT_CHOICES)}, not {settings.limits!r}")
     for name in _COUNTS:
         if getattr(settings, name) < 0:
             raise SettingError(f"{name} is a whole number from 0, which is no limit, not {getattr(settings, name)}")

@@ -31,9 +31,9 @@ from signalbook.access.oidc import (
     IssuerError,
     TokenVerifier,
     discover,
-    exchange,
     fetch,
-    issuer_http,
+    open_http,
+    request_json,
 )
 from signalbook.access.sealing import seal, unseal
 from signalbook.access.sessions import LoggedIn
@@ -45,12 +45,12 @@ from signalbook.values import JSON, JSONObject, dump_json
 ATTEMPT_SECONDS: Final = 600
 """In which somebody has to log in at the issuer."""
 MAX_HOURS: Final = 24.0 * 366
-_CHOICES: Final = ("on", "issuer", "tokens", "off")
+_LOGIN_CHOICES: Final = ("on", "issuer", "tokens", "off")
 _FILE: Final = "file:"
-_BYTES: Final = 32
-_LONGEST: Final = 200
+_RANDOM_BYTES: Final = 32
+_MAX_SHOWN_CHARS: Final = 200
 _MAX_CODE: Final = 4096
-_NAMES: Final = ("name", "preferred_username", "email")
+_NAME_CLAIMS: Final = ("name", "preferred_username", "email")
 """Claims that tell what to call somebody, the first one that is there."""
 _ABOUT: Final = b"signalbook login"
 
@@ -89,8 +89,8 @@ class LoginAttempt:
 
 def check_login(settings: Settings) -> None:
     """Raise ``SettingError`` for a setting of logins that has no usable value."""
-    if settings.login not in _CHOICES:
-        raise SettingError(f"login is one of {', '.join(_CHOICES)}, not {settings.login!r}")
+    if settings.login not in _LOGIN_CHOICES:
+        raise SettingError(f"login is one of {', '.join(_LOGIN_CHOICES)}, not {settings.login!r}")
     if not 0 < settings.session_hours <= MAX_HOURS:
         raise SettingError(f"session_hours is more than 0 and at most {MAX_HOURS:g}, not {settings.session_hours:g}")
     if settings.login_issuer and settings.login_issuer not in settings.oidc_issuers:
@@ -101,7 +101,7 @@ def check_login(settings: Settings) -> None:
         raise SettingError("login is issuer, which needs login_client_id")
     if settings.login_client_id and "openid" not in settings.login_scope.split():
         raise SettingError("login_scope has to have openid: without it issuers give no ID token")
-    _secret(settings.login_client_secret)
+    _read_secret(settings.login_client_secret)
 
 
 class LoginClient:
@@ -115,8 +115,8 @@ class LoginClient:
         self._settings = settings
         self._verifier = verifier
         self._id = settings.login_client_id
-        known = self._id and settings.login in ("on", "issuer")
-        self.issuer = (settings.login_issuer or settings.oidc_issuers[0]) if known else ""
+        uses_issuer = self._id and settings.login in ("on", "issuer")
+        self.issuer = (settings.login_issuer or settings.oidc_issuers[0]) if uses_issuer else ""
         self._known: tuple[float, JSONObject] | None = None
         self._failed: tuple[float, str] | None = None
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class LoginClient:
 
         Raises ``AuthenticationUnavailable``.
         """
-        state, nonce, verifier = (secrets.token_urlsafe(_BYTES) for _ in range(3))
+        state, nonce, verifier = (secrets.token_urlsafe(_RANDOM_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
@@ -140,7 +140,7 @@ class LoginClient:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        where = _with_query(self._endpoint("authorization_endpoint"), query)
+        where = _with_query(self._find_endpoint("authorization_endpoint"), query)
         expires = time.time() + ATTEMPT_SECONDS
         return where, LoginAttempt(state=state, nonce=nonce, verifier=verifier, back=back, expires=expires)
 
@@ -153,52 +153,54 @@ class LoginClient:
             raise AnotherLogin("the answer is of another login: it was begun in another tab, or not by you")
         if time.time() > attempt.expires:
             raise LoginFailed(f"it took longer than {ATTEMPT_SECONDS // 60} minutes")
-        about = self._about()
+        metadata = self._read_metadata()
         # RFC 9207 2.4: an answer of another issuer brings that one's code, which must not be shown to this one.
-        named = answer.get("iss", "" if about.get("authorization_response_iss_parameter_supported") else self.issuer)
-        if named != self.issuer:
+        issuer = answer.get(
+            "iss", "" if metadata.get("authorization_response_iss_parameter_supported") else self.issuer
+        )
+        if issuer != self.issuer:
             raise LoginFailed("the answer is not of the issuer at which the login began")
         if "error" in answer:
-            raise LoginFailed(_said(answer))
+            raise LoginFailed(_format_refusal(answer))
         code = answer.get("code", "")
         if not 0 < len(code) <= _MAX_CODE:
             raise LoginFailed("the issuer's answer has no code")
-        return self._redeemed(attempt, code, callback)
+        return self._redeem(attempt, code, callback)
 
     def faults(self) -> tuple[str, ...]:
         """Return the statements in the issuer's metadata that prevent logins.
 
         Raises ``AuthenticationUnavailable``.
         """
-        about = self._about()
-        named = ("authorization_endpoint", "token_endpoint")
-        found = [f"it has no {name} at an https URL" for name in named if not _is_endpoint(about.get(name))]
-        if not _lists(about, "response_types_supported", "code"):
-            found.append("it does not take the code flow (response_types_supported)")
-        if not _lists(about, "code_challenge_methods_supported", "S256"):
-            found.append("it does not take PKCE with S256 (code_challenge_methods_supported)")
+        metadata = self._read_metadata()
+        endpoints = ("authorization_endpoint", "token_endpoint")
+        problems = [f"it has no {name} at an https URL" for name in endpoints if not _is_endpoint(metadata.get(name))]
+        if not _supports(metadata, "response_types_supported", "code"):
+            problems.append("it does not take the code flow (response_types_supported)")
+        if not _supports(metadata, "code_challenge_methods_supported", "S256"):
+            problems.append("it does not take PKCE with S256 (code_challenge_methods_supported)")
         for scope in self._settings.login_scope.split():
-            if not _lists(about, "scopes_supported", scope):
-                found.append(f"it does not know the scope {scope}")
+            if not _supports(metadata, "scopes_supported", scope):
+                problems.append(f"it does not know the scope {scope}")
         groups = self._settings.oidc_groups_claim
-        if "userinfo_endpoint" not in about and not _lists(about, "claims_supported", groups):
-            found.append(
+        if "userinfo_endpoint" not in metadata and not _supports(metadata, "claims_supported", groups):
+            problems.append(
                 f"it has no UserInfo endpoint and no claim {groups}: nobody logs in there while the policy names groups"
             )
-        return tuple(found)
+        return tuple(problems)
 
     def logout_url(self, hint: str, back: str) -> str:
         """Return the URL at which the issuer ends its own session and returns to ``back``, or "" without one.
 
         Raises ``AuthenticationUnavailable``.
         """
-        found = self._about().get("end_session_endpoint")
-        if not _is_endpoint(found):
+        endpoint = self._read_metadata().get("end_session_endpoint")
+        if not _is_endpoint(endpoint):
             return ""
         query = {"client_id": self._id, "post_logout_redirect_uri": back}
-        return _with_query(found, query | ({"id_token_hint": hint} if hint else {}))
+        return _with_query(endpoint, query | ({"id_token_hint": hint} if hint else {}))
 
-    def _redeemed(self, attempt: LoginAttempt, code: str, callback: str) -> LoggedIn:
+    def _redeem(self, attempt: LoginAttempt, code: str, callback: str) -> LoggedIn:
         """Redeem ``code`` at the issuer and return the person it was issued for."""
         form = {
             "grant_type": "authorization_code",
@@ -206,44 +208,46 @@ class LoginClient:
             "redirect_uri": callback,
             "code_verifier": attempt.verifier,
         }
-        with _asking(self.issuer) as http:
-            authorization, form = self._authenticated(form)
-            endpoint = self._endpoint("token_endpoint")
-            status, granted = exchange(
+        with _open_http(self.issuer) as http:
+            authorization, form = self._authenticate(form)
+            endpoint = self._find_endpoint("token_endpoint")
+            status, granted = request_json(
                 http, "POST", endpoint, "its token endpoint", authorization=authorization, form=form
             )
             if status != httpx.codes.OK or not isinstance(granted, dict):
-                raise LoginFailed(_said(granted if isinstance(granted, dict) else {"error": f"it answers {status}"}))
+                raise LoginFailed(
+                    _format_refusal(granted if isinstance(granted, dict) else {"error": f"it answers {status}"})
+                )
             token = granted.get("id_token")
             if not isinstance(token, str) or not token:
                 raise LoginFailed("the issuer gave no ID token: is login_scope right?")
             claims = self._verifier.verify_id_token(token, issuer=self.issuer, client=self._id, nonce=attempt.nonce)
-            completed = self._completed(http, claims, granted)
+            completed = self._complete_claims(http, claims, granted)
         return LoggedIn(
             identity=self._verifier.identity(completed, self._verifier.issuers[self.issuer]),
-            displayname=_displayname(completed),
+            displayname=_find_displayname(completed),
             hint=token if token.isascii() else "",
-            groupless=completed is claims and not self._verifier.names(claims),
+            groupless=completed is claims and not self._verifier.has_subject_and_groups(claims),
         )
 
-    def _authenticated(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
+    def _authenticate(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
         """Header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
-        secret = _secret(self._settings.login_client_secret)
+        secret = _read_secret(self._settings.login_client_secret)
         if not secret:
             return "", {**form, "client_id": self._id}
-        methods = self._about().get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = self._read_metadata().get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         if isinstance(methods, list) and "client_secret_basic" not in methods:
             return "", {**form, "client_id": self._id, "client_secret": secret}
         pair = f"{quote_plus(self._id)}:{quote_plus(secret)}".encode("ascii")
         return f"Basic {base64.b64encode(pair).decode('ascii')}", form
 
-    def _completed(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
+    def _complete_claims(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
         """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3).
 
         An issuer without this endpoint has said all that it says: whether that suffices is for the policy to say.
         """
-        token, endpoint = granted.get("access_token"), self._about().get("userinfo_endpoint")
-        if self._verifier.names(claims) or endpoint is None:
+        token, endpoint = granted.get("access_token"), self._read_metadata().get("userinfo_endpoint")
+        if self._verifier.has_subject_and_groups(claims) or endpoint is None:
             return claims
         # Nobody gets in with fewer groups than he has, since rules may deny things to groups.
         if not isinstance(token, str) or not token.isascii():
@@ -253,30 +257,30 @@ class LoginClient:
             raise Unauthenticated("the issuer's userinfo is of somebody else than its ID token")
         return {**more, **claims}
 
-    def _endpoint(self, name: str) -> str:
-        found = self._about().get(name)
-        if not _is_endpoint(found):
+    def _find_endpoint(self, name: str) -> str:
+        endpoint = self._read_metadata().get(name)
+        if not _is_endpoint(endpoint):
             raise AuthenticationUnavailable(f"the issuer {self.issuer} has no {name} at an https URL")
-        return found
+        return endpoint
 
-    def _about(self) -> JSONObject:
+    def _read_metadata(self) -> JSONObject:
         """Return the issuer's metadata, read every five minutes."""
-        known = self._known
-        if known is not None and time.monotonic() - known[0] < FRESH:
-            return known[1]
+        cached = self._known
+        if cached is not None and time.monotonic() - cached[0] < FRESH:
+            return cached[1]
         with self._lock:
-            if self._known is not known and self._known is not None:
+            if self._known is not cached and self._known is not None:
                 return self._known[1]
             try:
-                found = self._asked()
+                metadata = self._fetch_metadata()
             except AuthenticationUnavailable:
-                if known is not None and time.monotonic() - known[0] < STALE:
-                    return known[1]
+                if cached is not None and time.monotonic() - cached[0] < STALE:
+                    return cached[1]
                 raise
-            self._known = (time.monotonic(), found)
-            return found
+            self._known = (time.monotonic(), metadata)
+            return metadata
 
-    def _asked(self) -> JSONObject:
+    def _fetch_metadata(self) -> JSONObject:
         """Read the issuer's metadata, unless the last attempt failed a moment ago.
 
         Anybody can begin logins, and each would wait for an issuer that does not answer, one after the other.
@@ -284,7 +288,7 @@ class LoginClient:
         if self._failed is not None and time.monotonic() - self._failed[0] < PAUSE:
             raise AuthenticationUnavailable(self._failed[1])
         try:
-            with _asking(self.issuer) as http:
+            with _open_http(self.issuer) as http:
                 return discover(http, self.issuer)
         except AuthenticationUnavailable as error:
             self._failed = (time.monotonic(), str(error))
@@ -292,45 +296,45 @@ class LoginClient:
 
 
 @contextmanager
-def _asking(issuer: str) -> Iterator[httpx.Client]:
+def _open_http(issuer: str) -> Iterator[httpx.Client]:
     """A client for questions to the issuer; what it does wrong is that it cannot be asked."""
     try:
-        with issuer_http() as http:
+        with open_http() as http:
             yield http
     except IssuerError as error:
         raise AuthenticationUnavailable(f"the issuer {issuer} cannot be asked: {error}") from None
 
 
-def _is_endpoint(found: JSON) -> TypeGuard[str]:
-    return isinstance(found, str) and is_secure(found)
+def _is_endpoint(url: JSON) -> TypeGuard[str]:
+    return isinstance(url, str) and is_secure(url)
 
 
-def _lists(about: JSONObject, name: str, value: str) -> bool:
+def _supports(metadata: JSONObject, name: str, value: str) -> bool:
     """Return True if an issuer supports ``value``. An issuer that lists nothing supports it."""
-    listed = about.get(name)
+    listed = metadata.get(name)
     return not isinstance(listed, list) or value in listed
 
 
-def _secret(text: str) -> str:
+def _read_secret(text: str) -> str:
     """The secret, or what is in the file that it names. Raises ``SettingError``."""
-    path = _file(text)
+    path = _parse_secret_path(text)
     if path is None:
         return text
     try:
-        found = path.read_text(encoding="utf-8").strip()
+        secret = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"login_client_secret: cannot read {path}: {error}") from None
-    if not found:
+    if not secret:
         raise SettingError(f"login_client_secret: {path} is empty")
-    return found
+    return secret
 
 
-def secret_file(settings: Settings) -> Path | None:
+def find_secret_file(settings: Settings) -> Path | None:
     """The file of the client's secret, if it is in one."""
-    return _file(settings.login_client_secret)
+    return _parse_secret_path(settings.login_client_secret)
 
 
-def _file(text: str) -> Path | None:
+def _parse_secret_path(text: str) -> Path | None:
     return Path(text.removeprefix(_FILE)) if text.startswith(_FILE) else None
 
 
@@ -339,16 +343,16 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
     return parts._replace(query="&".join(filter(None, (parts.query, urlencode(query))))).geturl()
 
 
-def _said(answer: Mapping[str, JSON]) -> str:
+def _format_refusal(answer: Mapping[str, JSON]) -> str:
     """Return the issuer's own reason for a refusal, as far as it can be shown."""
     words = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
-    shown = "".join(character if character.isprintable() else " " for character in words[:_LONGEST])
-    return f"the issuer refused it ({shown})"
+    printable = "".join(character if character.isprintable() else " " for character in words[:_MAX_SHOWN_CHARS])
+    return f"the issuer refused it ({printable})"
 
 
-def _displayname(claims: JSONObject) -> str:
-    for name in _NAMES:
-        found = claims.get(name)
-        if isinstance(found, str) and 0 < len(found) <= _LONGEST and found.isprintable():
-            return found
+def _find_displayname(claims: JSONObject) -> str:
+    for name in _NAME_CLAIMS:
+        displayname = claims.get(name)
+        if isinstance(displayname, str) and 0 < len(displayname) <= _MAX_SHOWN_CHARS and displayname.isprintable():
+            return displayname
     return ""

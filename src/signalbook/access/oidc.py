@@ -27,7 +27,7 @@ from signalbook.uris import is_secure
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 _LOG: Final = logging.getLogger("signalbook.access")
-_KINDS: Final = {
+_KEY_KINDS: Final = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
@@ -35,17 +35,17 @@ _KINDS: Final = {
     "EdDSA": ("OKP", None),
 }
 """Algorithms with a public key, and the key each takes. There is none with a shared secret, and not ``none``."""
-_TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+_TOKEN_TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 MAX_TOKEN: Final = 16 * 1024
-_MAX_DEPTH: Final = 16
+_MAX_JSON_DEPTH: Final = 16
 _MAX_KEYS: Final = 100
 _MAX_GROUPS: Final = 2000
 _MAX_TEXT: Final = 1024
 _MAX_LEEWAY: Final = 600.0
 _MAX_BYTES: Final = 1 << 20
 _MIN_RSA_BITS: Final = 2048
-_TIMEOUT: Final = 5.0
-_DEADLINE: Final = 15.0
+_TIMEOUT_SECONDS: Final = 5.0
+_DEADLINE_SECONDS: Final = 15.0
 """Seconds for one answer of an issuer, from the first byte to the last."""
 _ID_TOKEN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 FRESH: Final = 300.0
@@ -68,19 +68,19 @@ class KeySet:
         if not isinstance(listed, list):
             raise IssuerError("its keys are no JSON Web Key Set")
         self.document = document
-        self._keys = [key for key in listed[:_MAX_KEYS] if isinstance(key, dict) and _signs(key)]
+        self._keys = [key for key in listed[:_MAX_KEYS] if isinstance(key, dict) and _can_verify(key)]
         self._made: dict[tuple[str | None, str], jwt.PyJWK] = {}
 
     def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
         """The key for a signature; without ``kid`` the only one there is for the ``algorithm``."""
-        known = self._made.get((kid, algorithm))
-        if known is not None:
-            return known
-        found = [key for key in self._keys if _fits(key, kid, algorithm)]
-        if len(found) != 1:
+        cached = self._made.get((kid, algorithm))
+        if cached is not None:
+            return cached
+        matches = [key for key in self._keys if _is_key_for(key, kid, algorithm)]
+        if len(matches) != 1:
             return None
         try:
-            key = jwt.PyJWK(found[0], algorithm=algorithm)
+            key = jwt.PyJWK(matches[0], algorithm=algorithm)
         except (jwt.PyJWTError, ValueError, TypeError):
             return None
         if getattr(key.key, "key_size", _MIN_RSA_BITS) < _MIN_RSA_BITS and algorithm[:2] in ("RS", "PS"):
@@ -89,7 +89,7 @@ class KeySet:
         return key
 
 
-def _signs(key: JSONObject) -> bool:
+def _can_verify(key: JSONObject) -> bool:
     """Return True if a key is a public key for signatures. A key with a private part is no longer secret."""
     operations = key.get("key_ops")
     return (
@@ -100,8 +100,8 @@ def _signs(key: JSONObject) -> bool:
     )
 
 
-def _fits(key: JSONObject, kid: str | None, algorithm: str) -> bool:
-    kind, curve = _KINDS[algorithm]
+def _is_key_for(key: JSONObject, kid: str | None, algorithm: str) -> bool:
+    kind, curve = _KEY_KINDS[algorithm]
     return (
         (kid is None or key.get("kid") == kid)
         and key.get("kty") == kind
@@ -122,14 +122,14 @@ class Issuer:
 
     def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
         """The key for a signature. Raises ``Unauthenticated``, and ``AuthenticationUnavailable`` without any keys."""
-        keys = self._current()
-        found = keys.find(kid, algorithm)
-        if found is None:
+        keys = self._load_keys()
+        key = keys.find(kid, algorithm)
+        if key is None:
             # It may be new.
-            found = self._refresh(keys).find(kid, algorithm)
-        if found is None:
+            key = self._refresh(keys).find(kid, algorithm)
+        if key is None:
             raise Unauthenticated("the token is signed with a key that its issuer does not have for this algorithm")
-        return found
+        return key
 
     @property
     def trusted_until(self) -> float:
@@ -138,7 +138,7 @@ class Issuer:
         # before the next question to it.
         return max(self._fetched + FRESH, self._asked + PAUSE)
 
-    def _current(self) -> KeySet:
+    def _load_keys(self) -> KeySet:
         keys, age = self.keys, time.monotonic() - self._fetched
         if keys is not None and age < FRESH:
             return keys
@@ -156,17 +156,17 @@ class Issuer:
             return seen
         try:
             if self.keys is seen and time.monotonic() - self._asked >= PAUSE:
-                self._ask()
+                self._fetch_keys()
             if self.keys is None:
                 raise AuthenticationUnavailable(f"the issuer {self.url} cannot be asked for its keys: try again later")
             return self.keys
         finally:
             self._lock.release()
 
-    def _ask(self) -> None:
+    def _fetch_keys(self) -> None:
         self._asked = time.monotonic()
         try:
-            found = fetch_keys(self.url)
+            keys = fetch_keys(self.url)
         except IssuerError as error:
             if str(error) != self._problem:
                 _LOG.warning("issuer %s: %s", self.url, error)
@@ -174,44 +174,44 @@ class Issuer:
             return
         self._fetched, self._problem = time.monotonic(), ""
         # The same object as long as nothing changed: what was checked with it holds.
-        if self.keys is None or self.keys.document != found.document:
-            self.keys = found
+        if self.keys is None or self.keys.document != keys.document:
+            self.keys = keys
 
 
 def fetch_keys(issuer: str) -> KeySet:
     """The keys that an issuer has now. Raises ``IssuerError``."""
-    with issuer_http() as http:
+    with open_http() as http:
         address = discover(http, issuer).get("jwks_uri")
         return KeySet(fetch(http, address, "its jwks_uri"))
 
 
-def issuer_http() -> httpx.Client:
+def open_http() -> httpx.Client:
     """A client for what issuers are asked: with TLS checked, bounded in time, and no redirects followed."""
-    return httpx.Client(timeout=_TIMEOUT, verify=ssl.create_default_context(), follow_redirects=False)
+    return httpx.Client(timeout=_TIMEOUT_SECONDS, verify=ssl.create_default_context(), follow_redirects=False)
 
 
 def discover(http: httpx.Client, issuer: str) -> JSONObject:
     """Return the metadata of an issuer (OpenID Connect Discovery 4.3). Raises ``IssuerError``."""
-    found = fetch(http, f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
-    if not isinstance(found, dict) or found.get("issuer") != issuer:
-        said = found.get("issuer") if isinstance(found, dict) else None
-        raise IssuerError(f"it says that it is {said!r}: the setting has to name it exactly so")
-    return found
+    metadata = fetch(http, f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
+    if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
+        stated_issuer = metadata.get("issuer") if isinstance(metadata, dict) else None
+        raise IssuerError(f"it says that it is {stated_issuer!r}: the setting has to name it exactly so")
+    return metadata
 
 
-def fetch(http: httpx.Client, url: JSON, what: str, *, authorization: str = "") -> JSON:
+def fetch(http: httpx.Client, url: JSON, description: str, *, authorization: str = "") -> JSON:
     """The JSON at ``url``, an address of an issuer. Raises ``IssuerError``."""
-    status, found = exchange(http, "GET", url, what, authorization=authorization)
+    status, document = request_json(http, "GET", url, description, authorization=authorization)
     if status != httpx.codes.OK:
-        raise IssuerError(f"{what} ({url}): it answers {status}")
-    return found
+        raise IssuerError(f"{description} ({url}): it answers {status}")
+    return document
 
 
-def exchange(
+def request_json(
     http: httpx.Client,
     method: str,
     url: JSON,
-    what: str,
+    description: str,
     *,
     authorization: str = "",
     form: Mapping[str, str] | None = None,
@@ -221,25 +221,25 @@ def exchange(
     Raises ``IssuerError``.
     """
     if not isinstance(url, str) or not is_secure(url):
-        raise IssuerError(f"{what} is not at an https URL")
+        raise IssuerError(f"{description} is not at an https URL")
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
-    content, status, ends = bytearray(), 0, time.monotonic() + _DEADLINE
+    content, status, ends = bytearray(), 0, time.monotonic() + _DEADLINE_SECONDS
     try:
         with http.stream(method, url, headers=headers, data=form) as response:
             status = response.status_code
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > _MAX_BYTES:
-                    raise IssuerError(f"{what} ({url}) is larger than {_MAX_BYTES} bytes")
+                    raise IssuerError(f"{description} ({url}) is larger than {_MAX_BYTES} bytes")
                 if time.monotonic() > ends:
-                    raise IssuerError(f"{what} ({url}) takes longer than {_DEADLINE:g} seconds")
+                    raise IssuerError(f"{description} ({url}) takes longer than {_DEADLINE_SECONDS:g} seconds")
         return status, parse_json(bytes(content))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise IssuerError(f"{what} ({url}): {error or type(error).__name__}") from None
+        raise IssuerError(f"{description} ({url}): {error or type(error).__name__}") from None
     except JSONError as error:
         if status != httpx.codes.OK:
             return status, None
-        raise IssuerError(f"{what} ({url}) is no JSON: {error}") from None
+        raise IssuerError(f"{description} ({url}) is no JSON: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,8 +282,8 @@ class TokenVerifier:
                 "oidc_issuers needs oidc_audience: without it every token that the issuer made for anybody counts here"
             )
         for name in self._algorithms:
-            if name not in _KINDS:
-                raise SettingError(f"oidc_algorithms: {name!r} is none of {', '.join(_KINDS)}")
+            if name not in _KEY_KINDS:
+                raise SettingError(f"oidc_algorithms: {name!r} is none of {', '.join(_KEY_KINDS)}")
         if self.issuers and not (self._algorithms and self._subject):
             raise SettingError("oidc_algorithms and oidc_subject_claim must not be empty")
         if not 0 <= self._leeway <= _MAX_LEEWAY:
@@ -292,7 +292,7 @@ class TokenVerifier:
     def verify(self, text: str) -> VerifiedToken:
         """Return the verified content of a token. Raises ``Unauthenticated``, ``AuthenticationUnavailable``."""
         header, issuer = self._read(text)
-        claims, keys = self._claims(text, header, issuer, self._audience)
+        claims, keys = self._verify_claims(text, header, issuer, self._audience)
         return VerifiedToken(
             identity=self.identity(claims, issuer),
             expires=float(claims["exp"]) + self._leeway,
@@ -305,21 +305,21 @@ class TokenVerifier:
 
         Raises ``Unauthenticated``, ``AuthenticationUnavailable`` (OpenID Connect Core 3.1.3.7).
         """
-        header, found = self._read(text)
-        if found.url != issuer:
+        header, token_issuer = self._read(text)
+        if token_issuer.url != issuer:
             raise Unauthenticated("the token's issuer (iss) is not the one at which the login began")
         if header.kind not in _ID_TOKEN_TYPES:
             raise Unauthenticated("the token's type (typ) is not that of an ID token")
-        claims, _ = self._claims(text, header, found, [client])
+        claims, _ = self._verify_claims(text, header, token_issuer, [client])
         audience, party = claims["aud"], claims.get("azp")
         if party != client and (party is not None or (isinstance(audience, list) and len(audience) > 1)):
             raise Unauthenticated("the token was made for another client (azp)")
-        said = claims.get("nonce")
-        if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+        token_nonce = claims.get("nonce")
+        if not isinstance(token_nonce, str) or not hmac.compare_digest(token_nonce.encode(), nonce.encode()):
             raise Unauthenticated("the token is not of this login (nonce)")
         return claims
 
-    def _claims(
+    def _verify_claims(
         self, text: str, header: _Header, issuer: Issuer, audience: list[str]
     ) -> tuple[JSONObject, KeySet | None]:
         """The claims of a token whose signature, issuer, audience and times hold, and the keys it was checked with."""
@@ -336,7 +336,7 @@ class TokenVerifier:
                 options={"require": ["exp", "iss", "aud"], "verify_sub": False},
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
-            raise Unauthenticated(_reason(error)) from None
+            raise Unauthenticated(_explain_error(error)) from None
         return claims, keys
 
     def _read(self, text: str) -> tuple[_Header, Issuer]:
@@ -344,13 +344,13 @@ class TokenVerifier:
         parts = text.split(".")
         if len(text) > MAX_TOKEN or len(parts) != 3:
             raise Unauthenticated("the bearer token is neither an API token of this server nor a signed JWT")
-        header, claims = _part(parts[0], "header"), _part(parts[1], "claims")
+        header, claims = _parse_part(parts[0], "header"), _parse_part(parts[1], "claims")
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise Unauthenticated(f"the token's algorithm (alg) is none of {', '.join(self._algorithms)}")
         if "crit" in header:
             raise Unauthenticated("the token has critical extensions (crit), and none is understood here")
-        if not isinstance(kind, str) or kind.lower() not in _TYPES:
+        if not isinstance(kind, str) or kind.lower() not in _TOKEN_TYPES:
             raise Unauthenticated("the token's type (typ) is not that of an access token: JWT or at+jwt")
         if kid is not None and not isinstance(kid, str):
             raise Unauthenticated("the token's key id (kid) is no text")
@@ -359,7 +359,7 @@ class TokenVerifier:
             raise Unauthenticated("the token's issuer (iss) is not one that this server trusts")
         return _Header(kid=kid, algorithm=algorithm, kind=kind.lower()), self.issuers[issuer]
 
-    def names(self, claims: JSONObject) -> bool:
+    def has_subject_and_groups(self, claims: JSONObject) -> bool:
         """Return True if the claims contain a subject and groups."""
         return claim(claims, self._subject) is not None and claim(claims, self._groups) is not None
 
@@ -368,34 +368,34 @@ class TokenVerifier:
         subject, groups = claim(claims, self._subject), claim(claims, self._groups)
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
             raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")
-        found = [groups] if isinstance(groups, str) else [] if groups is None else groups
-        if not isinstance(found, list) or len(found) > _MAX_GROUPS or not all(isinstance(one, str) for one in found):
+        names = [groups] if isinstance(groups, str) else [] if groups is None else groups
+        if not isinstance(names, list) or len(names) > _MAX_GROUPS or not all(isinstance(name, str) for name in names):
             raise Unauthenticated(f"the token's claim {self._groups} is no list of at most {_MAX_GROUPS} groups")
-        return Identity(subject=subject, groups=frozenset(found), issuer=issuer.url)
+        return Identity(subject=subject, groups=frozenset(names), issuer=issuer.url)
 
 
 def claim(claims: Mapping[str, Any], path: str) -> JSON:
     """The claim of this name or, if there is none, at this path with dots; None without one."""
     if path in claims:
         return claims[path]
-    found: JSON = dict(claims)
+    value: JSON = dict(claims)
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _part(text: str, what: str) -> JSONObject:
+def _parse_part(text: str, part: str) -> JSONObject:
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = parse_json(content, max_depth=_MAX_DEPTH, unique=True)
+        members = parse_json(content, max_depth=_MAX_JSON_DEPTH, unique=True)
     except (binascii.Error, ValueError, JSONError):
-        found = None
-    if not isinstance(found, dict):
-        raise Unauthenticated(f"the token's {what} are no JSON object in base64url".replace("header are", "header is"))
-    return found
+        members = None
+    if not isinstance(members, dict):
+        raise Unauthenticated(f"the token's {part} are no JSON object in base64url".replace("header are", "header is"))
+    return members
 
 
-def _reason(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     """Return the reason why a token is invalid, for its sender."""
     match error:
         case jwt.InvalidSignatureError():

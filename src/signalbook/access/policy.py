@@ -34,16 +34,16 @@ MAX_FAULTS: Final = 100
 _MOST_LISTED: Final = 1000
 """Members of one list of a rule."""
 _DEPTH: Final = 4
-_KINDS: Final = ("subject", "group", "token")
+_PRINCIPAL_KINDS: Final = ("subject", "group", "token")
 PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
 """What ``who`` of a rule may be, for people."""
 _BETWEEN: Final = re.compile(",(?=(?:subject|group|token):|(?:anyone|authenticated)(?:,|$))")
-_LONGEST: Final = 512
+_MAX_TEXT_CHARS: Final = 512
 """Characters of a principal, and of what is said about a rule."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
-_REMEMBERED: Final = 1024
+_RULE_MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
+_MAX_CACHED: Final = 1024
 """Identities, and sets of rules that several of them have in common."""
 
 
@@ -84,10 +84,10 @@ class Explanation:
     def reason(self) -> str:
         """The same in words."""
         if self.allowed:
-            return f"allowed by {_numbered(self.allowing)}" if self.allowing else "access is open"
+            return f"allowed by {_format_rule_numbers(self.allowing)}" if self.allowing else "access is open"
         if self.denying:
             beneath = ": it takes rights on all that is beneath, too" if self.beneath else ""
-            return f"denied by {_numbered(self.denying)}{beneath}"
+            return f"denied by {_format_rule_numbers(self.denying)}{beneath}"
         if self.missing:
             return f"no rule allows to {' or to '.join(self.missing)}"
         return "the scopes of the token leave it out"
@@ -95,19 +95,19 @@ class Explanation:
     def to_json(self, policy: Policy) -> JSONObject:
         """The form in which a server shows it, with the rules of ``policy`` themselves."""
 
-        def shown(numbers: tuple[int, ...]) -> list[JSONObject]:
+        def list_rules(numbers: tuple[int, ...]) -> list[JSONObject]:
             return [{"rule": number, **policy.document["rules"][number]} for number in numbers]
 
         return {
             "allowed": self.allowed,
             "reason": self.reason,
-            "allowing": shown(self.allowing),
-            "denying": shown(self.denying),
+            "allowing": list_rules(self.allowing),
+            "denying": list_rules(self.denying),
             "missing": list(self.missing),
         }
 
 
-def _numbered(rules: tuple[int, ...]) -> str:
+def _format_rule_numbers(rules: tuple[int, ...]) -> str:
     return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))} (the first is rule 0)"
 
 
@@ -126,13 +126,13 @@ class Policy:
         sets: dict[tuple[int, ...], int] = {}
         self._about = {who: sets.setdefault(tuple(numbers), len(sets)) for who, numbers in about.items()}
         self._sets = tuple(sets)
-        self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
-        self.access: Callable[[Identity], Access] = lru_cache(maxsize=_REMEMBERED)(self._access)
+        self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_MAX_CACHED)(self._make_tree)
+        self.access: Callable[[Identity], Access] = lru_cache(maxsize=_MAX_CACHED)(self._compute_access)
         """What an identity may do."""
 
-    def _access(self, identity: Identity) -> Access:
-        sets = self._sets_about(identity)
-        scopes = None if identity.scopes is None else _scopes(identity.scopes)
+    def _compute_access(self, identity: Identity) -> Access:
+        sets = self._find_sets_about(identity)
+        scopes = None if identity.scopes is None else _combine_actions(identity.scopes)
         return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
@@ -142,8 +142,8 @@ class Policy:
         """
         whole = scope_of(action, xid)
         needed = action | Action.READ if action in WRITES or whole is not None else action
-        allowing, denying, found, refused = [], [], NOTHING, NOTHING
-        for number in self.rules_about(identity):
+        allowing, denying, granted, refused = [], [], NOTHING, NOTHING
+        for number in self.find_rules_about(identity):
             decisions = Decisions([RuleTree([self.rules[number]])])
             allow, deny, below, denied = map(Action, decisions.decide((whole or xid).parts))
             refused |= deny & needed
@@ -156,14 +156,14 @@ class Policy:
                 allow |= Action.LIST
             if allow & needed:
                 allowing.append(number)
-                found |= allow & needed
+                granted |= allow & needed
             if deny & needed:
                 denying.append(number)
         return Explanation(
             allowed=self.access(identity).may(action, xid),
             allowing=tuple(allowing),
             denying=tuple(denying),
-            missing=tuple(words(needed & ~found)),
+            missing=tuple(words(needed & ~granted)),
             narrowed=not self.access(identity).may(action, xid)
             and self.access(replace(identity, scopes=None)).may(action, xid),
             beneath=bool(denying) and not refused,
@@ -176,7 +176,7 @@ class Policy:
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
 
-    def names(self, principal: str) -> bool:
+    def has_rules_for(self, principal: str) -> bool:
         """Return True if a rule names ``principal``, such as ``group:payments``."""
         return principal in self._about
 
@@ -185,11 +185,11 @@ class Policy:
         """True if a rule names a group: its effect on a person is unknown as long as the person's groups are."""
         return any(who.startswith("group:") for who in self._about)
 
-    def rules_about(self, identity: Identity) -> list[int]:
+    def find_rules_about(self, identity: Identity) -> list[int]:
         """The numbers of the rules about an identity."""
-        return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})
+        return sorted({number for about in self._find_sets_about(identity) for number in self._sets[about]})
 
-    def _sets_about(self, identity: Identity) -> tuple[int, ...]:
+    def _find_sets_about(self, identity: Identity) -> tuple[int, ...]:
         """Return the numbers of the sets of rules that apply to an identity."""
         return tuple(sorted({self._about[who] for who in identity.principals if who in self._about}))
 
@@ -214,10 +214,12 @@ def read_policy(document: JSON) -> Policy:
 def is_principal(text: str) -> bool:
     """Return True if rules may contain ``text`` as a principal."""
     kind, _, name = text.partition(":")
-    return text in (ANYONE, AUTHENTICATED) or (kind in _KINDS and 0 < len(name) <= _LONGEST and name.isprintable())
+    return text in (ANYONE, AUTHENTICATED) or (
+        kind in _PRINCIPAL_KINDS and 0 < len(name) <= _MAX_TEXT_CHARS and name.isprintable()
+    )
 
 
-def principals(text: str) -> list[str]:
+def split_principals(text: str) -> list[str]:
     """Split ``text`` at commas into principals. The name of a subject may contain commas."""
     return _BETWEEN.split(text)
 
@@ -231,27 +233,29 @@ def check_principals(names: Iterable[str]) -> None:
 
 def identity_of(names: Iterable[str]) -> Identity:
     """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
-    given: dict[str, list[str]] = {kind: [] for kind in _KINDS}
-    known = tuple(names)
-    check_principals(known)
-    for text in known:
+    names_by_kind: dict[str, list[str]] = {kind: [] for kind in _PRINCIPAL_KINDS}
+    principals = tuple(names)
+    check_principals(principals)
+    for text in principals:
         kind, _, name = text.partition(":")
-        given.setdefault(kind, []).append(name)
-    if len(given["subject"]) > 1 or len(given["token"]) > 1:
+        names_by_kind.setdefault(kind, []).append(name)
+    if len(names_by_kind["subject"]) > 1 or len(names_by_kind["token"]) > 1:
         raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")
     # Somebody who is authenticated and no more has a name that no rule knows.
-    nameless = "\0" if AUTHENTICATED in known else ""
+    nameless = "\0" if AUTHENTICATED in principals else ""
     return Identity(
-        subject="".join(given["subject"]) or nameless, token="".join(given["token"]), groups=frozenset(given["group"])
+        subject="".join(names_by_kind["subject"]) or nameless,
+        token="".join(names_by_kind["token"]),
+        groups=frozenset(names_by_kind["group"]),
     )
 
 
-def _scopes(names: Iterable[str]) -> Action:
+def _combine_actions(names: Iterable[str]) -> Action:
     """The actions of these names; a name of none allows nothing."""
-    found = NOTHING
+    actions = NOTHING
     for name in names:
-        found |= ACTIONS.get(name, NOTHING)
-    return found
+        actions |= ACTIONS.get(name, NOTHING)
+    return actions
 
 
 class _PolicyReader:
@@ -263,94 +267,100 @@ class _PolicyReader:
     def rules(self, document: JSON) -> Iterator[Rule]:
         """The rules that can be read."""
         if not isinstance(document, dict):
-            self._wrong("", "type", 'a policy is a JSON object with the list "rules"')
+            self._add_finding("", "type", 'a policy is a JSON object with the list "rules"')
             return
         self._check_names(document, "", frozenset({"rules"}))
         rules = document.get("rules")
         if not isinstance(rules, list):
-            self._wrong("/rules", "required" if rules is None else "type", "it is the list of rules")
+            self._add_finding("/rules", "required" if rules is None else "type", "it is the list of rules")
             return
         if len(rules) > MAX_RULES:
-            self._wrong("/rules", "maxItems", f"there are at most {MAX_RULES} rules")
+            self._add_finding("/rules", "maxItems", f"there are at most {MAX_RULES} rules")
             return
         for number, rule in enumerate(rules):
             if len(self.faults) >= MAX_FAULTS:
                 return
             path = f"/rules/{number}"
             if isinstance(rule, dict):
-                yield self._rule(rule, path)
+                yield self._read_rule(rule, path)
             else:
-                self._wrong(path, "type", "a rule is a JSON object")
+                self._add_finding(path, "type", "a rule is a JSON object")
 
-    def _rule(self, rule: JSONObject, path: str) -> Rule:
-        self._check_names(rule, path, _MEMBERS)
+    def _read_rule(self, rule: JSONObject, path: str) -> Rule:
+        self._check_names(rule, path, _RULE_MEMBERS)
         description = rule.get("description", "")
         # YAML may escape halves of a pair of surrogates, which no UTF-8 has.
-        if not isinstance(description, str) or len(description) > _LONGEST or _SURROGATE.search(description):
-            self._wrong(f"{path}/description", "type", f"it is a text of at most {_LONGEST} characters")
-        who = frozenset(self._who(rule, f"{path}/who"))
-        on = tuple(self._on(rule, f"{path}/on")) if "on" in rule else ("/",)
-        given = [name for name in ("role", "allow", "deny") if name in rule]
-        if len(given) != 1:
-            self._wrong(path, "required", 'a rule has one of "role", "allow" and "deny"')
+        if not isinstance(description, str) or len(description) > _MAX_TEXT_CHARS or _SURROGATE.search(description):
+            self._add_finding(f"{path}/description", "type", f"it is a text of at most {_MAX_TEXT_CHARS} characters")
+        who = frozenset(self._read_who(rule, f"{path}/who"))
+        on = tuple(self._read_on(rule, f"{path}/on")) if "on" in rule else ("/",)
+        effects = [name for name in ("role", "allow", "deny") if name in rule]
+        if len(effects) != 1:
+            self._add_finding(path, "required", 'a rule has one of "role", "allow" and "deny"')
             return Rule(who=who, on=on)
-        found = self._role(rule["role"], path) if given == ["role"] else self._listed(rule, given[0], path)
-        if found & WHOLE and any(pattern != "/" for pattern in on):
-            whole = " and ".join(words(found & WHOLE))
-            self._wrong(f"{path}/on", "value", f'to {whole} is of the whole registry: leave out "on", or the action')
-        return Rule(who=who, on=on, deny=found) if given == ["deny"] else Rule(who=who, on=on, allow=found)
+        actions = (
+            self._read_role(rule["role"], path) if effects == ["role"] else self._read_actions(rule, effects[0], path)
+        )
+        if actions & WHOLE and any(pattern != "/" for pattern in on):
+            whole = " and ".join(words(actions & WHOLE))
+            self._add_finding(
+                f"{path}/on", "value", f'to {whole} is of the whole registry: leave out "on", or the action'
+            )
+        return Rule(who=who, on=on, deny=actions) if effects == ["deny"] else Rule(who=who, on=on, allow=actions)
 
-    def _role(self, role: JSON, path: str) -> Action:
+    def _read_role(self, role: JSON, path: str) -> Action:
         if isinstance(role, str) and role in ROLES:
             return ROLES[role]
-        self._wrong(f"{path}/role", "enum", f"it is one of {', '.join(ROLES)}")
+        self._add_finding(f"{path}/role", "enum", f"it is one of {', '.join(ROLES)}")
         return NOTHING
 
-    def _listed(self, rule: JSONObject, name: str, path: str) -> Action:
+    def _read_actions(self, rule: JSONObject, name: str, path: str) -> Action:
         actions = NOTHING
-        for place, action in self._texts(rule, name, f"{path}/{name}"):
+        for place, action in self._read_texts(rule, name, f"{path}/{name}"):
             if action in ACTIONS:
                 actions |= ACTIONS[action]
             else:
-                self._wrong(place, "enum", f"it is one of {', '.join(ACTIONS)}")
+                self._add_finding(place, "enum", f"it is one of {', '.join(ACTIONS)}")
         return actions
 
-    def _who(self, rule: JSONObject, path: str) -> Iterator[str]:
-        for place, text in self._texts(rule, "who", path):
+    def _read_who(self, rule: JSONObject, path: str) -> Iterator[str]:
+        for place, text in self._read_texts(rule, "who", path):
             if is_principal(text):
                 yield text
             else:
-                self._wrong(place, "value", f"it is {PRINCIPALS}")
+                self._add_finding(place, "value", f"it is {PRINCIPALS}")
 
-    def _on(self, rule: JSONObject, path: str) -> Iterator[str]:
-        for place, text in self._texts(rule, "on", path):
+    def _read_on(self, rule: JSONObject, path: str) -> Iterator[str]:
+        for place, text in self._read_texts(rule, "on", path):
             pattern = text.removesuffix("/") if len(text) > 1 and not text.endswith("//") else text
             if not _PATTERN.fullmatch(pattern):
-                self._wrong(place, "value", "it is a path such as /schemagroups/payments*/schemas, or / for everything")
+                self._add_finding(
+                    place, "value", "it is a path such as /schemagroups/payments*/schemas, or / for everything"
+                )
             elif pattern.count("/") > _DEPTH:
-                self._wrong(place, "value", "rules end at Resources: a Version has the rights of its Resource")
+                self._add_finding(place, "value", "rules end at Resources: a Version has the rights of its Resource")
             else:
                 yield pattern
 
-    def _texts(self, rule: JSONObject, name: str, path: str) -> Iterator[tuple[str, str]]:
+    def _read_texts(self, rule: JSONObject, name: str, path: str) -> Iterator[tuple[str, str]]:
         """The texts of a list, each with its path."""
         listed = rule.get(name)
         if not isinstance(listed, list) or not listed or len(listed) > _MOST_LISTED:
             fault = "required" if listed is None else "type"
-            self._wrong(path, fault, f"it is a list of 1 to {_MOST_LISTED} texts")
+            self._add_finding(path, fault, f"it is a list of 1 to {_MOST_LISTED} texts")
             return
         for number, text in enumerate(listed):
             if isinstance(text, str):
                 yield f"{path}/{number}", text
             else:
-                self._wrong(f"{path}/{number}", "type", "it is a text")
+                self._add_finding(f"{path}/{number}", "type", "it is a text")
 
-    def _check_names(self, given: JSONObject, path: str, known: frozenset[str]) -> None:
-        for name in given:
-            if name not in known:
-                shown = _SURROGATE.sub("?", name[:_LONGEST])
-                self._wrong(f"{path}/{shown}", "unknown", f"there are only {', '.join(sorted(known))}")
+    def _check_names(self, members: JSONObject, path: str, allowed: frozenset[str]) -> None:
+        for name in members:
+            if name not in allowed:
+                printable = _SURROGATE.sub("?", name[:_MAX_TEXT_CHARS])
+                self._add_finding(f"{path}/{printable}", "unknown", f"there are only {', '.join(sorted(allowed))}")
 
-    def _wrong(self, path: str, rule: str, message: str) -> None:
+    def _add_finding(self, path: str, rule: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(Finding(path=path, rule=rule, message=message))

@@ -13,12 +13,12 @@ from signalbook.storage.outbox import Record
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Kind, Xid
 
-_MANY = 1000
-_FEW = 100
+_BATCH_ROWS = 1000
+_MIN_BATCH_ROWS = 100
 """Rows asked for at once where some of them may be hidden."""
 
 
-def restricted(reader: Reader, access: Access) -> Reader:
+def restrict_reader(reader: Reader, access: Access) -> Reader:
     """``reader`` without what ``access`` hides."""
     return reader if access.reads_everything else RestrictedReader(reader, access)
 
@@ -41,10 +41,10 @@ class RestrictedReader:
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Return the rows that exist and are readable."""
-        wanted = [xid for xid in xids if self._access.readable(xid)]
-        found = self._reader.get_many(wanted) if wanted else {}
-        self._xids.update((row.key, xid) for xid, row in found.items())
-        return found
+        readable_xids = [xid for xid in xids if self._access.is_readable(xid)]
+        rows = self._reader.get_many(readable_xids) if readable_xids else {}
+        self._xids.update((row.key, xid) for xid, row in rows.items())
+        return rows
 
     def children(
         self,
@@ -56,23 +56,25 @@ class RestrictedReader:
         limit: int | None = None,
     ) -> Iterator[Row]:
         """Readable rows below ``parents``."""
-        if all(self._is_open(xid) for xid in self._known(parents).values()):
-            return self._seen(self._reader.children(parents, type, ids=ids, after=after, limit=limit))
+        if all(self._is_open(xid) for xid in self._find_xids(parents).values()):
+            return self._remember_xids(self._reader.children(parents, type, ids=ids, after=after, limit=limit))
         if len(parents) == 1 and type is not None:
-            ids = self._narrowed(next(iter(parents)), type, ids)
+            ids = self._narrow_ids(next(iter(parents)), type, ids)
             if limit is not None:
-                return islice(self._paged(next(iter(parents)), type, ids, after, max(limit, _FEW)), limit)
+                return islice(
+                    self._iterate_children(next(iter(parents)), type, ids, after, max(limit, _MIN_BATCH_ROWS)), limit
+                )
         # Without a bound for the store: nobody knows how many of the rows are hidden.
-        rows = self._readable(self._reader.children(parents, type, ids=ids, after=after))
+        rows = self._filter_readable(self._reader.children(parents, type, ids=ids, after=after))
         return rows if limit is None else islice(rows, limit)
 
-    def _paged(
+    def _iterate_children(
         self, parent: int, type: str, ids: Collection[str] | None, after: str | None, size: int
     ) -> Iterator[Row]:
         """Readable rows of one type below ``parent``, of which hardly more than ``size`` are wanted."""
         while True:
             rows = list(self._reader.children((parent,), type, ids=ids, after=after, limit=size))
-            yield from self._readable(rows)
+            yield from self._filter_readable(rows)
             if len(rows) < size:
                 return
             after = rows[-1].xid.id
@@ -83,26 +85,26 @@ class RestrictedReader:
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
         """Up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
-        found: list[Row] = []
-        size = limit if self._is_open(self._known((parent,)).get(parent)) else max(limit, _FEW)
+        readable_rows: list[Row] = []
+        size = limit if self._is_open(self._find_xids((parent,)).get(parent)) else max(limit, _MIN_BATCH_ROWS)
         # Behind the first look, each begins with the last row of the one before, which is not taken again.
         seen: set[int] = set()
-        while len(found) < limit:
+        while len(readable_rows) < limit:
             rows = self._reader.preceding(parent, type, size + len(seen), upto=upto)
             new = [row for row in rows if row.key not in seen]
-            found += self._readable(new)
+            readable_rows += self._filter_readable(new)
             if not new or len(rows) < size:
                 break
             upto, seen = rows[-1].xid.id, {rows[-1].key}
-        return found[:limit]
+        return readable_rows[:limit]
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
         """Yield the rows that exist and are readable."""
-        return self._readable(self._reader.by_key(keys))
+        return self._filter_readable(self._reader.by_key(keys))
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
         """The ways that lead through readable entities alone."""
-        parent = self._known((selection.parent,)).get(selection.parent)
+        parent = self._find_xids((selection.parent,)).get(selection.parent)
         if parent is None:
             return
         if selection.resource is None and self._is_open(parent):
@@ -112,7 +114,7 @@ class RestrictedReader:
         checked = len(selection.types) if selection.resource is None else selection.resource + 1
         # The steps of the way before: they are the same objects as long as they are the same.
         steps: list[_Step] = []
-        shown: tuple[Hit, ...] = ()
+        visible: tuple[Hit, ...] = ()
         for way in self._reader.select(selection):
             same = 0
             while same < len(steps) and steps[same].hit is way[same]:
@@ -122,25 +124,25 @@ class RestrictedReader:
                 for hit in way[same:checked]:
                     if not steps or steps[-1].shown is not None:
                         steps.append(self._step(steps[-1].xid if steps else parent, hit, len(steps), selection))
-                shown = tuple(step.shown for step in steps if step.shown is not None)
-            if len(shown) == checked:
-                yield shown + way[checked:]
+                visible = tuple(step.shown for step in steps if step.shown is not None)
+            if len(visible) == checked:
+                yield visible + way[checked:]
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Numbers of readable children: those kept where all are readable, else counted."""
         counts = self._reader.counts(parents)
-        known = self._known({parent for parent, _ in counts})
-        found: dict[tuple[int, str], int] = {}
+        xids = self._find_xids({parent for parent, _ in counts})
+        readable_counts: dict[tuple[int, str], int] = {}
         for (parent, plural), count in counts.items():
-            xid = known.get(parent)
+            xid = xids.get(parent)
             if xid is not None:
                 number = count if self._is_open(xid) else self._count(parent, xid / plural)
-                found |= {(parent, plural): number} if number else {}
-        return found
+                readable_counts |= {(parent, plural): number} if number else {}
+        return readable_counts
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Readable Resources that refer to ``targets``."""
-        return list(self._readable(self._reader.referrers(targets)))
+        return list(self._filter_readable(self._reader.referrers(targets)))
 
     def newest(self, parent: int, limit: int) -> list[Row]:
         """Versions of a Resource."""
@@ -164,46 +166,46 @@ class RestrictedReader:
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Up to ``limit`` readable Versions with one of these ``uris``."""
-        asked = limit
+        store_limit = limit
         while True:
-            rows = self._reader.named(uris, asked)
-            found = list(self._readable(rows))
-            if len(found) >= limit or len(rows) < asked:
-                return found[:limit]
-            asked *= 2
+            rows = self._reader.named(uris, store_limit)
+            readable_rows = list(self._filter_readable(rows))
+            if len(readable_rows) >= limit or len(rows) < store_limit:
+                return readable_rows[:limit]
+            store_limit *= 2
 
     def schemas(
         self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
     ) -> list[tuple[str, str]]:
         """Return the readable schemas."""
-        xid = self._known((group,)).get(group)
+        xid = self._find_xids((group,)).get(group)
         if xid is None:
             return []
         if self._is_open(xid):
             return self._reader.schemas(group, first=first, last=last, offset=offset, limit=limit)
-        return list(islice(self._readable_schemas(group, xid, first, last), offset, offset + limit))
+        return list(islice(self._iterate_readable_schemas(group, xid, first, last), offset, offset + limit))
 
     def count_schemas(self, group: int) -> int:
         """The number of those."""
-        xid = self._known((group,)).get(group)
+        xid = self._find_xids((group,)).get(group)
         if xid is None or self._is_open(xid):
             return 0 if xid is None else self._reader.count_schemas(group)
-        return sum(1 for _ in self._readable_schemas(group, xid, "", LAST))
+        return sum(1 for _ in self._iterate_readable_schemas(group, xid, "", LAST))
 
-    def _readable_schemas(self, group: int, xid: Xid, first: str, last: str) -> Iterator[tuple[str, str]]:
-        while rows := self._reader.schemas(group, first=first, last=last, limit=_MANY):
-            yield from (row for row in rows if self._access.readable(xid / "schemas" / row[0]))
+    def _iterate_readable_schemas(self, group: int, xid: Xid, first: str, last: str) -> Iterator[tuple[str, str]]:
+        while rows := self._reader.schemas(group, first=first, last=last, limit=_BATCH_ROWS):
+            yield from (row for row in rows if self._access.is_readable(xid / "schemas" / row[0]))
             first = rows[-1][0] + BEHIND
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
         """Up to ``limit`` readable Versions below a Group with a number."""
-        found: list[Row] = []
+        readable_rows: list[Row] = []
         while rows := self._reader.numbered(group, schemaid, limit, after):
-            found += self._readable(rows)
-            if len(found) >= limit or len(rows) < limit:
+            readable_rows += self._filter_readable(rows)
+            if len(readable_rows) >= limit or len(rows) < limit:
                 break
             after = str(rows[-1].xid)
-        return found[:limit]
+        return readable_rows[:limit]
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions of a Resource."""
@@ -215,9 +217,9 @@ class RestrictedReader:
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
         """Return the last Version numbers of deleted Resources."""
-        return self._reader.last_numbers([xid for xid in xids if self._access.readable(xid)])
+        return self._reader.last_numbers([xid for xid in xids if self._access.is_readable(xid)])
 
-    def _known(self, keys: Collection[int]) -> dict[int, Xid]:
+    def _find_xids(self, keys: Collection[int]) -> dict[int, Xid]:
         """The xids of these entities, as far as they exist."""
         missing = [key for key in keys if key not in self._xids]
         if missing:
@@ -229,41 +231,41 @@ class RestrictedReader:
         if xid is None:
             return False
         if xid.kind in (Kind.RESOURCE, Kind.META, Kind.VERSION):
-            return self._access.readable(xid)
-        return self._access.everything_below(Action.READ, xid)
+            return self._access.is_readable(xid)
+        return self._access.allows_everything_below(Action.READ, xid)
 
-    def _seen(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def _remember_xids(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
             self._xids[row.key] = row.xid
             yield row
 
-    def _readable(self, rows: Iterable[Row]) -> Iterator[Row]:
-        return self._seen(row for row in rows if self._access.readable(row.xid))
+    def _filter_readable(self, rows: Iterable[Row]) -> Iterator[Row]:
+        return self._remember_xids(row for row in rows if self._access.is_readable(row.xid))
 
-    def _narrowed(self, parent: int, type: str, ids: Collection[str] | None) -> Collection[str] | None:
+    def _narrow_ids(self, parent: int, type: str, ids: Collection[str] | None) -> Collection[str] | None:
         """``ids``, or the few that may be readable: rules that name groups cost nothing for all the others."""
-        xid = self._known((parent,)).get(parent)
-        some = None if xid is None else self._access.readable_ids(xid / type)
-        if some is None or ids is None:
-            return some if ids is None else ids
-        return [each for each in ids if each.casefold() in some]
+        xid = self._find_xids((parent,)).get(parent)
+        readable_ids = None if xid is None else self._access.find_readable_ids(xid / type)
+        if readable_ids is None or ids is None:
+            return readable_ids if ids is None else ids
+        return [name for name in ids if name.casefold() in readable_ids]
 
     def _count(self, parent: int, xid: Xid) -> int:
         """Count the readable members of the collection ``xid`` below ``parent``."""
-        if self._access.readable_ids(xid) is not None:
+        if self._access.find_readable_ids(xid) is not None:
             return sum(1 for _ in self.children((parent,), xid.parts[-1]))
         # Ids are all that is needed of each, and that is all that is read.
         ways = self._reader.select(Selection(parent=parent, types=xid.parts[-1:]))
-        return sum(self._access.readable(xid / way[0].folded) for way in ways)
+        return sum(self._access.is_readable(xid / way[0].folded) for way in ways)
 
     def _step(self, above: Xid, hit: Hit, number: int, selection: Selection) -> _Step:
         """Step ``number`` of a way, without what is hidden."""
         if above.kind is Kind.RESOURCE:
             return _Step(above, hit, hit)
         xid = above / selection.types[number] / hit.folded
-        if not self._access.readable(xid):
+        if not self._access.is_readable(xid):
             return _Step(xid, hit, None)
-        if number == selection.resource and hit.xref is not None and not self._access.readable(hit.xref):
+        if number == selection.resource and hit.xref is not None and not self._access.is_readable(hit.xref):
             return _Step(xid, hit, _Dangling(hit) if number == len(selection.types) - 1 else None)
         return _Step(xid, hit, hit)
 
@@ -312,16 +314,16 @@ _OF_REGISTRY: Final = frozenset({"registry", "model", "modelsource", "capabiliti
 
 def is_shown(record: Record, access: Access) -> bool:
     """Return True if ``access`` allows reading the changed entity, whether it still exists or not."""
-    return access.reads_everything or access.readable(_changed(record))
+    return access.reads_everything or access.is_readable(_find_changed_xid(record))
 
 
 def is_delivered(record: Record, access: Access) -> bool:
     """Return True if ``access`` allows subscribing to the changed entity and reading it."""
-    xid = _changed(record)
-    return access.may(Action.SUBSCRIBE, xid) and access.readable(xid)
+    xid = _find_changed_xid(record)
+    return access.may(Action.SUBSCRIBE, xid) and access.is_readable(xid)
 
 
-def _changed(record: Record) -> Xid:
+def _find_changed_xid(record: Record) -> Xid:
     """Return the xid that changed. Model and capabilities belong to the Registry."""
     change = record.change
     return ROOT if change["entity"] in _OF_REGISTRY else Xid(tuple(change["xid"][1:].split("/")))

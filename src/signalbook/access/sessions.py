@@ -25,7 +25,7 @@ PATH: Final = "/access/sessions"
 """Where they are ended, over HTTP and in the audit."""
 MOST_SESSIONS: Final = 20
 """Of one person: who logs in once more ends the oldest."""
-_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _ENDED: Final = "your session has ended: log in again"
 
@@ -58,18 +58,18 @@ def is_secret(text: str) -> bool:
     return _SECRET.fullmatch(text) is not None
 
 
-def session_id(secret: str) -> str:
+def compute_session_id(secret: str) -> str:
     """Return the id under which the session with this secret is stored."""
     return hashlib.sha256(secret.encode("ascii")).hexdigest()
 
 
 def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> tuple[StoredSession, str]:
     """A new session and its secret, which is nowhere else."""
-    secret = secrets.token_urlsafe(_BYTES)
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
     ends = now + timedelta(hours=hours)
     identity = who.identity
     stored = StoredSession(
-        id=session_id(secret),
+        id=compute_session_id(secret),
         subject=identity.subject,
         groups=() if identity.token else tuple(sorted(identity.groups)),
         issuer=identity.issuer,
@@ -77,7 +77,7 @@ def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> 
         displayname=who.displayname,
         created=now,
         expires=ends if who.until is None else min(ends, who.until),
-        hint=seal(_key(secret), who.hint.encode("ascii")) if who.hint else "",
+        hint=seal(_derive_key(secret), who.hint.encode("ascii")) if who.hint else "",
     )
     writer.remove_expired(now)
     for old in writer.of(stored.subject, stored.issuer)[: 1 - MOST_SESSIONS]:
@@ -95,20 +95,20 @@ def identity(stored: StoredSession | None, token: StoredToken | None, now: datet
     if stored is None or stored.expires <= now:
         raise SessionEnded
     if not stored.token:
-        found = Identity(subject=stored.subject, groups=frozenset(stored.groups), issuer=stored.issuer)
+        holder = Identity(subject=stored.subject, groups=frozenset(stored.groups), issuer=stored.issuer)
     elif token is None or (token.expires is not None and token.expires <= now):
         raise SessionEnded
     else:
-        found = tokens.identity(token)
-    return replace(found, session=stored.id, displayname=stored.displayname)
+        holder = tokens.identity(token)
+    return replace(holder, session=stored.id, displayname=stored.displayname)
 
 
 def hint(stored: StoredSession, secret: str) -> str:
     """Return the ID token that the issuer needs to end its own session, or an empty text."""
-    opened = unseal(_key(secret), stored.hint)
+    opened = unseal(_derive_key(secret), stored.hint)
     return "" if opened is None else opened.decode("ascii")
 
 
-def _key(secret: str) -> bytes:
+def _derive_key(secret: str) -> bytes:
     """Derive the key for values that only the holder of the secret may read, not a reader of the database."""
     return hmac.digest(secret.encode("ascii"), b"hint", "sha256")

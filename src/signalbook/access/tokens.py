@@ -43,10 +43,10 @@ TOKEN: Final = re.compile(
     rf"{PREFIX}_([a-z0-9]{{{_ID_LENGTH}}})_([A-Za-z0-9]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}})", re.ASCII
 )
 _NOBODY: Final = hashlib.sha256(b"").hexdigest()
-_SHOWN: Final = 40
+_MAX_SHOWN_CHARS: Final = 40
 _MOST_SHOWN: Final = 5
-_KINDS: Final = ("subject:", "group:", "token:")
-_MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "note"})
+_PRINCIPAL_PREFIXES: Final = ("subject:", "group:", "token:")
+_REQUEST_MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "note"})
 
 
 class InvalidToken(SignalbookError):
@@ -82,26 +82,33 @@ def read_request(document: JSON, now: datetime) -> TokenRequest:
     """
     if not isinstance(document, dict):
         raise InvalidToken([Finding(path="", rule="type", message="this is no JSON object")])
-    faults = [_fault(f"/{name}", "unknown", f"there is no {name!r}") for name in sorted(document.keys() - _MEMBERS)]
+    faults = [
+        _build_finding(f"/{name}", "unknown", f"there is no {name!r}")
+        for name in sorted(document.keys() - _REQUEST_MEMBERS)
+    ]
     groups = document.get("groups", [])
     scopes = document.get("scopes")
     if not _is_text(document.get("subject")):
-        faults.append(_fault("/subject", "value", f"it is a text of 1 to {MAX_TEXT} printable characters"))
+        faults.append(_build_finding("/subject", "value", f"it is a text of 1 to {MAX_TEXT} printable characters"))
     else:
         faults += _as_in_rules("/subject", document["subject"])
     if not _are_texts(groups):
-        faults.append(_fault("/groups", "value", f"they are a list of at most {MAX_GROUPS} texts"))
+        faults.append(_build_finding("/groups", "value", f"they are a list of at most {MAX_GROUPS} texts"))
     else:
         for number, group in enumerate(groups):
             faults += _as_in_rules(f"/groups/{number}", group)
     if scopes is not None and not (isinstance(scopes, list) and scopes):
-        faults.append(_fault("/scopes", "type", f"they are a list of some of {', '.join(ACTIONS)}"))
+        faults.append(_build_finding("/scopes", "type", f"they are a list of some of {', '.join(ACTIONS)}"))
     elif wrong := [str(scope) for scope in scopes or () if str(scope) not in ACTIONS]:
-        shown = ", ".join(repr(scope[:_SHOWN]) for scope in wrong[:_MOST_SHOWN])
-        faults.append(_fault("/scopes", "value", f"there is no action {shown}: they are some of {', '.join(ACTIONS)}"))
+        unknown_scopes = ", ".join(repr(scope[:_MAX_SHOWN_CHARS]) for scope in wrong[:_MOST_SHOWN])
+        faults.append(
+            _build_finding(
+                "/scopes", "value", f"there is no action {unknown_scopes}: they are some of {', '.join(ACTIONS)}"
+            )
+        )
     if document.get("note", "") != "" and not _is_text(document["note"]):
-        faults.append(_fault("/note", "value", f"it is a text of at most {MAX_TEXT} printable characters"))
-    expires = _expiry(document, now, faults.append)
+        faults.append(_build_finding("/note", "value", f"it is a text of at most {MAX_TEXT} printable characters"))
+    expires = _read_expiry(document, now, faults.append)
     if faults:
         raise InvalidToken(faults)
     return TokenRequest(
@@ -113,21 +120,21 @@ def read_request(document: JSON, now: datetime) -> TokenRequest:
     )
 
 
-def create(writer: TokenWriter, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
+def create(writer: TokenWriter, request: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
     """A new token as it is stored, and its text, which is nowhere else. Raises ``TooManyTokens``."""
     if writer.count() >= MAX_TOKENS:
         raise TooManyTokens
-    name, random = _random(_ID, _ID_LENGTH), _random(_SECRET, _RANDOM_LENGTH)
-    secret = random + _checksum(name, random)
+    name, random = _generate_text(_ID, _ID_LENGTH), _generate_text(_SECRET, _RANDOM_LENGTH)
+    secret = random + _compute_checksum(name, random)
     stored = StoredToken(
         id=name,
         hash=_hash(secret),
-        subject=wanted.subject,
-        groups=wanted.groups,
-        scopes=wanted.scopes,
-        note=wanted.note,
+        subject=request.subject,
+        groups=request.groups,
+        scopes=request.scopes,
+        note=request.note,
         created=now,
-        expires=wanted.expires,
+        expires=request.expires,
     )
     writer.add(stored)
     return stored, f"{PREFIX}_{name}_{secret}"
@@ -145,13 +152,13 @@ def split(text: str) -> tuple[str, str] | None:
         return None
     name, secret = match.groups()
     # A checksum is no secret: it needs no comparison in constant time.
-    return (name, secret) if secret[_RANDOM_LENGTH:] == _checksum(name, secret[:_RANDOM_LENGTH]) else None
+    return (name, secret) if secret[_RANDOM_LENGTH:] == _compute_checksum(name, secret[:_RANDOM_LENGTH]) else None
 
 
-def holds(stored: StoredToken | None, secret: str) -> bool:
+def is_secret_of(stored: StoredToken | None, secret: str) -> bool:
     """Return True if ``secret`` is that of the token. It takes the same time if there is no token."""
-    known = _NOBODY if stored is None else stored.hash
-    return hmac.compare_digest(known, _hash(secret)) and stored is not None
+    stored_hash = _NOBODY if stored is None else stored.hash
+    return hmac.compare_digest(stored_hash, _hash(secret)) and stored is not None
 
 
 def identity(stored: StoredToken) -> Identity:
@@ -179,7 +186,7 @@ def describe(stored: StoredToken) -> JSONObject:
     }
 
 
-def summary(stored: StoredToken) -> str:
+def summarize(stored: StoredToken) -> str:
     """Return a token's subject and rights for a line of the audit."""
     groups = f", groups {', '.join(stored.groups)}" if stored.groups else ""
     scopes = "" if stored.scopes is None else f", only {', '.join(stored.scopes)}"
@@ -187,19 +194,19 @@ def summary(stored: StoredToken) -> str:
     return f"for {stored.subject}{groups}{scopes}, {ends}"
 
 
-def _expiry(document: JSONObject, now: datetime, fault: Callable[[Finding], None]) -> datetime | None:
+def _read_expiry(document: JSONObject, now: datetime, fault: Callable[[Finding], None]) -> datetime | None:
     if "expires" not in document:
         return now + timedelta(days=DEFAULT_DAYS)
-    given = document["expires"]
-    if given is None:
+    expires = document["expires"]
+    if expires is None:
         return None
     try:
-        stamp = parse_timestamp(given if isinstance(given, str) else "")
+        stamp = parse_timestamp(expires if isinstance(expires, str) else "")
     except ValueError:
-        fault(_fault("/expires", "value", "it is an RFC3339 timestamp such as 2030-12-19T06:00:00Z, or null"))
+        fault(_build_finding("/expires", "value", "it is an RFC3339 timestamp such as 2030-12-19T06:00:00Z, or null"))
         return None
     if stamp <= now:
-        fault(_fault("/expires", "value", "it is in the past"))
+        fault(_build_finding("/expires", "value", "it is in the past"))
     return stamp
 
 
@@ -207,33 +214,33 @@ def _is_text(value: JSON) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isprintable() and value == value.strip()
 
 
-def _are_texts(found: JSON) -> bool:
-    return isinstance(found, list) and len(found) <= MAX_GROUPS and all(_is_text(member) for member in found)
+def _are_texts(value: JSON) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_GROUPS and all(_is_text(member) for member in value)
 
 
 def _as_in_rules(path: str, name: str) -> list[Finding]:
     """A fault if somebody is named as rules name him: the token's name would match none of them."""
-    if not name.startswith(_KINDS):
+    if not name.startswith(_PRINCIPAL_PREFIXES):
         return []
     bare = name.partition(":")[2]
-    return [_fault(path, "value", f"it is the name alone, {bare!r}: rules say {name!r} of who is called so")]
+    return [_build_finding(path, "value", f"it is the name alone, {bare!r}: rules say {name!r} of who is called so")]
 
 
-def _fault(path: str, rule: str, message: str) -> Finding:
+def _build_finding(path: str, rule: str, message: str) -> Finding:
     return Finding(path=path, rule=rule, message=message)
 
 
-def _random(alphabet: str, length: int) -> str:
+def _generate_text(alphabet: str, length: int) -> str:
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
-def _checksum(id: str, random: str) -> str:
+def _compute_checksum(id: str, random: str) -> str:
     """CRC-32 of what is before it, in six characters of the secret's alphabet."""
-    number, found = zlib.crc32(f"{PREFIX}_{id}_{random}".encode("ascii")), ""
+    number, checksum = zlib.crc32(f"{PREFIX}_{id}_{random}".encode("ascii")), ""
     for _ in range(_CHECKSUM_LENGTH):
         number, digit = divmod(number, len(_SECRET))
-        found = _SECRET[digit] + found
-    return found
+        checksum = _SECRET[digit] + checksum
+    return checksum
 
 
 def _hash(secret: str) -> str:

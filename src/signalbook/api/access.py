@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Identity
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
-from signalbook.access.review import warnings, with_warnings
+from signalbook.access.policy import InvalidPolicy, Policy, read_policy, split_principals
+from signalbook.access.review import list_warnings, with_warnings
 from signalbook.access.sessions import PATH as SESSIONS
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
@@ -67,7 +67,7 @@ class AccessAPI:
         with self._kernel.engine.reading() as view:
             model = view.model.document
         # A warning names the types of the model, which not every administrator may read.
-        return policy, warnings(policy, model if request.access.readable(ROOT) else None)
+        return policy, list_warnings(policy, model if request.access.is_readable(ROOT) else None)
 
     def _put(self, session: Session, *, request: HTTPRequest, policy: Policy, odd: list[str]) -> Response:
         before = self._control.stored(session.transaction)
@@ -92,7 +92,7 @@ class AccessAPI:
     def _who(self, request: HTTPRequest) -> Identity:
         """Return the identity that ``who`` names: principals separated by commas. Raises ``bad_request``."""
         try:
-            return self._control.identity(principals(request.query.get("who", "")))
+            return self._control.identity(split_principals(request.query.get("who", "")))
         except ValueError as error:
             raise request.wrong(f'"who": {error}') from None
 
@@ -103,7 +103,7 @@ class AccessAPI:
             # As of now, not of half a second ago: a copy would take for deleted what is hidden since.
             policy = await self._kernel.workers.read(self._control.current)
             access = access if policy is None else policy.access(access.identity)
-            changes = await self._kernel.workers.read(self._control.changes)
+            changes = await self._kernel.workers.read(self._control.count_changes)
         shown = {
             **_described(access.identity),
             "restricted": not access.unrestricted,
@@ -111,7 +111,7 @@ class AccessAPI:
             "hidden": not access.reads_everything,
             "xid": str(xid),
             "may": [action.word for action in Action if access.may(action, xid)],
-            "somewhere": [action.word for action in Action if access.somewhere(action)],
+            "somewhere": [action.word for action in Action if access.allows_somewhere(action)],
         }
         return json_response(shown, headers=(NO_STORE,))
 

@@ -153,7 +153,7 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
 
     async def trusted(scope: Scope) -> bool:
         try:
-            return (await kernel.admission.access(scope)).everything_below(Action.LIST, ROOT)
+            return (await kernel.admission.access(scope)).allows_everything_below(Action.LIST, ROOT)
         except (Unauthenticated, TooManyRequests):
             return False
 

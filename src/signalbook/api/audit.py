@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.routing import Route
 
-from signalbook.access.audit import DONE, REFUSED, read_entries, shown
+from signalbook.access.audit import DONE, REFUSED, format_entry, read_entries
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.paging import next_page
@@ -44,7 +44,7 @@ class AuditAPI:
         if len(found) > limit:
             given = {name: request.query[name] for name in PARAMETERS if name in request.query}
             headers.append(next_page(request.root + PATH, **given, limit=limit, cursor=found[limit - 1].number))
-        return json_response([shown(entry) for entry in found[:limit]], headers=tuple(headers))
+        return json_response([format_entry(entry) for entry in found[:limit]], headers=tuple(headers))
 
 
 def _query(request: HTTPRequest) -> AuditQuery:

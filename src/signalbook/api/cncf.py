@@ -196,7 +196,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
             raise ReadOnly("this registry is read-only", self.methods(request, read_only=True))
         target = self.target(request)
         # Before anything is looked up: a refused write is the same whether something is there or not.
-        if not view.access.readable(target):
+        if not view.access.is_readable(target):
             raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
 
     def options(self, view: View, request: R) -> Response:

@@ -96,7 +96,7 @@ class Feed:
 
         async def admit() -> Access:
             access = await kernel.admission.access(request.scope)
-            if not access.somewhere(Action.READ):
+            if not access.allows_somewhere(Action.READ):
                 raise Forbidden(Action.READ, ROOT)
             return access
 

@@ -225,7 +225,7 @@ def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work
         fates.setdefault(str(each.dependent.xid.resource), []).append(each.effect.fate)
     concerned = _concerned(context, affected)
     for pipeline in concerned["pipelines"]:
-        names = {each.partition("/versions/")[0] for each in pipeline["messages"]}
+        names = {message.partition("/versions/")[0] for message in pipeline["messages"]}
         pipeline["outcome"] = worst_of(fate for name in names for fate in fates.get(name, ()))
     return {
         "xid": str(target),

@@ -199,7 +199,7 @@ def list_groups(view: View, request: SchemaRequest) -> Response:
 
 def show_group(view: View, request: SchemaRequest) -> Response:
     """A group (A-34); of one that may not be read its id (A-10)."""
-    if not view.access.readable(request.target) and view.names(request.target):
+    if not view.access.is_readable(request.target) and view.names(request.target):
         return limited_json({"id": draft_id(request.target.id)}, request)
     return limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
@@ -392,7 +392,7 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
         super().check(view, request)
         parts = self.target(request).parts
         group = Xid(parts[:2])
-        if len(parts) > len(group.parts) and not view.access.readable(group) and view.names(group):
+        if len(parts) > len(group.parts) and not view.access.is_readable(group) and view.names(group):
             raise Forbidden(Action.READ, group)
 
     def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:

@@ -99,17 +99,17 @@ def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None
     from signalbook.access.control import check_lockout
     from signalbook.access.decisions import UNRESTRICTED
     from signalbook.access.policy import read_policy
-    from signalbook.access.review import warnings
+    from signalbook.access.review import list_warnings
     from signalbook.engine.engine import model_source
 
     policy = read_policy(_read(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
     if server is None and db is None:
-        _warn(warnings(policy, model_source(settings.load(environ=os.environ).model)))
+        _warn(list_warnings(policy, model_source(settings.load(environ=os.environ).model)))
         return
     with _open(server, db) as (_, model):
-        _warn(warnings(policy, model()))
+        _warn(list_warnings(policy, model()))
 
 
 @app.command("explain")
@@ -127,10 +127,10 @@ def explain(
 
     Somebody has a subject or a token, or both, and any number of groups, with commas between them.
     """
-    from signalbook.access.policy import principals
+    from signalbook.access.policy import split_principals
 
     with _open(server, db) as (access, _):
-        found = access.explain(principals(who), what, str(read_xid(xid, "XID")))
+        found = access.explain(split_principals(who), what, str(read_xid(xid, "XID")))
     if json:
         print_json(found)
     else:
@@ -205,7 +205,7 @@ class _LocalAccess:
         from signalbook.access.base import Action
         from signalbook.access.decisions import UNRESTRICTED
         from signalbook.access.policy import read_policy
-        from signalbook.access.review import warnings, with_warnings
+        from signalbook.access.review import list_warnings, with_warnings
 
         wanted = read_policy(policy)
         with self._engine.writing() as session:
@@ -216,7 +216,7 @@ class _LocalAccess:
             self._control.put(session.transaction, wanted, by=UNRESTRICTED)
             session.record(Action.ADMINISTER, "/access")
             model = session.configuration.model.document
-        return with_warnings(wanted, warnings(wanted, model))
+        return with_warnings(wanted, list_warnings(wanted, model))
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
         from signalbook.access.base import ACTIONS

@@ -86,7 +86,7 @@ def _open(server: str | None, db: str | None) -> AbstractContextManager[_Read]:
 
 
 def _stored(engine: Engine, wanted: dict[str, Any]) -> Iterator[JSONObject]:
-    from signalbook.access.audit import read_entries, shown
+    from signalbook.access.audit import format_entry, read_entries
     from signalbook.storage.audit import AuditQuery
 
     asked = dict(wanted)
@@ -94,7 +94,7 @@ def _stored(engine: Engine, wanted: dict[str, Any]) -> Iterator[JSONObject]:
     asked |= {name: parse_timestamp(asked[name]) for name in ("since", "until") if name in asked}
     query = AuditQuery(**asked)
     while page := read_entries(engine.store, query, size):
-        yield from map(shown, page)
+        yield from map(format_entry, page)
         query = AuditQuery(**{**asked, "before": page[-1].number})
 
 

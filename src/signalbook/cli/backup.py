@@ -72,7 +72,7 @@ def restore(
     with working("restoring") as show:
         progress, timeout = _progress("restoring", show), given.request_timeout
         backup = restore(file, given.db, timeout=timeout, replace=replace, progress=progress, restored=restored)
-    audit.tell(found, given)
+    audit.log_entries(found, given)
     _report(backup, file, f"restored {file}", json=json)
     if tokens := backup.tables["tokens"].rows:
         say(f"{tokens} API tokens work again as they did then: signalbook token list, revoke what was revoked since")
@@ -93,7 +93,7 @@ def _record_backup(backup: Backup, file: Path, given: Settings) -> None:
     except StorageError as error:
         say(f"warning: the backup is complete, and the audit does not say so: {plain(str(error))}", style="yellow")
     else:
-        audit.tell(found, given)
+        audit.log_entries(found, given)
 
 
 def _progress(what: str, show: Callable[[str], None]) -> Callable[[str, int], None]:

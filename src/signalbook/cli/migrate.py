@@ -34,7 +34,7 @@ def run(
             with store.write() as transaction:
                 transaction.entities.recount()
                 found = audit.record(transaction, given, "/", about="counted anew what Groups have")
-            audit.tell(found, given)
+            audit.log_entries(found, given)
         with working("indexing") as shown:
             complete_index(store, lambda done: shown(f"indexing: {done} entities"), root=given.base_url, anew=reindex)
     state = inspect(given.db, timeout=given.request_timeout)

@@ -123,7 +123,7 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
     store = audit.open_recorded(given)
     try:
         engine = Engine(store, settings=given)
-        engine.listen_to_audit(partial(audit.tell, settings=given))
+        engine.listen_to_audit(partial(audit.log_entries, settings=given))
         yield engine
     finally:
         store.close()

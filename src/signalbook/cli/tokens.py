@@ -120,9 +120,9 @@ def _ends(token: JSONObject) -> str:
 def _odd(policy: JSONObject | None, made: JSONObject) -> list[str]:
     """Return warnings about a token under a policy."""
     from signalbook.access.policy import read_policy
-    from signalbook.access.review import token_warnings
+    from signalbook.access.review import list_token_warnings
 
-    return [] if policy is None else token_warnings(read_policy(policy), made["subject"], made["groups"])
+    return [] if policy is None else list_token_warnings(read_policy(policy), made["subject"], made["groups"])
 
 
 def _open(server: str | None, db: str | None) -> AbstractContextManager[tuple[_Tokens, _ReadPolicy]]:

@@ -99,7 +99,7 @@ class _Inlining:
         if isinstance(schema, str):
             return self._named(schema, namespace)
         if isinstance(schema, list):
-            return [self.type(each, namespace) for each in schema]
+            return [self.type(branch, namespace) for branch in schema]
         if not isinstance(schema, dict):
             return schema
         kind = schema.get("type")
@@ -107,7 +107,7 @@ class _Inlining:
             name = str(schema.get("name", ""))
             space = name.rpartition(".")[0] or str(schema.get("namespace", namespace))
             self._known.add(_full(name, space))
-            fields = [{**each, "type": self.type(each["type"], space)} for each in schema.get("fields") or ()]
+            fields = [{**field, "type": self.type(field["type"], space)} for field in schema.get("fields") or ()]
             return {**schema, "fields": fields} if "fields" in schema else schema
         parts = {part: self.type(schema[part], namespace) for part in ("items", "values") if part in schema}
         return {**schema, **parts} if parts else {**schema, "type": self.type(kind, namespace)}

@@ -108,14 +108,14 @@ def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: b
     for entity in entities:
         for path in entity.paths:
             by_path.setdefault((RECORD if entity.is_record else FIELD, path), entity)
-    tags = {each: each.tags for each in entities}
+    tags = {entity: entity.tags for entity in entities}
     for wanted, change in changes:
         found = by_path.get((wanted.kind, wanted.path))
         if found is not None:
             tags[found] = tuple(change(tags[found], wanted.tags))
         elif strict:
             raise _nowhere(wanted)
-    return prototags.with_tags(text, {each: now for each, now in tags.items() if now != each.tags})
+    return prototags.with_tags(text, {entity: now for entity, now in tags.items() if now != entity.tags})
 
 
 def _nowhere(wanted: Tagged) -> Exception:
@@ -156,8 +156,8 @@ def _places(schema: JSON, type: str) -> Iterator[_Place]:
 
 def _in_avro(schema: JSON, space: str) -> Iterator[_Place]:
     if isinstance(schema, list):
-        for each in schema:
-            yield from _in_avro(each, space)
+        for branch in schema:
+            yield from _in_avro(branch, space)
     if not isinstance(schema, dict):
         return
     name = schema.get("name")
@@ -172,7 +172,7 @@ def _in_avro(schema: JSON, space: str) -> Iterator[_Place]:
     fields = schema.get("fields")
     for field in fields if isinstance(fields, list) else ():
         if isinstance(field, dict):
-            yield _Place(FIELD, tuple(f"{each}.{field.get('name')}" for each in names), field)
+            yield _Place(FIELD, tuple(f"{path}.{field.get('name')}" for path in names), field)
             yield from _in_avro(field.get("type"), full.rpartition(".")[0])
 
 

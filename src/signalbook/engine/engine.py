@@ -17,7 +17,7 @@ from signalbook.access import audit, tokens
 from signalbook.access.base import Action
 from signalbook.access.control import OPEN, is_configured
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.restricted import restricted
+from signalbook.access.restricted import restrict_reader
 from signalbook.access.sessions import PATH as SESSIONS
 from signalbook.access.tokens import TokenRequest
 from signalbook.engine import capabilities
@@ -391,7 +391,7 @@ class Session:
     def create_token(self, wanted: TokenRequest) -> tuple[StoredToken, str]:
         """A new API token and its text, which is nowhere else. Raises ``TooManyTokens``."""
         stored, text = tokens.create(self.transaction.tokens, wanted, self.now)
-        self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summary(stored)}")
+        self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summarize(stored)}")
         return stored, text
 
     def revoke_token(self, id: str) -> bool:
@@ -399,7 +399,7 @@ class Session:
         stored = self.transaction.tokens.get(id)
         if stored is None:
             return False
-        self.record(Action.ADMINISTER, f"{tokens.PATH}/{id}", about=f"revoked, {tokens.summary(stored)}")
+        self.record(Action.ADMINISTER, f"{tokens.PATH}/{id}", about=f"revoked, {tokens.summarize(stored)}")
         return self.transaction.tokens.remove(id)
 
     def end_sessions(self, subject: str) -> int:
@@ -414,9 +414,11 @@ class Session:
         if changes:
             shown = [change.to_json() for change in changes]
             self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
-        done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded), self._is_governed)
+        done = audit.select_recorded(
+            self._settings, self.access, chain(done_by(changes), self._recorded), self._is_governed
+        )
         if done:
-            self.audited = audit.entries(
+            self.audited = audit.build_entries(
                 self.access, done, at=self.now, correlationid=self.correlationid, about=", ".join(self._about)
             )
             self.transaction.audit.append(self.audited)
@@ -436,7 +438,7 @@ class Session:
         context = self._context(command.flags, command.target, command.base_url, command.accepted_rules)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
         loader = WriteLoader(
-            restricted(self._writer, self.access), context, self.transaction.index, everything=self._writer
+            restrict_reader(self._writer, self.access), context, self.transaction.index, everything=self._writer
         )
         with work.complete():
             if command.method is Method.DELETE:

@@ -22,13 +22,13 @@ READERS: dict[str, Any] = {"who": ["subject:ann"], "role": "reader"}
 def authentications(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return the list of credential checks; the clock stands still."""
     calls: list[object] = []
-    real = Authenticator.credentials
+    real = Authenticator.read_credentials
 
     def credentials(self: Authenticator, scope: Any) -> object:
         calls.append(scope["headers"])
         return real(self, scope)
 
-    monkeypatch.setattr(Authenticator, "credentials", credentials)
+    monkeypatch.setattr(Authenticator, "read_credentials", credentials)
     monkeypatch.setattr(admission, "_RECENT", 3600.0)
     return calls
 

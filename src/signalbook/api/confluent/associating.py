@@ -208,7 +208,7 @@ def _checked(
         steps.append(_Step(wanted=planned, existing=existing))
     kept = [step.wanted for step in steps if step.wanted.operation != "DELETE"]
     changed = {each.type for each in wanted}
-    untouched = {kind: each.lifecycle for kind, each in visible.items() if kind not in changed}
+    untouched = {kind: association.lifecycle for kind, association in visible.items() if kind not in changed}
     check_uniform(untouched | {each.type: each.lifecycle for each in kept})
     for step in steps:
         if step.wanted.operation != "DELETE":
@@ -255,7 +255,7 @@ def _check_subject(session: Session, subjects: Subjects, step: _Step, several: S
     if wanted.lifecycle == STRONG:
         if others:
             raise association_exists(subject)
-        if any(_refers_to(subjects, each, subject) for each in several):
+        if any(_refers_to(subjects, sibling, subject) for sibling in several):
             raise reference_exists(f"of {subject}")
         check_unreferred(subjects, session.view, subjects.all(subject), deleted=True)
     elif any(each.lifecycle == STRONG for each in others):

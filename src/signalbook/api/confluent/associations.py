@@ -145,7 +145,7 @@ def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSO
     subjects = subjects_of(view, request)
     types = body.get("associationTypes") or []
     kind, lifecycle, number = (body.get(name) or "" for name in ("resourceType", "lifecycle", "resourceId"))
-    if not isinstance(types, list) or not all(isinstance(each, str) for each in (*types, kind, lifecycle, number)):
+    if not isinstance(types, list) or not all(isinstance(text, str) for text in (*types, kind, lifecycle, number)):
         raise invalid_association("associationTypes", "has to be a list of strings")
     wanted = read_filter(str(kind), types, str(lifecycle))
     if number:

@@ -96,7 +96,7 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
     else:
         # Documents of those alone that are shown.
         found = subjects.shown(page(_wanted(_live(subjects, names), request), request, _MOST_SCHEMAS))
-    return answer([_shown(each, subjects, request, associated, aliases) for each in found])
+    return answer([_shown(version, subjects, request, associated, aliases) for version in found])
 
 
 def _aliases(view: View, subjects: Subjects) -> Aliases:
@@ -131,7 +131,7 @@ def _list_aliases(aliases: Aliases, subjects: Subjects, request: ConfluentReques
     def matches(subject: Subject) -> bool:
         return subject.context in contexts and subject.name.startswith(beginning)
 
-    return (each for each, names in aliases.items() if not matches(each) and any(map(matches, names)))
+    return (target for target, names in aliases.items() if not matches(target) and any(map(matches, names)))
 
 
 def _shown(

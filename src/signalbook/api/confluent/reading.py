@@ -164,7 +164,7 @@ def qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSO
     """Return the references of a version with the contexts of their subjects: its own, unless they name another one."""
     references = stored_references(version.attributes)
     names = [str(subjects.parse(reference.subject, version.subject.context)) for reference in references]
-    return [{**each.to_json(), "subject": name} for each, name in zip(references, names, strict=True)]
+    return [{**reference.to_json(), "subject": name} for reference, name in zip(references, names, strict=True)]
 
 
 def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> str:

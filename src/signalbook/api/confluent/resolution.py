@@ -63,7 +63,7 @@ def find_referred(
         if subject in schemas and each[0].version > 0
     }
     rows = subjects.view.reader.get_many(list(dict.fromkeys(places.values())))
-    by_place = {each.xid: each for each in subjects.versions(rows.values())}
+    by_place = {version.xid: version for version in subjects.versions(rows.values())}
     found = {each: by_place[place] for each, place in places.items() if place in by_place}
     for (reference, context), subject in named.items():
         if (reference, context) not in found:

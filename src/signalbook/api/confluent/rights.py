@@ -45,7 +45,7 @@ class Right:
         """Raise ``Forbidden`` unless the caller has the right."""
         if not any(access.may(action, self.xid) for action in self.actions):
             raise Forbidden(self.actions[-1], self.shown)
-        if self.beneath and not any(access.everything_below(action, self.xid) for action in self.actions):
+        if self.beneath and not any(access.allows_everything_below(action, self.xid) for action in self.actions):
             why = "you need this right on everything under it, and a rule denies you part of that"
             raise Forbidden(self.actions[-1], self.shown, why)
 

@@ -125,7 +125,7 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
         raise subject_not_found(place)
     if recursive:
         beginning = "" if is_global(place.context) else f":{place.context.lower()}:"
-        for scope in [each for each in _scopes(session, "mode") if each.startswith(beginning)]:
+        for scope in [name for name in _scopes(session, "mode") if name.startswith(beginning)]:
             # The right to set a mode for all of this was checked.
             writer.set("mode", subjects.parse(scope, DEFAULT_CONTEXT), None)
     return answer(before or ({"mode": DEFAULT_MODE} if _has_default(place) else {}))
@@ -161,5 +161,5 @@ def _is_readable(view: View, subjects: Subjects, place: Subject) -> bool:
         return subjects.is_readable(place)
     group = subjects.group(place.context)
     if _has_default(place) or group is None:
-        return view.access.somewhere(Action.READ)
-    return view.access.readable(group)
+        return view.access.allows_somewhere(Action.READ)
+    return view.access.is_readable(group)

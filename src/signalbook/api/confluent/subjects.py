@@ -77,13 +77,13 @@ class Subjects:
     def is_readable(self, subject: Subject) -> bool:
         """Return True if the subject can be read, whether it exists or not."""
         xid = name_xid(subject, self.default_group)
-        return xid is not None and (not self._hides or self.view.access.readable(xid))
+        return xid is not None and (not self._hides or self.view.access.is_readable(xid))
 
     def contexts(self) -> Iterator[str]:
         """Return all contexts, the default one first."""
         yield DEFAULT_CONTEXT
         for name in self.view.group_ids(Xid((GROUPS,))):
-            if name != self.default_group and self.view.access.readable(Xid((GROUPS, name))):
+            if name != self.default_group and self.view.access.is_readable(Xid((GROUPS, name))):
                 yield context_of(name, self.default_group)
 
     def namesakes(self, subject: Subject, *, deleted: bool = False) -> Iterator[Subject]:
@@ -217,8 +217,8 @@ class Subjects:
         rows = [row for place in places for row in self.view.reader.numbered(*place, _PAGE)]
         found = [self._version(version, row, document) for version, row in _counted(rows)]
         if deleted:
-            found += [each for each in self.deleted(subject) if each.id in numbers]
-        return max(found, key=lambda each: each.version, default=None)
+            found += [version for version in self.deleted(subject) if version.id in numbers]
+        return max(found, key=lambda version: version.version, default=None)
 
     def at(self, version: Xid) -> SchemaVersion:
         """The version of a subject that a Version is, which is there."""
@@ -301,7 +301,7 @@ class Subjects:
     def _is_open(self, context: str) -> bool:
         """Return True if nothing is hidden in a context."""
         group = self.group(context)
-        return not self._hides or (group is not None and self.view.access.everything_below(Action.READ, group))
+        return not self._hides or (group is not None and self.view.access.allows_everything_below(Action.READ, group))
 
     def _names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
@@ -429,11 +429,11 @@ class Subjects:
 
     def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
         """Return those whose schemas and subjects can be read, without numbers that another API used again since."""
-        readable = self.view.access.readable
+        readable = self.view.access.is_readable
         places = {group / SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
         taken = self.view.reader.get_many(list(places)) if places else {}
         versions = (self._softly(xid.resource, each) for xid, each in places.items() if xid not in taken)
-        return [each for each in versions if self.is_readable(each.subject) and readable(each.schema)]
+        return [version for version in versions if self.is_readable(version.subject) and readable(version.schema)]
 
     def _softly(self, schema: Xid, found: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from signalbook.access.audit import Audit, RefusedRequests, records
+from signalbook.access.audit import Audit, RefusedRequests, must_record
 from signalbook.access.authentication import Authenticator, Credentials
 from signalbook.access.base import (
     ANONYMOUS,
@@ -54,11 +54,11 @@ _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE":
 
 def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
     """Return the ``methods`` that the rights allow at ``xid``, whether it exists or not."""
-    writes = access.readable(xid)
+    writes = access.is_readable(xid)
     return [
         method
         for method in methods
-        if method not in _WRITES or (writes and any(access.somewhere(action, xid) for action in _WRITES[method]))
+        if method not in _WRITES or (writes and any(access.allows_somewhere(action, xid) for action in _WRITES[method]))
     ]
 
 
@@ -191,7 +191,7 @@ class Admission:
         REFUSED.labels(reason).inc()
         # Without an access nobody was let in, so that there is a policy.
         access: Access | None = scope.get("access")
-        if records(self._settings, access) if access is not None else self._settings.audit != "off":
+        if must_record(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
             words = f"{status.value} {status.phrase}{why}"
             self._audit.refused(RefusedRequests(who=who, origin=self.origin(scope), action=action, error=words), xid)
@@ -221,14 +221,14 @@ class Admission:
     def read(self, scope: Scope, status: int) -> None:
         """Tell the audit's lines of a read."""
         access: Access | None = scope.get("access")
-        if access is not None and records(self._settings, access):
+        if access is not None and must_record(self._settings, access):
             self._audit.read(access.identity, self.origin(scope), scope["path"], status)
 
     def origin(self, scope: Scope) -> RequestOrigin:
         """Return the origin of a request."""
         client = scope.get("client")
         peer = client[0] if client else ""
-        forwarded = self._authenticator.forwarded(scope) if peer else ""
+        forwarded = self._authenticator.find_forwarded_address(scope) if peer else ""
         return RequestOrigin(peer=peer, forwarded=forwarded, api=api_of(scope["path"]), method=scope["method"])
 
     def challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
@@ -267,7 +267,7 @@ class Admission:
         before = self._moment
         if self._generation is None and not self._control.open:
             generation = await self._freshness.now()
-        if self._generation is None and self._control.stale(generation):
+        if self._generation is None and self._control.is_stale(generation):
             policy = await self._workers.read(partial(self._control.policy, generation))
         else:
             # A store that is read at once tells after each write in microseconds that the policy is what it was.
@@ -284,7 +284,7 @@ class Admission:
         if moment.policy is not None:
             identity = await self._identity(scope, moment.generation)
             access = moment.policy.access(identity)
-            known = identity != ANONYMOUS or access.somewhere(EVERYTHING)
+            known = identity != ANONYMOUS or access.allows_somewhere(EVERYTHING)
             # Browsers ask without credentials what a path takes, before they send any.
             if not known and scope["method"] != "OPTIONS":
                 raise CredentialsNeeded
@@ -302,7 +302,7 @@ class Admission:
         scope["access"] = access if origin is None else access.at(origin)
 
     async def _identity(self, scope: Scope, generation: Hashable) -> Identity:
-        credentials = self._authenticator.credentials(scope)
+        credentials = self._authenticator.read_credentials(scope)
         return ANONYMOUS if credentials is None else await self._proved(credentials, scope, generation)
 
     async def identify(self, credentials: Credentials, scope: Scope) -> Identity:
@@ -311,7 +311,7 @@ class Admission:
         return await self._proved(credentials, scope, generation)
 
     async def _proved(self, credentials: Credentials, scope: Scope, generation: Hashable) -> Identity:
-        known = self._authenticator.known(credentials, generation)
+        known = self._authenticator.find_verified(credentials, generation)
         if known is not None:
             return known
         try:
@@ -327,4 +327,4 @@ class Admission:
         """Count a failed login. Raises ``TooManyRequests`` if it had to wait."""
         address, logins = self.origin(scope).address, self._limits.logins
         logins.check(address, claimed)
-        logins.failed(address, claimed, credentials)
+        logins.record_failure(address, claimed, credentials)

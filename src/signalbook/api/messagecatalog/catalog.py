@@ -158,8 +158,10 @@ class CatalogView:
         # By numbers from the newest on, in batches: a definition may have thousands of versions.
         for first in range(row.versioncounter, max(row.versioncounter - most, 0), -BATCH):
             wanted = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
-            rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
-            yield from ({**rows[each].attributes, "versionid": each} for each in wanted if each in rows)
+            rows = {version.xid.id: version for version in self.view.reader.children([row.key], "versions", ids=wanted)}
+            yield from (
+                {**rows[versionid].attributes, "versionid": versionid} for versionid in wanted if versionid in rows
+            )
 
     def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""

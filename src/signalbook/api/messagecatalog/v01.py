@@ -163,7 +163,7 @@ _NESTED: Final = "definition.*"
 def features(catalog: CatalogView, _: CatalogRequest) -> Response:
     """Return the features of the catalog for this client (C-27): whether it may update anything."""
     access = catalog.view.access
-    update = is_mutable(catalog.view) and any(access.somewhere(action, GROUPS) for action in WRITES)
+    update = is_mutable(catalog.view) and any(access.allows_somewhere(action, GROUPS) for action in WRITES)
     return json_response(
         {"filterattributes": list(definitions.GROUP_FILTERS), "pagination": True, "update": update, "updates": update}
     )
@@ -276,8 +276,8 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
 
 def _related(catalog: CatalogView, group: Xid, posted: Sequence[PostedVersion]) -> set[str]:
     """Return the related definitions that the group has."""
-    named = {str(each.document.get("relatedto") or "") for each in posted} - {""}
-    return {each for each in map(entity_id, named) if catalog.view.exists(group / "messages" / each)}
+    names = {str(version.document.get("relatedto") or "") for version in posted} - {""}
+    return {related for related in map(entity_id, names) if catalog.view.exists(group / "messages" / related)}
 
 
 def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:

@@ -410,7 +410,7 @@ def form_of(view: View, xid: Xid) -> Form:
 def may_edit(access: Access, xid: Xid) -> bool:
     """Return True if ``access`` allows the form of an entity, or of a new one in a collection."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
-        return access.readable(xid.owner) and access.somewhere(Action.CREATE, xid)
+        return access.is_readable(xid.owner) and access.allows_somewhere(Action.CREATE, xid)
     return access.may(Action.UPDATE, xid.resource)
 
 

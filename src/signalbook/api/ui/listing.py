@@ -186,7 +186,7 @@ def creates(view: View, collection: Xid, singular: str) -> str:
     """Return what the form of a collection of Groups or Resources creates, empty without the right."""
     if collection.kind is Kind.VERSIONS or not is_mutable(view.capabilities, "entities"):
         return ""
-    return singular if view.access.somewhere(Action.CREATE, collection) else ""
+    return singular if view.access.allows_somewhere(Action.CREATE, collection) else ""
 
 
 def _history(view: View, of: Xid) -> tuple[HistoryLine, ...]:

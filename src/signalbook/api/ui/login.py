@@ -254,7 +254,7 @@ class LoginPages:
         def begin(session: Session) -> tuple[StoredSession, str, list[AuditEntry]]:
             stored = session.transaction.sessions
             if sessions.is_secret(old):
-                stored.remove(sessions.session_id(old))
+                stored.remove(sessions.compute_session_id(old))
             made, secret = sessions.begin(stored, who, session.now, self._kernel.settings.session_hours)
             identity = replace(who.identity, session=made.id)
             return made, secret, self._recorded(session, audit.login(identity, origin, "login"))
@@ -434,7 +434,7 @@ def _leading_to(url: str) -> Iterable[tuple[str, str]]:
 
 def _rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
     """The rules that give whoever asks something. Those that deny name what he is not to know of."""
-    numbers = [] if policy is None else policy.rules_about(access.identity)
+    numbers = [] if policy is None else policy.find_rules_about(access.identity)
     for number in numbers[:_MOST_RULES]:
         assert policy is not None
         rule, written = policy.rules[number], policy.document["rules"][number]
@@ -447,6 +447,6 @@ def _what(rule: JSONObject) -> str:
 
 
 def _right(action: Action, access: Access) -> RightContent:
-    everywhere = access.may(action, ROOT) if action & WHOLE else access.everything_below(action, ROOT)
-    extent = "everywhere" if everywhere else "in parts" if access.somewhere(action) else "no"
+    everywhere = access.may(action, ROOT) if action & WHOLE else access.allows_everything_below(action, ROOT)
+    extent = "everywhere" if everywhere else "in parts" if access.allows_somewhere(action) else "no"
     return RightContent(action=action.word, extent=extent)

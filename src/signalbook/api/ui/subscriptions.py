@@ -92,7 +92,7 @@ class SubscriptionPages:
         found = await self._kernel.workers.read(ask)
         content = SubscriptionsContent(
             lines=tuple(map(_line, found[:_PAGE])),
-            peers=_peers(self._replication()) if request.access.everything_below(Action.LIST, ROOT) else (),
+            peers=_peers(self._replication()) if request.access.allows_everything_below(Action.LIST, ROOT) else (),
             next=f"{SUBSCRIPTIONS}?{urlencode({'after': found[_PAGE - 1].subscription.id})}"
             if len(found) > _PAGE
             else "",

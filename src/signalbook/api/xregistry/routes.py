@@ -94,7 +94,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """
         path, query = request.path, request.query.supported(view.capabilities)
         # Before a word about the types there are, which are for who may read anything at all.
-        if not path.name and not request.access.readable(ROOT):
+        if not path.name and not request.access.is_readable(ROOT):
             if request.method in WRITES:
                 raise Forbidden(Action.UPDATE, path.target)
             if not path.target.parts:
@@ -117,7 +117,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         OPTIONS of a path reveals types of the model. Callers that can read nothing get the same answer for every path,
         and no 404, because browsers send OPTIONS without credentials.
         """
-        if request.method == "OPTIONS" and not request.access.readable(ROOT):
+        if request.method == "OPTIONS" and not request.access.is_readable(ROOT):
             return options_response((*_READS, *sorted(WRITES)), _READS)
         return super().read_now(request)
 

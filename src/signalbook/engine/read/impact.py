@@ -122,14 +122,14 @@ class BackwardLinks:
         for referrer in self.index.referrers(targets):
             source = stored_xid(referrer.xid)
             on = targets[referrer.target]
-            if self.access.readable(source) and self._counts(referrer, on):
+            if self.access.is_readable(source) and self._counts(referrer, on):
                 kind = referrer.kind.removesuffix(PINNED)
                 yield Dependent(xid=_shown(source, referrer), relation=kind, on=on, depth=depth, source=source)
         for node in nodes:
             owner = node.resource.owner if node.kind is not Kind.GROUP else node
             # An endpoint has messages of its own.
             contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _CONTAINS)
-            if node.kind is not Kind.GROUP and contains and self.access.readable(owner):
+            if node.kind is not Kind.GROUP and contains and self.access.is_readable(owner):
                 yield Dependent(xid=owner, relation=_CONTAINS, on=node, depth=depth, source=owner)
 
     def _identities(self, rows: Iterable[Row]) -> dict[int, list[str]]:

@@ -11,7 +11,7 @@ from typing import Final
 from signalbook.access.audit import DONE
 from signalbook.access.base import Action
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.restricted import is_shown, restricted
+from signalbook.access.restricted import is_shown, restrict_reader
 from signalbook.batches import batched
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
@@ -103,7 +103,7 @@ class View:
         self._outbox = transaction.outbox
         self._entities = transaction.entities
         self.access = access
-        self.reader = restricted(transaction.entities, access)
+        self.reader = restrict_reader(transaction.entities, access)
         self.model = model
         self.capabilities = capabilities
 
@@ -188,7 +188,7 @@ class View:
 
     def authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
         """Return the authors of committed changes by correlation id; none without the right to read the audit."""
-        if not self.access.somewhere(Action.AUDIT):
+        if not self.access.allows_somewhere(Action.AUDIT):
             return {}
         entries = self._transaction.audit.at_times({record.time for record in records}, DONE, most)
         return {entry.correlationid: entry.who for entry in entries}
@@ -198,7 +198,7 @@ class View:
 
         None for whoever may not read the audit.
         """
-        if not self.access.somewhere(Action.AUDIT):
+        if not self.access.allows_somewhere(Action.AUDIT):
             return []
         reader, name = self._transaction.audit, str(xid).casefold()
         newest = next((entry.number for entry in reader.entries(AuditQuery(), 1)), 0)
@@ -389,11 +389,11 @@ class View:
 
     def names(self, group: Xid) -> bool:
         """Return True if a Group exists and its id is not secret (domain.md A-9), even if the Group is hidden."""
-        return self.access.names_all(group.parent) and self._entities.get(group) is not None
+        return self.access.can_see_all_ids(group.parent) and self._entities.get(group) is not None
 
     def group_ids(self, groups: Xid) -> list[str]:
         """The ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
-        reader = self._entities if self.access.names_all(groups) else self.reader
+        reader = self._entities if self.access.can_see_all_ids(groups) else self.reader
         root = reader.get(ROOT)
         return [] if root is None else [row.xid.id for row in reader.children([root.key], groups.parts[0])]
 

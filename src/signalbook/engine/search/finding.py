@@ -262,11 +262,11 @@ class _Finder:
 
     def _rights(self) -> ReadingConditions:
         """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
-        rules = self._access.reading_rules(_MANY)
+        rules = self._access.list_reading_rules(_MANY)
         if rules is not None and (found := readable(rules)).size <= _CONDITIONS:
             return found
         there = self._index.groups(_MOST_GROUPS + 1)
-        groups = [xid for xid in there if self._access.somewhere(Action.READ, stored_xid(xid))]
+        groups = [xid for xid in there if self._access.allows_somewhere(Action.READ, stored_xid(xid))]
         if len(there) > _MOST_GROUPS or len(groups) > _MANY:
             return ReadingConditions(exact=False)
         return ReadingConditions(among=((_one_of("group", groups),),), exact=False, nothing=not groups)
@@ -279,11 +279,11 @@ class _Finder:
         known = self._groups.get((plural, group))
         if known is None:
             xid = Xid((plural, group))
-            may = self._access.somewhere(Action.READ, xid)
-            known = may, may and not self._access.everything_below(Action.READ, xid)
+            may = self._access.allows_somewhere(Action.READ, xid)
+            known = may, may and not self._access.allows_everything_below(Action.READ, xid)
             self._groups[plural, group] = known
         may, depends = known
-        return may and (not depends or self._access.readable(stored_xid(candidate.xid)))
+        return may and (not depends or self._access.is_readable(stored_xid(candidate.xid)))
 
     def _is_exact(self, candidate: Candidate) -> bool:
         """Whether it is known by exactly what was asked for: by its id, or the xid of it or its Resource."""

@@ -172,4 +172,4 @@ def _is_deep_link(text: Text) -> bool:
 
 
 def _are_readable(access: Access, *xids: str) -> bool:
-    return access.reads_everything or all(access.readable(stored_xid(xid)) for xid in xids)
+    return access.reads_everything or all(access.is_readable(stored_xid(xid)) for xid in xids)

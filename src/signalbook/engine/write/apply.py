@@ -148,7 +148,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
             taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
             if taken is not None:
                 xid, uri, holder = taken
-                raise UriTaken(xid, uri, holder if access.readable(holder) else None)
+                raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)
 
 
 def _updates(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> Iterator[Update]:

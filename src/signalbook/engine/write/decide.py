@@ -159,7 +159,7 @@ class CommandDecision:
         try:
             limits.check(resource, [version.attributes for version in shown.versions.values()])
         except RegistryError:
-            if self._context.access.readable(resource):
+            if self._context.access.is_readable(resource):
                 raise
             raise Forbidden(Action.UPDATE, self._command.target) from None
 

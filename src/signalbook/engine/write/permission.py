@@ -41,7 +41,7 @@ class WritePermission:
         """Check that everything the command names may be deleted, with all that can be under it."""
         deleted = list(_deleted(command))
         # A body that names nothing, or is wrong, is answered only to who could have named something.
-        if not deleted and not self._access.somewhere(Action.DELETE, command.target):
+        if not deleted and not self._access.allows_somewhere(Action.DELETE, command.target):
             raise Forbidden(Action.DELETE, command.target)
         for xid in deleted:
             self._access.require(Action.DELETE, xid if xid.kind in _HOLDERS else xid.resource)

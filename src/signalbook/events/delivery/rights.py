@@ -33,7 +33,7 @@ class DeliveryRights:
         if self._control.open:
             return
         generation = self._store.generation()
-        if generation != self._generation or self._control.stale(generation):
+        if generation != self._generation or self._control.is_stale(generation):
             self._policy = self._control.policy(generation)
             self._granted.clear()
             self._generation = generation
