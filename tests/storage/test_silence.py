@@ -126,13 +126,13 @@ def test_waiting_for_a_lock_does_not_count_as_silence(
     """A silent server is an error no matter how often the client checks for the response."""
     monkeypatch.setattr(silence, "_SILENT_SECONDS", 0.01)
     queries = threading.Semaphore(0)
-    ask = silence.Connection._ask
+    ask = silence.Connection._check_backend
 
     def count(self: silence.Connection, *, last: bool) -> float:
         queries.release()
         return ask(self, last=last)
 
-    monkeypatch.setattr(silence.Connection, "_ask", count)
+    monkeypatch.setattr(silence.Connection, "_check_backend", count)
 
     def hold() -> None:
         waiting.append(threads.submit(touch, store, "second"))

@@ -100,10 +100,10 @@ class AuditReader:
         """Up to ``limit`` entries, the newest first."""
         after, before = query.after, query.before or _LAST
         if query.since is not None:
-            after = max(after, self._number(self._sql.older, query.since, -_SKEW) or 0)
+            after = max(after, self._find_number(self._sql.older, query.since, -_SKEW) or 0)
         if query.until is not None:
-            before = min(before, self._number(self._sql.newer, query.until, _SKEW) or _LAST)
-        wanted = {
+            before = min(before, self._find_number(self._sql.newer, query.until, _SKEW) or _LAST)
+        parameters = {
             "after": after,
             "before": before,
             "since": microseconds(query.since or _FIRST_TIME),
@@ -113,19 +113,21 @@ class AuditReader:
             "outcome": query.outcome,
             "xid": self._sql.contained(f"\n{query.xid}") if query.xid else "",
         }
-        return [_entry(record) for record in self._transaction.rows(self._sql.entries, {**wanted, "limit": limit})]
+        return [
+            _parse_entry(record) for record in self._transaction.rows(self._sql.entries, {**parameters, "limit": limit})
+        ]
 
     def at_times(self, times: Collection[datetime], outcome: str, limit: int) -> list[AuditEntry]:
         """Up to ``limit`` entries made at exactly these times, the newest first: with what was committed then."""
-        given = self._transaction.array([microseconds(time) for time in times])
-        records = self._transaction.rows(self._sql.at_times, {"times": given, "outcome": outcome, "limit": limit})
-        return [_entry(record) for record in records] if times else []
+        instants = self._transaction.array([microseconds(time) for time in times])
+        records = self._transaction.rows(self._sql.at_times, {"times": instants, "outcome": outcome, "limit": limit})
+        return [_parse_entry(record) for record in records] if times else []
 
-    def _number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
+    def _find_number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
         """The number of the entry that ``sql`` finds at ``time``, ``skew`` away from it; None if there is none."""
         at = microseconds(time) + skew // timedelta(microseconds=1)
-        found = self._transaction.rows(sql, {"time": at, "limit": 1})
-        return int(found[0][0]) if found else None
+        records = self._transaction.rows(sql, {"time": at, "limit": 1})
+        return int(records[0][0]) if records else None
 
 
 class AuditWriter(AuditReader):
@@ -162,7 +164,7 @@ def _record(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def _entry(record: tuple[Any, ...]) -> AuditEntry:
+def _parse_entry(record: tuple[Any, ...]) -> AuditEntry:
     number, time, who, action, outcome, xids, correlationid, details = record
     return AuditEntry(
         number=number,

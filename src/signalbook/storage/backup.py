@@ -73,7 +73,7 @@ class _Table:
     @property
     def query(self) -> str:
         """The query for all rows, in SQL that either database understands."""
-        return f"SELECT {_names(self.columns)} FROM {_names([self.name])} ORDER BY {_names(self.key)}"  # noqa: S608
+        return f"SELECT {_quote_names(self.columns)} FROM {_quote_names([self.name])} ORDER BY {_quote_names(self.key)}"  # noqa: S608
 
 
 def back_up(url: str, path: Path, *, timeout: float, progress: Progress = lambda *_: None) -> Backup:
@@ -104,10 +104,10 @@ def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
         raise BackupError(f"there is no backup at {path}")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            backup = _manifest(connection, path)
-            found = {table.name: _read(connection, table, progress) for table in _tables(connection)}
-            for name in backup.tables.keys() | found.keys():
-                if found.get(name) != backup.tables.get(name):
+            backup = _read_manifest(connection, path)
+            contents = {table.name: _read(connection, table, progress) for table in _list_tables(connection)}
+            for name in backup.tables.keys() | contents.keys():
+                if contents.get(name) != backup.tables.get(name):
                     raise BackupError(f"{path}: table {name} is not as it was backed up: use another backup")
             return backup
     except sqlite3.Error as error:
@@ -146,7 +146,7 @@ def restore(
             with closing(target.connect()) as connection:
                 _require_empty(target, connection, ("entities",))
         ensure_current(target)
-        with _migrated(path, backup) as source:
+        with _open_migrated(path, backup) as source:
             _copy_in(source, target, replace, progress, restored)
         return backup
     except target.errors as error:
@@ -168,9 +168,9 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
         reading.execute(source.begin_read)
         connection.execute(target.begin_write)
         contents = {}
-        for table in _tables(connection):
+        for table in _list_tables(connection):
             rows = _Digest(table.name, chain.from_iterable(source.stream(reading, table.query, {})), progress)
-            connection.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608  counters, which start with some
+            connection.execute(f"DELETE FROM {_quote_names([table.name])}")  # noqa: S608  counters, which start with some
             target.load(connection, table.name, table.columns, rows)
             contents[table.name] = rows.contents()
         backup = Backup(created=values.now(), database=source.where, revision=revision, tables=contents)
@@ -197,7 +197,7 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _migrated(path: Path, backup: Backup) -> Iterator[Path]:
+def _open_migrated(path: Path, backup: Backup) -> Iterator[Path]:
     """The backup with this program's schema; a copy, where it has an older one."""
     if backup.revision == REVISION:
         yield path
@@ -220,11 +220,11 @@ def _copy_in(
         closing(target.connect()) as connection,
     ):
         connection.execute(target.begin_write)
-        tables = _tables(reading)
+        tables = _list_tables(reading)
         if not replace:
             _require_empty(target, connection, [table.name for table in tables if table.name not in _UNCOUNTED])
         for table in tables:
-            connection.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608
+            connection.execute(f"DELETE FROM {_quote_names([table.name])}")  # noqa: S608
             rows = _Digest(table.name, reading.execute(table.query), progress)
             target.load(connection, table.name, table.columns, rows)
         with writing(connection, target) as transaction:
@@ -235,36 +235,38 @@ def _copy_in(
 
 def _require_empty(target: Dialect, connection: DriverConnection, tables: Iterable[str]) -> None:
     for name in tables:
-        if connection.execute(f"SELECT 1 FROM {_names([name])} LIMIT 1").fetchall():  # noqa: S608
+        if connection.execute(f"SELECT 1 FROM {_quote_names([name])} LIMIT 1").fetchall():  # noqa: S608
             raise BackupError(
                 f"{target.where} is not empty: restore into a new database; or stop all servers on this one, "
                 "and say --replace to delete what it holds"
             )
 
 
-def _manifest(connection: sqlite3.Connection, path: Path) -> Backup:
-    found = connection.execute("SELECT manifest FROM backup").fetchone()
+def _read_manifest(connection: sqlite3.Connection, path: Path) -> Backup:
+    record = connection.execute("SELECT manifest FROM backup").fetchone()
     try:
-        return msgspec.json.decode(found[0], type=Backup)
+        return msgspec.json.decode(record[0], type=Backup)
     except (TypeError, msgspec.DecodeError):
         raise BackupError(f"{path} does not say what is in it: use another backup") from None
 
 
-def _tables(connection: Any) -> list[_Table]:
+def _list_tables(connection: Any) -> list[_Table]:
     """The tables of a backup, but for those that say what it is, and what is made of others."""
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    names = [name for (name,) in found if name not in ("alembic_version", "backup") and not name.startswith(_LEFT_OUT)]
-    return [_table(connection, name) for name in names]
+    records = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    names = [
+        name for (name,) in records if name not in ("alembic_version", "backup") and not name.startswith(_LEFT_OUT)
+    ]
+    return [_describe_table(connection, name) for name in names]
 
 
-def _table(connection: Any, name: str) -> _Table:
-    columns = connection.execute(f"PRAGMA table_info({_names([name])})").fetchall()
+def _describe_table(connection: Any, name: str) -> _Table:
+    columns = connection.execute(f"PRAGMA table_info({_quote_names([name])})").fetchall()
     key = sorted((place, column) for _, column, _, _, _, place in columns if place)
     everything = tuple(column for _, column, *_ in columns)
     return _Table(name, everything, tuple(column for _, column in key) or everything)
 
 
-def _names(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 

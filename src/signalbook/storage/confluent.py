@@ -132,8 +132,8 @@ class ConfluentReader:
         """The numbers of those ``contents`` that have one in a Group: the lowest of several."""
         if not contents:
             return {}
-        given = {"group": group, "contents": self._transaction.array(list(contents))}
-        return dict(self._transaction.rows(self._sql.ids, given))
+        parameters = {"group": group, "contents": self._transaction.array(list(contents))}
+        return dict(self._transaction.rows(self._sql.ids, parameters))
 
     def all_ids(self, group: str, content: str) -> list[int]:
         """Return all numbers that a content has in a Group, in order."""
@@ -141,13 +141,13 @@ class ConfluentReader:
 
     def content(self, group: str, id: int) -> str | None:
         """Return the content that has a number in a Group."""
-        found = self._transaction.rows(self._sql.content, {"group": group, "id": id})
-        return str(found[0][0]) if found else None
+        records = self._transaction.rows(self._sql.content, {"group": group, "id": id})
+        return str(records[0][0]) if records else None
 
     def places(self, beginning: str, limit: int = 1000) -> list[tuple[str, int]]:
         """Group and number of the contents whose digests have this ``beginning``, in hexadecimal digits."""
-        given = {"first": beginning, "last": beginning + _BEHIND_ALL, "limit": limit}
-        return [(group, number) for group, number in self._transaction.rows(self._sql.places, given)]
+        parameters = {"first": beginning, "last": beginning + _BEHIND_ALL, "limit": limit}
+        return [(group, number) for group, number in self._transaction.rows(self._sql.places, parameters)]
 
     def highest(self, group: str) -> int:
         """The highest number given in a Group, 0 if there is none."""
@@ -156,49 +156,51 @@ class ConfluentReader:
     def soft_deleted(self, groups: Collection[str], schemas: Collection[str]) -> list[SoftDeleted]:
         """Return the softly deleted Versions of these schemas in these Groups, by number."""
         array = self._transaction.array
-        return self._gone(self._sql.gone_of_schemas, {"groups": array(list(groups)), "schemas": array(list(schemas))})
+        return self._read_gone(
+            self._sql.gone_of_schemas, {"groups": array(list(groups)), "schemas": array(list(schemas))}
+        )
 
     def soft_deleted_of(self, group: str, after: str, limit: int) -> list[SoftDeleted]:
         """Up to ``limit`` Versions of a Group's schemas behind the id ``after``, by schema and number."""
-        return self._gone(self._sql.gone_of_group, {"group": group, "after": after, "limit": limit})
+        return self._read_gone(self._sql.gone_of_group, {"group": group, "after": after, "limit": limit})
 
     def soft_deleted_with(self, group: str, id: int, limit: int = 1000) -> list[SoftDeleted]:
         """Up to ``limit`` Versions with a number, by schema and Version."""
-        return self._gone(self._sql.gone_with_id, {"group": group, "id": id, "limit": limit})
+        return self._read_gone(self._sql.gone_with_id, {"group": group, "id": id, "limit": limit})
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
         """Return the setting of the registry (scope ""), a context or a subject, or None."""
-        found = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
-        return load_json(found[0][0]) if found else None
+        records = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
+        return load_json(records[0][0]) if records else None
 
     def in_force(self, scopes: Collection[str]) -> dict[tuple[str, str], JSONObject]:
         """The configs and modes of these scopes, by kind and scope."""
-        found = self._transaction.rows(self._sql.in_force, {"scopes": self._transaction.array(list(scopes))})
-        return {(kind, scope): load_json(value) for kind, scope, value in found}
+        records = self._transaction.rows(self._sql.in_force, {"scopes": self._transaction.array(list(scopes))})
+        return {(kind, scope): load_json(value) for kind, scope, value in records}
 
     def settings(self, kind: SettingKind, after: str, limit: int) -> dict[str, JSONObject]:
         """Up to ``limit`` settings by scope, behind the scope ``after``."""
-        found = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
-        return {scope: load_json(value) for scope, value in found}
+        records = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
+        return {scope: load_json(value) for scope, value in records}
 
     def following(self, kind: SettingKind, scopes: Collection[str]) -> list[JSONObject]:
         """Return the first setting behind each of these scopes, read all at once."""
-        given = {"kind": kind, "scopes": self._transaction.array(list(scopes))}
-        return [load_json(value) for (value,) in self._transaction.rows(self._sql.following, given)]
+        parameters = {"kind": kind, "scopes": self._transaction.array(list(scopes))}
+        return [load_json(value) for (value,) in self._transaction.rows(self._sql.following, parameters)]
 
     def soft_deleted_usage(self, group: str) -> tuple[int, int]:
         """Return the number of Versions of a Group that are softly deleted, and the bytes of their documents."""
-        return self._usage(self._sql.gone_usage, {"group": group})
+        return self._read_usage(self._sql.gone_usage, {"group": group})
 
     def settings_usage(self, kind: SettingKind, first: str, last: str) -> tuple[int, int]:
         """Return the number and the characters of the settings with scopes from ``first`` up to before ``last``."""
-        return self._usage(self._sql.settings_usage, {"kind": kind, "first": first, "last": last})
+        return self._read_usage(self._sql.settings_usage, {"kind": kind, "first": first, "last": last})
 
-    def _usage(self, sql: str, parameters: Mapping[str, Any]) -> tuple[int, int]:
+    def _read_usage(self, sql: str, parameters: Mapping[str, Any]) -> tuple[int, int]:
         ((count, size),) = self._transaction.rows(sql, parameters)
         return int(count), int(size)
 
-    def _gone(self, sql: str, parameters: Mapping[str, Any]) -> list[SoftDeleted]:
+    def _read_gone(self, sql: str, parameters: Mapping[str, Any]) -> list[SoftDeleted]:
         return [
             SoftDeleted(
                 group=group,
@@ -231,14 +233,16 @@ class ConfluentWriter(ConfluentReader):
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
         """Return the same, with the numbers of this transaction. Of several, the last claimed one counts."""
-        found = {content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))}
-        stored = super().ids(group, [content for content in contents if content not in found])
+        numbers_by_content = {
+            content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))
+        }
+        stored = super().ids(group, [content for content in contents if content not in numbers_by_content])
         for content, number in stored.items():
             if self._is_still(group, number, content):
-                found[content] = number
-            elif left := self.all_ids(group, content):
-                found[content] = left[0]
-        return found
+                numbers_by_content[content] = number
+            elif other_numbers := self.all_ids(group, content):
+                numbers_by_content[content] = other_numbers[0]
+        return numbers_by_content
 
     def all_ids(self, group: str, content: str) -> list[int]:
         """Return the same, with the numbers of this transaction."""
@@ -264,13 +268,13 @@ class ConfluentWriter(ConfluentReader):
 
     def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
         """The numbers of ``contents`` in a Group; those that have none yet get the next ones, in this order."""
-        found = self.ids(group, contents)
-        fresh = [content for content in dict.fromkeys(contents) if content not in found]
+        ids = self.ids(group, contents)
+        fresh = [content for content in dict.fromkeys(contents) if content not in ids]
         if fresh:
-            given = dict(zip(fresh, self._next(group, len(fresh)), strict=True))
-            self._take(group, given)
-            found |= given
-        return found
+            new_ids = dict(zip(fresh, self._choose_next(group, len(fresh)), strict=True))
+            self._take(group, new_ids)
+            ids |= new_ids
+        return ids
 
     def claim(self, group: str, content: str, id: int, *, is_free: bool = False) -> None:
         """Give a content this number, which it gets from ``give`` in this transaction, whatever others it has.
@@ -281,23 +285,23 @@ class ConfluentWriter(ConfluentReader):
             raise IdTaken(f"{id} can be no id: ids are numbers from 1 to {MOST}")
         if not is_free and self.content(group, id) not in (None, content):
             raise IdTaken(f"{id} is the id of another schema")
-        self._highest(group)
+        self._read_highest(group)
         self._take(group, {content: id})
 
-    def _next(self, group: str, count: int) -> Sequence[int]:
+    def _choose_next(self, group: str, count: int) -> Sequence[int]:
         """Return the numbers behind the last one given; where a claim has taken the end, others that are free.
 
         Raises ``NoIdLeft``.
         """
-        first = self._highest(group) + 1
+        first = self._read_highest(group) + 1
         if first + count - 1 <= MOST:
             return range(first, first + count)
-        numbers = list(islice(self._free.setdefault(group, self._free_numbers(group)), count))
+        numbers = list(islice(self._free.setdefault(group, self._find_free_numbers(group)), count))
         if len(numbers) < count:
             raise NoIdLeft(f"all {MOST} schema ids of the group {group} are used: register in another group")
         return numbers
 
-    def _free_numbers(self, group: str) -> Iterator[int]:
+    def _find_free_numbers(self, group: str) -> Iterator[int]:
         """Yield the free numbers, gap by gap from the highest one down.
 
         A claimed number near the end has a gap below it that begins behind the numbers given in order. So the first
@@ -312,17 +316,17 @@ class ConfluentWriter(ConfluentReader):
                 if (group, number) not in self._used:  # given or claimed in this transaction
                     yield number
 
-    def _highest(self, group: str) -> int:
+    def _read_highest(self, group: str) -> int:
         if group not in self._last:
             self._last[group] = self.highest(group)
         return self._last[group]
 
-    def _take(self, group: str, given: Mapping[str, int]) -> None:
-        for content, number in given.items():
+    def _take(self, group: str, new_ids: Mapping[str, int]) -> None:
+        for content, number in new_ids.items():
             self._writing.pending.schemaids[group, number] = content
             self._numbers.setdefault((group, content), []).append(number)
             self._used.add((group, number))
-        self._last[group] = max(self._last[group], *given.values())
+        self._last[group] = max(self._last[group], *new_ids.values())
 
     def put_soft_deleted(self, versions: Sequence[SoftDeleted]) -> None:
         """Keep Versions that go; one kept before with the same number is replaced."""
@@ -331,23 +335,23 @@ class ConfluentWriter(ConfluentReader):
             self._sql.put_gone,
             [
                 {
-                    "group": each.group,
-                    "schema": each.schema,
-                    "version": each.version,
-                    "schemaid": each.schemaid,
-                    "deletedat": microseconds(each.deletedat),
-                    "attributes": dump_text(each.attributes),
-                    "document": each.document,
+                    "group": version.group,
+                    "schema": version.schema,
+                    "version": version.version,
+                    "schemaid": version.schemaid,
+                    "deletedat": microseconds(version.deletedat),
+                    "attributes": dump_text(version.attributes),
+                    "document": version.document,
                 }
-                for each in versions
+                for version in versions
             ],
         )
 
     def drop_soft_deleted(self, group: str, schema: str, versions: Collection[int]) -> None:
         """Keep these Versions of a schema no longer."""
         self._writing.pending.touched = True
-        given = {"group": group, "schema": schema, "versions": self._writing.array(versions)}
-        self._writing.run(self._sql.drop_gone, given)
+        parameters = {"group": group, "schema": schema, "versions": self._writing.array(versions)}
+        self._writing.run(self._sql.drop_gone, parameters)
 
     def put_setting(self, kind: SettingKind, scope: str, value: JSONObject | None) -> None:
         """Set (or with None remove) something for the registry, a context or a subject."""
@@ -356,7 +360,7 @@ class ConfluentWriter(ConfluentReader):
     def put_settings(self, kind: SettingKind, values: Mapping[str, JSONObject | None]) -> None:
         """The same by scope."""
         gone = [{"kind": kind, "scope": scope} for scope, value in values.items() if value is None]
-        kept = [
+        stored = [
             {"kind": kind, "scope": scope, "value": dump_text(value)}
             for scope, value in values.items()
             if value is not None
@@ -364,12 +368,12 @@ class ConfluentWriter(ConfluentReader):
         # A statement has the rows of the transaction written before it, which else are written together with others'.
         if gone:
             self._writing.run_many(self._sql.drop_setting, gone)
-        if kept:
-            self._writing.run_bulk(self._sql.put_setting, kept)
+        if stored:
+            self._writing.run_bulk(self._sql.put_setting, stored)
         self._writing.pending.touched |= bool(values)
 
     def finish(self) -> None:
         """Last work before the commit: write the numbers given."""
-        given = self._writing.layers[0].schemaids
-        rows = [{"group": group, "content": content, "id": number} for (group, number), content in given.items()]
+        new_ids = self._writing.layers[0].schemaids
+        rows = [{"group": group, "content": content, "id": number} for (group, number), content in new_ids.items()]
         self._writing.run_bulk(self._sql.add, rows)

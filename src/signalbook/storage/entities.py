@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from signalbook.storage.base import LAST, Hit, Row, Selection
 from signalbook.storage.dialect import BATCH, Dialect
-from signalbook.storage.filtering import SelectionStatements, selected
+from signalbook.storage.filtering import SelectionStatements, load_hits
 from signalbook.storage.schema import (
     COLUMNS,
     COUNTERS,
@@ -93,17 +93,17 @@ class VersionStatements:
         place = tuple_(_E.rank, _E.folded)
         given = tuple_(bindparam("rank"), bindparam("folded"))
         leaf = ~exists().where(*_DERIVED, _OTHER.c.key != _E.key)
-        self.newest = self._ranked(falling=True)
-        self.leaves = self._ranked(place > given, leaf, falling=True)
-        self.before = self._ranked(place < given, falling=True)
-        self.after = self._ranked(place > given, falling=False)
+        self.newest = self._select_ranked(falling=True)
+        self.leaves = self._select_ranked(place > given, leaf, falling=True)
+        self.before = self._select_ranked(place < given, falling=True)
+        self.after = self._select_ranked(place > given, falling=False)
         named = dialect.member(_E.ancestorid, "ancestors")
         derived = select(*COLUMNS).where(_E.parent == bindparam("parent"), named, _E.ancestorid != _ID)
         self.derived = dialect.text(derived.order_by(_E.folded))
         elsewhere = exists().where(*_DERIVED, ~dialect.member(_OTHER.c.key, "keys"))
         self.ancestors = dialect.text(select(_E.key).where(dialect.member(_E.key, "keys"), elsewhere))
 
-    def _ranked(self, *conditions: Any, falling: bool) -> str:
+    def _select_ranked(self, *conditions: Any, falling: bool) -> str:
         order = [desc(column) if falling else column for column in (_E.rank, _E.folded)]
         query = select(*COLUMNS).where(_E.parent == bindparam("parent"), _E.rank.is_not(None), *conditions)
         return self._dialect.page(query.order_by(*order))
@@ -115,7 +115,7 @@ class EntityStatements:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._text = dialect.text
-        self._children = cache(self._children_query)
+        self._children = cache(self._compile_children)
         rows = select(*COLUMNS)
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
@@ -140,15 +140,15 @@ class EntityStatements:
         self.named = self._dialect.page(named.order_by(_E.uri, _E.key))
         numbered = (_E.schemaid == bindparam("schemaid"), _E.xid > bindparam("after"), _E.xid < bindparam("last"))
         self.numbered = self._dialect.page(rows.where(*numbered).order_by(_E.xid))
-        self._schema_statements()
+        self._compile_schema_statements()
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
-        self._member_statements()
-        self._usage_statements()
-        self._document_statements()
-        self._entity_writes()
+        self._compile_member_statements()
+        self._compile_usage_statements()
+        self._compile_document_statements()
+        self._compile_entity_writes()
 
-    def _schema_statements(self) -> None:
+    def _compile_schema_statements(self) -> None:
         e, v = _E, _OTHER.c
         default = (
             v.parent == e.key,
@@ -165,46 +165,48 @@ class EntityStatements:
 
     def children(self, query: ChildrenQuery) -> tuple[str, dict[str, Any]]:
         """The SQL of ``query`` and its parameters."""
-        one = len(query.parents) == 1
+        single = len(query.parents) == 1
         parameters: dict[str, Any] = {"limit": query.limit, "type": query.type}
-        parameters["parents"] = query.parents[0] if one else self._dialect.array(query.parents)
+        parameters["parents"] = query.parents[0] if single else self._dialect.array(query.parents)
         # One id has a column of the index to itself: of several, PostgreSQL may walk through all siblings in order.
         ids = "id" if query.ids is not None and len(query.ids) == 1 else "ids"
         if query.ids is not None:
             parameters[ids] = query.ids[0] if ids == "id" else self._dialect.array(query.ids)
         if query.after is not None:
             parameters.update(zip(_BEHIND, query.after, strict=True))
-        given = {ids if name == "ids" else name for name in _SHAPE if getattr(query, name) is not None}
-        return self._children(one, frozenset(given)), parameters
+        names = {ids if name == "ids" else name for name in _SHAPE if getattr(query, name) is not None}
+        return self._children(single, frozenset(names)), parameters
 
-    def _children_query(self, one: bool, given: frozenset[str]) -> str:
-        conditions = [_E.parent == bindparam("parents") if one else self._dialect.member(_E.parent, "parents")]
-        if "type" in given:
+    def _compile_children(self, single: bool, names: frozenset[str]) -> str:
+        conditions = [_E.parent == bindparam("parents") if single else self._dialect.member(_E.parent, "parents")]
+        if "type" in names:
             conditions.append(_E.type == bindparam("type"))
-        if "id" in given:
+        if "id" in names:
             conditions.append(_E.folded == bindparam("id"))
-        if "ids" in given:
+        if "ids" in names:
             conditions.append(self._dialect.member(_E.folded, "ids"))
-        if "after" in given:
-            conditions.append(_behind(skip=(2 if "type" in given else 1) if one else 0))
+        if "after" in names:
+            conditions.append(_compare_behind(skip=(2 if "type" in names else 1) if single else 0))
         query = select(*COLUMNS).where(*conditions).order_by(*_ORDER)
-        return self._dialect.page(query) if "limit" in given else self._text(query)
+        return self._dialect.page(query) if "limit" in names else self._text(query)
 
-    def _entity_writes(self) -> None:
+    def _compile_entity_writes(self) -> None:
         changeable = [column.name for column in ENTITIES.c if column.name not in IDENTITY]
         c, of_entities = COUNTERS.c, COUNTERS.c.name == literal_column("'entities'")
         self.last_key = self._text(select(c.value).where(of_entities))
         self.reserve = self._text(update(COUNTERS).where(of_entities).values(value=c.value + bindparam("count")))
-        kept = self._dialect.insert(COUNTERS)
-        higher = kept.excluded.value > c.value
-        kept = kept.on_conflict_do_update(index_elements=[c.name], set_={"value": kept.excluded.value}, where=higher)
-        self.keep_numbers = self._text(kept)
+        upsert = self._dialect.insert(COUNTERS)
+        higher = upsert.excluded.value > c.value
+        upsert = upsert.on_conflict_do_update(
+            index_elements=[c.name], set_={"value": upsert.excluded.value}, where=higher
+        )
+        self.keep_numbers = self._text(upsert)
         self.last_numbers = self._text(select(c.name, c.value).where(self._dialect.member(c.name, "names")))
         self.insert = self._text(self._dialect.insert_many(ENTITIES).on_conflict_do_nothing())
         self.update = self._text(self._dialect.update_many(ENTITIES, "key", changeable))
         self.delete = self._text(delete(ENTITIES).where(self._dialect.member(_E.key, "keys")))
 
-    def _member_statements(self) -> None:
+    def _compile_member_statements(self) -> None:
         m = MEMBERS.c
         of_parents = self._dialect.member(m.parent, "parents")
         self.counts = self._text(select(m.parent, m.type, m.count).where(of_parents, m.count > literal_column("0")))
@@ -218,7 +220,7 @@ class EntityStatements:
         self.leaving = self._text(leaving.where(self._dialect.member(_E.key, "keys")))
         self.beneath = self._text(leaving.where(self._dialect.member(_E.parent, "keys")))
 
-    def _usage_statements(self) -> None:
+    def _compile_usage_statements(self) -> None:
         u, d, resource = USAGE.c, DOCUMENTS.c, _OTHER.c
         of_parents = self._dialect.member(u.parent, "parents")
         self.usage = self._text(select(u.parent, u.versions, u.bytes).where(of_parents))
@@ -236,18 +238,18 @@ class EntityStatements:
         counted = counted.where(_E.type == literal_column("'versions'")).group_by(resource.parent)
         self.recount = self._text(USAGE.insert().from_select([u.parent, u.versions, u.bytes], counted))
 
-    def _document_statements(self) -> None:
+    def _compile_document_statements(self) -> None:
         d = DOCUMENTS.c
         unnamed = not_(exists().where(_E.document == d.digest))
-        named = select(_E.key, _E.document).where(_E.document.is_not(None))
+        with_document = select(_E.key, _E.document).where(_E.document.is_not(None))
         self.documents = self._text(select(d.digest, d.content).where(self._dialect.member(d.digest, "digests")))
         self.put_document = self._text(self._dialect.insert_many(DOCUMENTS).on_conflict_do_nothing())
-        self.named_by_rows = self._text(named.where(self._dialect.member(_E.key, "keys")))
+        self.named_by_rows = self._text(with_document.where(self._dialect.member(_E.key, "keys")))
         self.sweep = self._text(delete(DOCUMENTS).where(self._dialect.member(d.digest, "digests"), unnamed))
         self.sweep_all = self._text(delete(DOCUMENTS).where(unnamed))
 
 
-def _behind(*, skip: int) -> ColumnElement[bool]:
+def _compare_behind(*, skip: int) -> ColumnElement[bool]:
     """Rows behind a position. The columns of ``_ORDER`` that are fixed are skipped: SQLite's index needs it so."""
     return tuple_(*_ORDER[skip:]) > tuple_(*(bindparam(name) for name in _BEHIND[skip:]))
 
@@ -294,8 +296,8 @@ class EntityReader:
         query = ChildrenQuery(
             parents=tuple(sorted(set(parents))),
             type=type,
-            ids=None if ids is None else findable({fold(each) for each in ids}),
-            after=None if after is None else self._position(parents, type, after),
+            ids=None if ids is None else findable({fold(name) for name in ids}),
+            after=None if after is None else self._find_position(parents, type, after),
             limit=limit,
         )
         if not query.parents or query.ids == () or limit == 0:
@@ -307,7 +309,7 @@ class EntityReader:
         return chain(rows, map(load, self._stream(*self._sql.children(query.behind(rows[-1], BATCH)))))
 
     @staticmethod
-    def _position(parents: Collection[int], type: str | None, after: str) -> tuple[int, str, str]:
+    def _find_position(parents: Collection[int], type: str | None, after: str) -> tuple[int, str, str]:
         if type is None or len(parents) != 1:
             raise ValueError("after needs one parent and a type")
         return next(iter(parents)), type, fold(after)
@@ -320,8 +322,8 @@ class EntityReader:
         """Rows of one type by falling ids."""
         place = {"parent": parent, "type": type, "limit": limit}
         if upto is None:
-            return self._rows(self._sql.last, place)
-        return self._rows(self._sql.preceding, {**place, "folded": fold(upto)})
+            return self._load_rows(self._sql.last, place)
+        return self._load_rows(self._sql.preceding, {**place, "folded": fold(upto)})
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
         """The entities with these keys, by parent, type and folded id."""
@@ -331,7 +333,7 @@ class EntityReader:
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
         """The ways of ``selection``, as they are asked for."""
-        return selected(self._stream(*self._sql.selections.statement(selection)), selection)
+        return load_hits(self._stream(*self._sql.selections.statement(selection)), selection)
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Number of children per (parent key, type)."""
@@ -344,40 +346,40 @@ class EntityReader:
         """Resources whose xref is one of ``targets``, by xid."""
         if not targets:
             return []
-        return self._rows(self._sql.referrers, {"xrefs": self._transaction.array([str(xid) for xid in targets])})
+        return self._load_rows(self._sql.referrers, {"xrefs": self._transaction.array([str(xid) for xid in targets])})
 
     def newest(self, parent: int, limit: int) -> list[Row]:
         """Versions from the highest rank down."""
-        return self._rows(self._sql.versions.newest, {"parent": parent, "limit": limit})
+        return self._load_rows(self._sql.versions.newest, {"parent": parent, "limit": limit})
 
     def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
         """Versions from the highest rank down that are no other's ancestor."""
         rank, name = above
         place = {"parent": parent, "rank": rank, "folded": fold(name), "limit": limit}
-        return self._rows(self._sql.versions.leaves, place)
+        return self._load_rows(self._sql.versions.leaves, place)
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
         """Versions around a place in the order of ranks."""
         place = {"parent": parent, "rank": rank, "folded": fold(id), "limit": limit}
-        return self._rows(self._sql.versions.before, place), self._rows(self._sql.versions.after, place)
+        return self._load_rows(self._sql.versions.before, place), self._load_rows(self._sql.versions.after, place)
 
     def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
         """Versions with one of these ancestors."""
         if not ancestors:
             return []
         place = {"parent": parent, "ancestors": self._transaction.array(ancestors)}
-        return self._rows(self._sql.versions.derived, place)
+        return self._load_rows(self._sql.versions.derived, place)
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Versions that others have as ancestor."""
         if not keys:
             return set()
-        found = self._query(self._sql.versions.ancestors, {"keys": self._transaction.array(keys)})
-        return {key for (key,) in found}
+        records = self._query(self._sql.versions.ancestors, {"keys": self._transaction.array(keys)})
+        return {key for (key,) in records}
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Versions with one of these ``uris``."""
-        return self._rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
+        return self._load_rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
 
     def schemas(
         self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
@@ -393,11 +395,11 @@ class EntityReader:
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
         """Versions below ``group`` with this number."""
         place = {"after": after or f"{group}/", "last": f"{group}0", "schemaid": schemaid, "limit": limit}
-        return self._rows(self._sql.numbered, place)
+        return self._load_rows(self._sql.numbered, place)
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions below ``parent`` with this document."""
-        return self._rows(self._sql.holders, {"parent": parent, "document": document, "limit": limit})
+        return self._load_rows(self._sql.holders, {"parent": parent, "document": document, "limit": limit})
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
@@ -411,7 +413,7 @@ class EntityReader:
         records = self._transaction.rows(self._sql.last_numbers, {"names": self._transaction.array(list(names))})
         return {names[name]: number for name, number in records}
 
-    def _rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    def _load_rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return [load(record) for record in self._query(sql, parameters)]
 
 

@@ -44,14 +44,14 @@ class SelectionStatements:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._text = lru_cache(maxsize=256)(self._compiled)
+        self._text = lru_cache(maxsize=256)(self._compile)
 
     def statement(self, selection: Selection) -> tuple[str, dict[str, Any]]:
         """SQL and parameters."""
         parameters: dict[str, Any] = {"parent": selection.parent, "after": selection.after}
         parameters |= {f"type{step}": plural for step, plural in enumerate(selection.types)}
         parameters |= {
-            f"value{a}_{t}_{v}": self._parameter(test, value)
+            f"value{a}_{t}_{v}": self._encode_parameter(test, value)
             for a, tests in enumerate(selection.alternatives)
             for t, test in enumerate(tests)
             for v, value in enumerate(test.values)
@@ -60,17 +60,17 @@ class SelectionStatements:
             tuple((test.step, test.part, test.column, test.relation, len(test.values)) for test in tests)
             for tests in selection.alternatives
         )
-        parts = tuple(_parts(selection, step) for step in range(len(selection.types)))
+        parts = tuple(_choose_parts(selection, step) for step in range(len(selection.types)))
         return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
 
-    def _parameter(self, test: Condition, value: str | int) -> str | int:
+    def _encode_parameter(self, test: Condition, value: str | int) -> str | int:
         if test.relation != "contains" or isinstance(value, int):
             return value
         return self._dialect.contained(value[:_LONGEST])
 
-    def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
+    def _compile(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
         way = _Joins(len(parts), resource)
-        columns = [column for step, wanted in enumerate(parts) for column in way.columns(step, wanted)]
+        columns = [column for step, step_parts in enumerate(parts) for column in way.columns(step, step_parts)]
         query = select(*columns).select_from(way.source).where(*way.conditions)
         if all(shapes):
             passing = (
@@ -80,7 +80,7 @@ class SelectionStatements:
             query = query.where(or_(*passing))
         if after:
             query = query.where(way.own[0].c.folded > bindparam("after"))
-        query = query.order_by(*(own.c.folded for own in way.own))
+        query = query.order_by(*(table.c.folded for table in way.own))
         return self._dialect.text(query)
 
     def _test(
@@ -121,42 +121,42 @@ class _Joins:
         """Join what a Resource shows; the key of its target, or its own."""
         target, default = self._target, self._default
         self.source = self.source.outerjoin(target, target.c.xid == self._own.c.xref)
-        shown: ColumnElement[int] = self._shown("key")
-        of_shown = default.c.folded == func.lower(self._shown("defaultversionid"))
-        versions = and_(default.c.parent == shown, default.c.type == literal_column("'versions'"), of_shown)
+        shown_key: ColumnElement[int] = self._select_shown("key")
+        of_shown = default.c.folded == func.lower(self._select_shown("defaultversionid"))
+        versions = and_(default.c.parent == shown_key, default.c.type == literal_column("'versions'"), of_shown)
         self.source = self.source.outerjoin(default, versions)
-        return shown
+        return shown_key
 
     @property
     def _own(self) -> FromClause:
         return self.own[self._resource or 0]
 
-    def _shown(self, column: str) -> ColumnElement[Any]:
+    def _select_shown(self, column: str) -> ColumnElement[Any]:
         """A column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
-        own, target = self._own.c, self._target.c
-        return case((own.xref.is_(None), own[column]), (target.xref.is_(None), target[column]))
+        resource, target = self._own.c, self._target.c
+        return case((resource.xref.is_(None), resource[column]), (target.xref.is_(None), target[column]))
 
     def column(self, step: int, part: Part, name: str) -> ColumnElement[Any]:
         """Return the column that a test is about."""
         if part == "default":
             return self._default.c[name]
-        return self._shown(name) if part == "shown" else self.own[step].c[name]
+        return self._select_shown(name) if part == "shown" else self.own[step].c[name]
 
     def is_default(self, step: int) -> ColumnElement[bool]:
         """Return the test that a Version is the default one."""
-        return self.own[step].c.folded == func.lower(self._shown("defaultversionid"))
+        return self.own[step].c.folded == func.lower(self._select_shown("defaultversionid"))
 
     def columns(self, step: int, parts: _Parts) -> Iterator[ColumnElement[Any]]:
         """Yield the columns that a step returns, as ``SqlHit`` reads them."""
-        own, of_default = self.own[step].c, step == self._resource
-        yield own.folded
+        table, of_default = self.own[step].c, step == self._resource
+        yield table.folded
         if parts is not _Parts.ROWS:
-            yield own.key
-            yield own.xref
+            yield table.key
+            yield table.xref
         if parts is _Parts.ATTRIBUTES:
-            yield self._default.c.attributes if of_default else own.attributes
+            yield self._default.c.attributes if of_default else table.attributes
         if parts is _Parts.ROWS:
-            for row in (own, self._target.c, self._default.c) if of_default else (own,):
+            for row in (table, self._target.c, self._default.c) if of_default else (table,):
                 yield from (row[column.name] for column in COLUMNS)
 
 
@@ -180,17 +180,17 @@ class SqlHit:
     @property
     def row(self) -> Row | None:
         """The first row."""
-        return self._row(0)
+        return self._load_row(0)
 
     @property
     def target(self) -> Row | None:
         """The second row."""
-        return self._row(1)
+        return self._load_row(1)
 
     @property
     def default(self) -> Row | None:
         """The third row."""
-        return self._row(2)
+        return self._load_row(2)
 
     def attribute(self, part: Part, name: str) -> JSON:
         """Return one attribute, decoded without the rest of the column."""
@@ -199,10 +199,10 @@ class SqlHit:
             text = record[1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)]
         else:
             text = record[-1]
-        decode = _decoder(name)
+        decode = _find_decoder(name)
         return None if text is None or decode is None else decode(text).value
 
-    def _row(self, place: int) -> Row | None:
+    def _load_row(self, place: int) -> Row | None:
         if self._rows is None:
             self._rows = {}
         if place not in self._rows:
@@ -217,7 +217,7 @@ class _Attribute(Protocol):
 
 
 @lru_cache(maxsize=256)
-def _decoder(name: str) -> Callable[[str], _Attribute] | None:
+def _find_decoder(name: str) -> Callable[[str], _Attribute] | None:
     """Decodes the attribute ``name`` of a JSON object, and passes over all others; None if no attribute has the name.
 
     Those have quotes, backslashes or control characters in them.
@@ -229,9 +229,9 @@ def _decoder(name: str) -> Callable[[str], _Attribute] | None:
     return cast(Callable[[str], _Attribute], msgspec.json.Decoder(kind).decode)
 
 
-def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
+def load_hits(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
-    starts = list(accumulate((_width(selection, step) for step in range(len(selection.types) - 1)), initial=0))
+    starts = list(accumulate((_count_columns(selection, step) for step in range(len(selection.types) - 1)), initial=0))
     above = [slice(*ends) for ends in pairwise(starts)]
     last = slice(starts[-1], None)
     hits: list[SqlHit] = []
@@ -244,8 +244,8 @@ def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator
         yield (*hits, SqlHit(record[last]))
 
 
-def _width(selection: Selection, step: int) -> int:
-    match _parts(selection, step):
+def _count_columns(selection: Selection, step: int) -> int:
+    match _choose_parts(selection, step):
         case _Parts.KEY:
             return _SHORT - 1
         case _Parts.ATTRIBUTES:
@@ -254,7 +254,7 @@ def _width(selection: Selection, step: int) -> int:
             return 1 + len(COLUMNS) * (3 if step == selection.resource else 1)
 
 
-def _parts(selection: Selection, step: int) -> _Parts:
+def _choose_parts(selection: Selection, step: int) -> _Parts:
     if step in selection.rows:
         return _Parts.ROWS
     return _Parts.ATTRIBUTES if step in selection.attributes else _Parts.KEY

@@ -33,8 +33,8 @@ from signalbook.storage.words import (
     Link,
     Text,
     WordQuery,
-    table_of,
-    words_of,
+    choose_table,
+    choose_words,
 )
 from signalbook.xid import ROOT, Xid
 
@@ -76,7 +76,7 @@ class IndexStatements:
 
     def __init__(self, dialect: Dialect) -> None:
         e, k, s = INDEX_ENTRIES.c, INDEX_LINKS.c, INDEX_STATE.c
-        self.words = words_of(dialect)
+        self.words = choose_words(dialect)
         shown = ", ".join(f"e.{name}" for name in Candidate._fields)
         found = {table: self.words.matching(table, shown) for table in WORD_TABLES}
         limit = "LIMIT %(limit)s" if dialect.sql.name == "postgresql" else "LIMIT :limit"
@@ -114,7 +114,7 @@ class IndexStatements:
         self.clear += [f"DELETE FROM {table}" for table in WORD_TABLES]  # noqa: S608  names of our own
         self.state = dialect.text(select(s.name, s.value))
         self.put_state = dialect.upsert(INDEX_STATE, "name")
-        self.documented = dialect.text(_documented(dialect))
+        self.documented = dialect.text(_select_documented(dialect))
         n = ENTITIES.c
         root = select(n.key).where(n.xid == bindparam("root")).scalar_subquery()
         self.groups = dialect.page(select(n.xid).where(n.parent == root).order_by(n.type, n.folded))
@@ -122,18 +122,18 @@ class IndexStatements:
         self.entities = dialect.page(rows)
 
 
-def _documented(dialect: Dialect) -> Select[Any]:
+def _select_documented(dialect: Dialect) -> Select[Any]:
     """A Resource has its default Version, a cross reference that of its target, and a Version is its own."""
-    named, owner, version = (ENTITIES.alias(name) for name in ("named", "owner", "version"))
-    shown = func.coalesce(_default_of(owner), _default_of(named), named.c.xid)
+    target, owner, version = (ENTITIES.alias(name) for name in ("named", "owner", "version"))
+    default_xid = func.coalesce(_select_default(owner), _select_default(target), target.c.xid)
     return (
-        select(named.c.xid, version.c.key, version.c.xid)
-        .select_from(named.outerjoin(owner, owner.c.xid == named.c.xref).join(version, version.c.xid == shown))
-        .where(dialect.member(named.c.xid, "targets"))
+        select(target.c.xid, version.c.key, version.c.xid)
+        .select_from(target.outerjoin(owner, owner.c.xid == target.c.xref).join(version, version.c.xid == default_xid))
+        .where(dialect.member(target.c.xid, "targets"))
     )
 
 
-def _default_of(resource: FromClause) -> ColumnElement[str]:
+def _select_default(resource: FromClause) -> ColumnElement[str]:
     return resource.c.xid + literal_column("'/versions/'") + resource.c.defaultversionid
 
 
@@ -158,7 +158,7 @@ class IndexReader:
 
         They come in any order, without ``limit`` a batch at a time.
         """
-        given = {
+        parameters = {
             "match": self._index.words.match(query),
             "flags": flags,
             "want": want,
@@ -169,22 +169,26 @@ class IndexReader:
         current = flags & want & CURRENT
         if limit is None:
             sql = self._index.current if current else self._index.matching
-            return map(Candidate._make, self._transaction.stream(sql, given))
+            return map(Candidate._make, self._transaction.stream(sql, parameters))
         sql = self._index.first_current if current else self._index.first
-        return map(Candidate._make, self._transaction.rows(sql, {**given, "limit": limit}))
+        return map(Candidate._make, self._transaction.rows(sql, {**parameters, "limit": limit}))
 
     def having(self, query: WordQuery, keys: Collection[int], *, past: bool) -> set[int]:
         """Return the entities among ``keys`` that match. With ``past`` some may be hidden by default."""
-        given = {"match": self._index.words.match(query), "keys": self._transaction.array(keys)}
+        parameters = {"match": self._index.words.match(query), "keys": self._transaction.array(keys)}
         self._plan()
-        found = {key for (key,) in self._transaction.rows(self._index.having_now, given)}
-        return found | {key for (key,) in self._transaction.rows(self._index.having_past, given)} if past else found
+        matching_keys = {key for (key,) in self._transaction.rows(self._index.having_now, parameters)}
+        return (
+            matching_keys | {key for (key,) in self._transaction.rows(self._index.having_past, parameters)}
+            if past
+            else matching_keys
+        )
 
     def current_keys(self, query: WordQuery, limit: int) -> list[int]:
         """Up to so many keys of what matches and is shown by default; no entry is read."""
-        given = {"match": self._index.words.match(query), "limit": limit}
+        parameters = {"match": self._index.words.match(query), "limit": limit}
         self._plan()
-        return [key for (key,) in self._transaction.rows(self._index.some, given)]
+        return [key for (key,) in self._transaction.rows(self._index.some, parameters)]
 
     def _plan(self) -> None:
         if self._index.words.plan:
@@ -192,8 +196,8 @@ class IndexReader:
 
     def documented(self, targets: Collection[str]) -> list[Documented]:
         """Return the places of the documents of these Resources and Versions, given by xid, as far as they exist."""
-        given = {"targets": self._transaction.array(targets)}
-        return [Documented._make(record) for record in self._transaction.rows(self._index.documented, given)]
+        parameters = {"targets": self._transaction.array(targets)}
+        return [Documented._make(record) for record in self._transaction.rows(self._index.documented, parameters)]
 
     def groups(self, limit: int) -> list[str]:
         """The xids of Groups, up to ``limit``."""
@@ -201,8 +205,8 @@ class IndexReader:
 
     def current(self, after: int, limit: int) -> list[Candidate]:
         """Entries with the flag ``CURRENT`` behind a key, by key."""
-        given = {"after": after, "limit": limit, "flags": CURRENT, "want": CURRENT}
-        return [Candidate._make(record) for record in self._transaction.rows(self._index.current_entries, given)]
+        parameters = {"after": after, "limit": limit, "flags": CURRENT, "want": CURRENT}
+        return [Candidate._make(record) for record in self._transaction.rows(self._index.current_entries, parameters)]
 
     def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
         """The texts of entities."""
@@ -216,8 +220,8 @@ class IndexReader:
 
     def referrers(self, targets: Collection[str]) -> Iterator[Referrer]:
         """Links to these, by target and by age of what refers to it, a batch at a time."""
-        given = {"targets": self._transaction.array(list(targets))}
-        return map(Referrer._make, self._transaction.stream(self._index.referrers, given))
+        parameters = {"targets": self._transaction.array(list(targets))}
+        return map(Referrer._make, self._transaction.stream(self._index.referrers, parameters))
 
     def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
         """Yield the xid and the target of links of this kind to ``targets``: a batch at a time, by xid.
@@ -225,9 +229,14 @@ class IndexReader:
         Only links of entities under ``within`` that are shown by default.
         """
         first = f"{str(within).rstrip('/')}/"
-        given = {"targets": self._transaction.array(list(targets)), "kind": kind, "flags": CURRENT, "want": CURRENT}
+        parameters = {
+            "targets": self._transaction.array(list(targets)),
+            "kind": kind,
+            "flags": CURRENT,
+            "want": CURRENT,
+        }
         place = {"first": first, "last": f"{first}{LAST}"}
-        for link in map(Referrer._make, self._transaction.stream(self._index.named, {**given, **place})):
+        for link in map(Referrer._make, self._transaction.stream(self._index.named, {**parameters, **place})):
             yield stored_xid(link.xid), link.target
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
@@ -253,27 +262,27 @@ class IndexWriter(IndexReader):
 
     def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
         """The same, as this transaction leaves them."""
-        own = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
-        found = {key: list(entry.texts) for key, entry in own.items()}
-        rest = [key for key in keys if key not in found]
-        return found | (super().texts(rest) if rest else {})
+        written = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
+        texts_by_key = {key: list(entry.texts) for key, entry in written.items()}
+        unwritten_keys = [key for key in keys if key not in texts_by_key]
+        return texts_by_key | (super().texts(unwritten_keys) if unwritten_keys else {})
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
         """The same, as this transaction leaves them."""
-        own = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
-        rest = [key for key in keys if key not in own]
-        found = [(key, link) for key, entry in own.items() for link in entry.links]
-        return found + (super().links(rest) if rest else [])
+        written = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
+        unwritten_keys = [key for key in keys if key not in written]
+        pairs = [(key, link) for key, entry in written.items() for link in entry.links]
+        return pairs + (super().links(unwritten_keys) if unwritten_keys else [])
 
     def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
         """Yield the links as this transaction leaves them; what is shown by default may have changed."""
-        own = {key: entry for layer in self._writing.layers for key, entry in layer.index.items()}
-        written = {entry.xid for entry in own.values() if entry is not None}
+        written_entries = {key: entry for layer in self._writing.layers for key, entry in layer.index.items()}
+        written = {entry.xid for entry in written_entries.values() if entry is not None}
         for xid, target in super().named(kind, targets, within):
             if str(xid) not in written:
                 yield xid, target
         first = f"{str(within).rstrip('/')}/"
-        entries = [entry for entry in own.values() if entry is not None and entry.xid.startswith(first)]
+        entries = [entry for entry in written_entries.values() if entry is not None and entry.xid.startswith(first)]
         links = ((entry.xid, link) for entry in entries for link in entry.links)
         yield from (
             (stored_xid(xid), link.target) for xid, link in links if link.kind == kind and link.target in targets
@@ -314,7 +323,7 @@ class IndexWriter(IndexReader):
         for some in batched(gone, _KEYS):
             for sql in (self._index.drop, self._index.drop_links, *self._index.words.drop.values()):
                 self._writing.run(sql, {"keys": self._writing.array(some)})
-        self._writing.run_bulk(self._index.put, [_row(entry) for entry in entries])
+        self._writing.run_bulk(self._index.put, [_encode_entry(entry) for entry in entries])
         for some in batched([entry.key for entry in entries], _KEYS):
             self._writing.run(self._index.drop_links, {"keys": self._writing.array(some)})
         linked = [
@@ -327,22 +336,22 @@ class IndexWriter(IndexReader):
     def _write_words(self, entries: Sequence[IndexEntry]) -> None:
         words = self._index.words
         for table, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True):
-            own = [entry for entry in entries if table_of(entry.flags) == table]
-            for some in batched([entry.key for entry in own], _KEYS):
+            table_entries = [entry for entry in entries if choose_table(entry.flags) == table]
+            for some in batched([entry.key for entry in table_entries], _KEYS):
                 self._writing.run(words.drop[other], {"keys": self._writing.array(some)})
-            self._writing.run_bulk(words.put[table], [words.row(entry.key, entry.words) for entry in own])
+            self._writing.run_bulk(words.put[table], [words.row(entry.key, entry.words) for entry in table_entries])
 
     def _mark(self, marks: Mapping[int, int]) -> None:
         self._writing.run_bulk(self._index.mark, [{"key": key, "flags": flags} for key, flags in marks.items()])
         words = self._index.words
         for table, other in zip(WORD_TABLES, reversed(WORD_TABLES), strict=True):
-            for some in batched([key for key, flags in marks.items() if table_of(flags) == table], _KEYS):
+            for some in batched([key for key, flags in marks.items() if choose_table(flags) == table], _KEYS):
                 keys = {"keys": self._writing.array(some)}
                 self._writing.run(words.copy[table], keys)
                 self._writing.run(words.drop[other], keys)
 
 
-def _row(entry: IndexEntry) -> dict[str, Any]:
+def _encode_entry(entry: IndexEntry) -> dict[str, Any]:
     return {
         "key": entry.key,
         "xid": entry.xid,

@@ -154,7 +154,7 @@ def _find_lost_references(dialect: Dialect, connection: DriverConnection) -> Ite
 
 def _find_changed_documents(dialect: Dialect, connection: DriverConnection) -> Iterator[str]:
     """Documents whose content does not have the digest that they are stored under."""
-    found = 0
+    damaged = 0
     sql = dialect.text(select(DOCUMENTS.c.digest, DOCUMENTS.c.content))
     for rows in dialect.stream(connection, sql, {}):
         for name, content in rows:
@@ -164,6 +164,6 @@ def _find_changed_documents(dialect: Dialect, connection: DriverConnection) -> I
             used = dialect.page(select(ENTITIES.c.xid).where(ENTITIES.c.document == bindparam("name")))
             xids = connection.execute(used, {"name": name, "limit": 1}).fetchall()
             yield f"the document {name[:12]} of {xids[0][0] if xids else 'no entity'} is not what was stored"
-            found += 1
-            if found == _EXAMPLES:
+            damaged += 1
+            if damaged == _EXAMPLES:
                 return

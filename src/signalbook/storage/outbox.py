@@ -58,10 +58,10 @@ class OutboxReader:
 
     def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Committed changes behind position ``after``."""
-        found = self._transaction.rows(self._sql.records, {"after": after, "limit": limit})
+        rows = self._transaction.rows(self._sql.records, {"after": after, "limit": limit})
         return [
             Record(position=position, time=instant(time), correlationid=correlationid, change=load_json(change))
-            for position, time, correlationid, change in found
+            for position, time, correlationid, change in rows
         ]
 
     def position(self) -> int:
@@ -77,17 +77,17 @@ class OutboxReader:
         low, high = self.pruned() + 1, self.position() + 1
         while low < high:
             middle = (low + high) // 2
-            found = self.records(middle - 1, 1)
-            if found and found[0].time < time:
-                low = found[0].position + 1
+            records = self.records(middle - 1, 1)
+            if records and records[0].time < time:
+                low = records[0].position + 1
             else:
                 high = middle
         return low
 
     def pruned(self) -> int:
         """The position up to which changes were pruned, 0 if none were."""
-        found = self._transaction.rows(self._sql.pruned, {})
-        return int(found[0][0]) if found else 0
+        rows = self._transaction.rows(self._sql.pruned, {})
+        return int(rows[0][0]) if rows else 0
 
 
 class OutboxWriter(OutboxReader):

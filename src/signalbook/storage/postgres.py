@@ -155,11 +155,11 @@ class Postgres(Dialect):
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
         """Return an insert from one JSON array: one parameter and one statement for all rows."""
         names = names or [column.name for column in table.c]
-        return self.insert(table).from_select(list(names), select(*_rows(table, names)))
+        return self.insert(table).from_select(list(names), select(*_select_rows(table, names)))
 
     def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
         """Return an update from one JSON array."""
-        place, *values = _rows(table, [key, *names])
+        place, *values = _select_rows(table, [key, *names])
         return update(table).where(table.c[key] == place).values(dict(zip(names, values, strict=True)))
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
@@ -203,8 +203,8 @@ class Postgres(Dialect):
 
     def explain(self, error: Exception) -> StorageError:
         """Explain an error by its SQLSTATE, whole or class, or by its text if libpq reports none."""
-        detail = self._without_secrets(" ".join(str(error).split()))
-        state = getattr(error, "sqlstate", None) or _state(error, detail)
+        detail = self._strip_secrets(" ".join(str(error).split()))
+        state = getattr(error, "sqlstate", None) or _find_sqlstate(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
             return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
@@ -212,7 +212,7 @@ class Postgres(Dialect):
         kind = StorageUnavailable if state.startswith(_AWAY) else StorageFull if state == _FULL else StorageError
         return kind(remedy, where=self.where, cause=detail)
 
-    def _without_secrets(self, text: str) -> str:
+    def _strip_secrets(self, text: str) -> str:
         for name in _SECRETS:
             if secret := self._parameters.get(name):
                 text = text.replace(str(secret), "***")
@@ -222,14 +222,14 @@ class Postgres(Dialect):
         """Return the generation in one round trip on its own connection; a dead connection is replaced once."""
         with self._watch_lock:
             try:
-                return self._seen(query)
+                return self._query_generation(query)
             except psycopg.OperationalError as error:
                 self._stop_watching()
                 if not self.lost(error):
                     raise
-                return self._seen(query)
+                return self._query_generation(query)
 
-    def _seen(self, query: str) -> int:
+    def _query_generation(self, query: str) -> int:
         if self._watch is None:
             self._watch = self.connect()
         return int(self._watch.execute(query).fetchall()[0][0])
@@ -245,16 +245,16 @@ class Postgres(Dialect):
             self._stop_watching()
 
 
-def _rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any]]:
+def _select_rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any]]:
     """Columns ``names`` of the rows in parameter ``rows``, a JSON array of objects."""
     array = sql_cast(bindparam("rows", type_=Text), JSON)
     binary = {name for name in names if isinstance(table.c[name].type, LargeBinary)}
     columns = [column(name, Text() if name in binary else table.c[name].type) for name in names]
-    given = func.json_to_recordset(array).table_valued(*columns).render_derived("given", with_types=True).c
-    return [func.decode(given[name], literal_column("'base64'")) if name in binary else given[name] for name in names]
+    rows = func.json_to_recordset(array).table_valued(*columns).render_derived("given", with_types=True).c
+    return [func.decode(rows[name], literal_column("'base64'")) if name in binary else rows[name] for name in names]
 
 
-def _state(error: Exception, detail: str) -> str:
+def _find_sqlstate(error: Exception, detail: str) -> str:
     """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER

@@ -76,13 +76,14 @@ class ReportReader:
 
     def pipeline(self, name: str) -> ReportingPipeline | None:
         """A pipeline that has reported, or None."""
-        found = self._transaction.rows(self._sql.pipeline, {"name": name})
-        return _pipeline(found[0]) if found else None
+        records = self._transaction.rows(self._sql.pipeline, {"name": name})
+        return _parse_pipeline(records[0]) if records else None
 
     def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
         """Up to ``limit`` of them by name, behind the name ``after``."""
         return [
-            _pipeline(each) for each in self._transaction.rows(self._sql.pipelines, {"after": after, "limit": limit})
+            _parse_pipeline(record)
+            for record in self._transaction.rows(self._sql.pipelines, {"after": after, "limit": limit})
         ]
 
     def pipeline_count(self) -> int:
@@ -113,10 +114,10 @@ class ReportReader:
             fitting = waiting[: max(1, sum(reached <= size for reached in together))]
             waiting = waiting[len(fitting) :]
             records = self._transaction.rows(self._sql.newest, {"names": self._transaction.array(fitting)})
-            found = {
+            reports = {
                 name: StoredReport(number=number, time=instant(at), value=value) for name, number, at, value in records
             }
-            yield from ((name, found[name]) for name in fitting if name in found)
+            yield from ((name, reports[name]) for name in fitting if name in reports)
 
 
 class ReportWriter(ReportReader):
@@ -133,18 +134,18 @@ class ReportWriter(ReportReader):
         # The numbers of those kept have no gaps, so that the oldest are found by theirs.
         pipeline = self.pipeline(name)
         newest = 0 if pipeline is None else pipeline.newest
-        known = self._transaction.rows(self._sql.of_batch, {"pipeline": name, "batch": batch})
-        number, received = known[0] if known else (newest + 1, microseconds(time))
-        own = {"pipeline": name, "number": number, "size": len(value), "value": value}
-        if known:
-            self._transaction.run(self._sql.replace, own)
+        stored = self._transaction.rows(self._sql.of_batch, {"pipeline": name, "batch": batch})
+        number, received = stored[0] if stored else (newest + 1, microseconds(time))
+        parameters = {"pipeline": name, "number": number, "size": len(value), "value": value}
+        if stored:
+            self._transaction.run(self._sql.replace, parameters)
         else:
-            self._transaction.run(self._sql.add, {**own, "batch": batch, "time": received})
+            self._transaction.run(self._sql.add, {**parameters, "batch": batch, "time": received})
             self._transaction.run(self._sql.prune, {"pipeline": name, "upto": number - keep})
         if number >= newest:
             row = {"name": name, "newest": number, "time": received, "gist": dump_text(gist)}
             self._transaction.run(self._sql.put_pipeline, row)
-        return number, not known
+        return number, not stored
 
     def drop_pipeline(self, name: str) -> bool:
         """Remove a pipeline and its reports; whether there was one."""
@@ -152,6 +153,6 @@ class ReportWriter(ReportReader):
         return self._transaction.run(self._sql.drop_pipeline, {"name": name}) > 0
 
 
-def _pipeline(record: tuple[Any, ...]) -> ReportingPipeline:
+def _parse_pipeline(record: tuple[Any, ...]) -> ReportingPipeline:
     name, newest, time, gist = record
     return ReportingPipeline(name=name, newest=newest, time=instant(time), gist=load_json(gist))

@@ -67,8 +67,8 @@ ENTITIES: Final = Table(
 
 def _index(name: str, column: Column[Any], *columns: Column[Any]) -> Index:
     """An index over ``columns`` of the rows that have a value in the first column named: few of all rows do."""
-    given = column.is_not(None)
-    return Index(name, *columns, sqlite_where=given, postgresql_where=given)
+    has_value = column.is_not(None)
+    return Index(name, *columns, sqlite_where=has_value, postgresql_where=has_value)
 
 
 _C: Final = ENTITIES.c
@@ -338,8 +338,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def load(record: tuple[Any, ...]) -> Row:
     """The row in one record of ``COLUMNS``."""
-    key, parent, xid, epoch, createdat, modifiedat, attributes, *rest = record
-    default, sticky, counter, xref, ancestor, document, settled, rank, uri, schemaid = rest
+    key, parent, xid, epoch, createdat, modifiedat, attributes, *more_columns = record
+    default, sticky, counter, xref, ancestor, document, settled, rank, uri, schemaid = more_columns
     return Row(
         key=key,
         parent=parent,

@@ -57,13 +57,13 @@ class SessionReader:
 
     def get(self, id: str) -> StoredSession | None:
         """Return a session, expired or not, or None."""
-        found = self._transaction.rows(self._sql.get, {"id": id})
-        return _session(found[0]) if found else None
+        records = self._transaction.rows(self._sql.get, {"id": id})
+        return _parse_session(records[0]) if records else None
 
     def of(self, subject: str, issuer: str) -> list[str]:
         """The ids of somebody's, in the order in which they began."""
-        found = self._transaction.rows(self._sql.of_subject, {"subject": subject})
-        return [str(named) for named, of in found if of == issuer]
+        records = self._transaction.rows(self._sql.of_subject, {"subject": subject})
+        return [str(session_id) for session_id, of in records if of == issuer]
 
 
 class SessionWriter(SessionReader):
@@ -108,10 +108,10 @@ class SessionWriter(SessionReader):
         self._writing.run(self._sql.remove_expired, {"now": microseconds(now)})
 
 
-def _session(record: tuple[Any, ...]) -> StoredSession:
-    named, subject, groups, issuer, token, displayname, created, expires, hint = record
+def _parse_session(record: tuple[Any, ...]) -> StoredSession:
+    session_id, subject, groups, issuer, token, displayname, created, expires, hint = record
     return StoredSession(
-        id=named,
+        id=session_id,
         subject=subject,
         groups=tuple(load_json(groups)),
         issuer=issuer,

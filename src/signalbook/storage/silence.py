@@ -69,28 +69,28 @@ class Connection(psycopg.Connection[Any]):
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """Wait as psycopg does, but not for a silent server."""
-        return super().wait(self._watched(gen), *args, **kwargs)
+        return super().wait(self._watch_silence(gen), *args, **kwargs)
 
-    def _watched(self, gen: PQGen[RV]) -> PQGen[RV]:
+    def _watch_silence(self, gen: PQGen[RV]) -> PQGen[RV]:
         heard, allowed = time.monotonic(), _SILENT_SECONDS
         try:
-            wanted = next(gen)
+            awaited = next(gen)
             while True:
-                ready = yield wanted
+                ready = yield awaited
                 if ready:
                     heard, allowed = time.monotonic(), _SILENT_SECONDS
                 elif time.monotonic() - heard > allowed:
                     # Who is idle by now may just have answered: only the second time that is for good.
-                    allowed = self._ask(last=allowed == _ON_ITS_WAY_SECONDS)
+                    allowed = self._check_backend(last=allowed == _ON_ITS_WAY_SECONDS)
                     heard = time.monotonic()
-                wanted = gen.send(ready)
+                awaited = gen.send(ready)
         except StopIteration as end:
             result: RV = end.value
             return result
 
-    def _ask(self, *, last: bool) -> float:
+    def _check_backend(self, *, last: bool) -> float:
         """Return the seconds to wait on. Raises ``OperationalError`` if there is nothing to wait for."""
-        state = self._state()
+        state = self._query_backend_state()
         if state == _UNREACHABLE or (state in _OVER and last):
             if self._backend is not None:
                 self._forsaken.append(self._backend)
@@ -98,12 +98,12 @@ class Connection(psycopg.Connection[Any]):
             raise psycopg.OperationalError("the server does not answer any more")
         return _ON_ITS_WAY_SECONDS if state in _OVER else _SILENT_SECONDS
 
-    def _state(self) -> str:
+    def _query_backend_state(self) -> str:
         if self._backend is None:
             return _UNREACHABLE
         try:
             with closing(self._again()) as other:
-                found = other.execute(_STATE, self._backend).fetchall()
+                records = other.execute(_STATE, self._backend).fetchall()
         except psycopg.Error as error:
             return _UNKNOWN if any(phrase in str(error) for phrase in _TOO_MANY) else _UNREACHABLE
-        return str(found[0][0]) if found else _GONE
+        return str(records[0][0]) if records else _GONE

@@ -108,21 +108,21 @@ class SQLite(Dialect):
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        mode = self._into_wal(connection)
+        mode = self._switch_to_wal(connection)
         if mode != "wal":
             raise StorageError("this file system cannot hold a WAL database; use a local disk", where=self.where)
         connection.execute(f"PRAGMA synchronous={self._synchronous}")
         connection.execute("PRAGMA cache_size=-16384")
         connection.execute("PRAGMA journal_size_limit=67108864")
 
-    def _into_wal(self, connection: sqlite3.Connection) -> str:
+    def _switch_to_wal(self, connection: sqlite3.Connection) -> str:
         """Switch the journal. SQLite does not wait for others here, whatever its timeout: two first starts collide."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
                 return str(connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
             except sqlite3.OperationalError as error:
-                if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if _extract_primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
 
@@ -182,7 +182,7 @@ class SQLite(Dialect):
 
     def explain(self, error: Exception) -> StorageError:
         """Explain an error by SQLite's primary result code; extended codes only tell where in SQLite it happened."""
-        code = _primary(error)
+        code = _extract_primary_code(error)
         busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         DATABASE_ERRORS.labels("busy" if busy else "error").inc()
         if busy:
@@ -214,5 +214,5 @@ class SQLite(Dialect):
             self._scratch.cleanup()
 
 
-def _primary(error: Exception) -> int:
+def _extract_primary_code(error: Exception) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

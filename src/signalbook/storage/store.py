@@ -87,20 +87,20 @@ def _migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None
     engine = create_engine(url, creator=dialect.connect, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(dialect.begin_write)
-        found = MigrationContext.configure(connection).get_current_revision()
-        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-        if found is not None and found not in known:
+        old_revision = MigrationContext.configure(connection).get_current_revision()
+        program_revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if old_revision is not None and old_revision not in program_revisions:
             raise StorageError(
-                f"its schema is {found}, this program knows {REVISION} at most: "
+                f"its schema is {old_revision}, this program knows {REVISION} at most: "
                 "update Signalbook, or name another database",
                 where=dialect.where,
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
         # Whoever waited for another program to migrate it finds nothing to do.
-        if migrated is not None and found not in (None, REVISION):
-            with writing(_driver(connection.connection), dialect) as transaction:
-                migrated(transaction, str(found))
+        if migrated is not None and old_revision not in (None, REVISION):
+            with writing(_unwrap_driver(connection.connection), dialect) as transaction:
+                migrated(transaction, str(old_revision))
         connection.commit()
 
 
@@ -132,7 +132,7 @@ class Statements:
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
 
 
-def _statements(dialect: Dialect) -> Statements:
+def _compile_statements(dialect: Dialect) -> Statements:
     """The statements in the words of this kind of database: to compile them takes longer than to open a store."""
     kind = type(dialect)
     if kind not in _COMPILED:
@@ -266,7 +266,7 @@ Migrated = Callable[[WriteTransaction, str], None]
 @contextmanager
 def writing(connection: DriverConnection, dialect: Dialect) -> Iterator[WriteTransaction]:
     """The write transaction that is open on ``connection``: it is for the caller to commit after the block."""
-    sql = _statements(dialect)
+    sql = _compile_statements(dialect)
     transaction = SqlWriting(connection, dialect, insert=sql.entities.insert, update=sql.entities.update)
     writer = WriteTransaction(transaction, sql)
     try:
@@ -289,7 +289,7 @@ class Store:
         self._away = ""
         self._outages = 0
         self._trying = threading.Lock()
-        self._statements = _statements(dialect)
+        self._statements = _compile_statements(dialect)
         self._writing = threading.Lock()
         self._closed = False
         self._pool = QueuePool(
@@ -321,7 +321,7 @@ class Store:
 
         Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
         """
-        with self._turn(), self._transaction(self._dialect.begin_write) as connection:
+        with self._await_turn(), self._transaction(self._dialect.begin_write) as connection:
             with writing(connection, self._dialect) as transaction:
                 yield transaction
             self._commit(connection)
@@ -347,7 +347,7 @@ class Store:
         self._dialect.close()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _await_turn(self) -> Iterator[None]:
         """Writers of this process wait here, not at the database: without a connection each, and without polling."""
         if not self._writing.acquire(timeout=self._timeout):
             raise StorageBusy(f"other writers held the store for {self._timeout:g} s; try again", where=self.where)
@@ -361,20 +361,20 @@ class Store:
         """An open transaction; whatever is not committed at the end is rolled back."""
         pooled = self._begin(begin)
         try:
-            yield _driver(pooled)
+            yield _unwrap_driver(pooled)
         finally:
-            self._give_back(pooled)
+            self._return_connection(pooled)
 
     def _begin(self, begin: str) -> PoolProxiedConnection:
         self._await_database()
         dead = 0
         while True:
-            pooled = self._checkout()
+            pooled = self._obtain_connection()
             try:
-                _driver(pooled).execute(begin)
+                _unwrap_driver(pooled).execute(begin)
                 return pooled
             except self._dialect.errors as error:
-                self._give_back(pooled)
+                self._return_connection(pooled)
                 # When a server restarts all kept connections are dead, and only using one shows it, maybe late.
                 if self._dialect.lost(error) and pooled.info.get(_OUTAGES) == self._outages:
                     self._outages += 1
@@ -405,7 +405,7 @@ class Store:
         if self._closed:
             raise StorageError("this store is closed; open it again", where=self.where)
 
-    def _checkout(self) -> PoolProxiedConnection:
+    def _obtain_connection(self) -> PoolProxiedConnection:
         self._check_open()
         try:
             while True:
@@ -447,9 +447,9 @@ class Store:
                 raise StorageUnavailable(unsure, where=self.where) from None
             raise explained from None
 
-    def _give_back(self, pooled: PoolProxiedConnection) -> None:
+    def _return_connection(self, pooled: PoolProxiedConnection) -> None:
         try:
-            _driver(pooled).rollback()
+            _unwrap_driver(pooled).rollback()
         except self._dialect.errors:
             pooled.invalidate()
             return
@@ -459,7 +459,7 @@ class Store:
             pooled.close()
 
 
-def _driver(pooled: PoolProxiedConnection) -> DriverConnection:
+def _unwrap_driver(pooled: PoolProxiedConnection) -> DriverConnection:
     connection: DriverConnection = pooled.dbapi_connection  # type: ignore[assignment]  # as dialect.connect made it
     return connection
 
@@ -518,11 +518,11 @@ def find_dialect(url: str, timeout: float, idle: float = IDLE) -> Dialect:
     return make(parsed, timeout, idle)
 
 
-def _sqlite(url: URL, timeout: float, idle: float) -> Dialect:  # noqa: ARG001  who is gone has no lock here
+def _open_sqlite(url: URL, timeout: float, idle: float) -> Dialect:  # noqa: ARG001  who is gone has no lock here
     return SQLite.at(url, timeout=timeout)
 
 
-def _postgres(url: URL, timeout: float, idle: float) -> Dialect:
+def _open_postgres(url: URL, timeout: float, idle: float) -> Dialect:
     try:
         from signalbook.storage.postgres import Postgres
     except ImportError:
@@ -530,4 +530,7 @@ def _postgres(url: URL, timeout: float, idle: float) -> Dialect:
     return Postgres(url, timeout=timeout, idle=idle)
 
 
-_DIALECTS: Final[dict[str, Callable[[URL, float, float], Dialect]]] = {"sqlite": _sqlite, "postgresql": _postgres}
+_DIALECTS: Final[dict[str, Callable[[URL, float, float], Dialect]]] = {
+    "sqlite": _open_sqlite,
+    "postgresql": _open_postgres,
+}

@@ -119,36 +119,36 @@ class SubscriptionReader:
 
     def revision(self) -> int:
         """Return the number from ``put_totals``, which changes when a subscription is created, changed or deleted."""
-        return self._counter(_REVISION)
+        return self._read_counter(_REVISION)
 
     def count(self) -> int:
         """Return the number of subscriptions that ``put_totals`` set."""
-        return self._counter(_COUNT)
+        return self._read_counter(_COUNT)
 
     def get(self, id: str) -> StoredSubscription | None:
         """Return a subscription, or None."""
-        found = self._transaction.rows(self._sql.get, {"id": id})
-        return _subscription(found[0]) if found else None
+        records = self._transaction.rows(self._sql.get, {"id": id})
+        return _parse_subscription(records[0]) if records else None
 
     def page(self, after: str = "", limit: int | None = None) -> list[StoredSubscription]:
         """Up to ``limit`` of them by id, behind the id ``after``."""
         bounds = {"after": after, "limit": _ALL if limit is None else limit}
-        return [_subscription(record) for record in self._transaction.rows(self._sql.page, bounds)]
+        return [_parse_subscription(record) for record in self._transaction.rows(self._sql.page, bounds)]
 
     def delivery(self, id: str) -> DeliveryState | None:
         """Return the progress of the deliveries to a subscription, or None if it was never stored."""
-        found = self._transaction.rows(self._sql.delivery, {"id": id})
-        return _delivery(found[0]) if found else None
+        records = self._transaction.rows(self._sql.delivery, {"id": id})
+        return _parse_delivery(records[0]) if records else None
 
     def deliveries(self, after: str, through: str) -> dict[str, DeliveryState]:
         """The same by id, behind ``after`` and up to ``through``."""
-        found = self._transaction.rows(self._sql.deliveries, {"after": after, "through": through})
-        return {record[0]: _delivery(record) for record in found}
+        records = self._transaction.rows(self._sql.deliveries, {"after": after, "through": through})
+        return {record[0]: _parse_delivery(record) for record in records}
 
     def least_position(self) -> int | None:
         """The least position of all deliveries: what is behind it is still needed."""
-        found = self._transaction.rows(self._sql.least_position, {})[0][0]
-        return None if found is None else int(found)
+        position = self._transaction.rows(self._sql.least_position, {})[0][0]
+        return None if position is None else int(position)
 
     def states(self) -> dict[str, tuple[int, int]]:
         """Return the number of deliveries in each state, and their least position. Empty states are left out.
@@ -159,12 +159,12 @@ class SubscriptionReader:
 
     def consent(self, id: str) -> StoredConsent | None:
         """Return the consent of a subscription's web hook, or None."""
-        found = self._transaction.rows(self._sql.consent, {"id": id})
-        return StoredConsent(sink=found[0][0], rate=found[0][1]) if found else None
+        records = self._transaction.rows(self._sql.consent, {"id": id})
+        return StoredConsent(sink=records[0][0], rate=records[0][1]) if records else None
 
-    def _counter(self, name: str) -> int:
-        found = self._transaction.rows(self._sql.counter, {"name": name})
-        return int(found[0][0]) if found else 0
+    def _read_counter(self, name: str) -> int:
+        records = self._transaction.rows(self._sql.counter, {"name": name})
+        return int(records[0][0]) if records else 0
 
 
 class SubscriptionWriter(SubscriptionReader):
@@ -198,12 +198,12 @@ class SubscriptionWriter(SubscriptionReader):
         self._transaction.run(self._sql.put_consent, {"subscription": id, "sink": consent.sink, "rate": consent.rate})
 
 
-def _subscription(record: tuple[Any, ...]) -> StoredSubscription:
+def _parse_subscription(record: tuple[Any, ...]) -> StoredSubscription:
     row: dict[str, Any] = dict(zip(SUBSCRIPTIONS.c.keys(), record, strict=True))
     row |= {name: None if row[name] is None else load_json(row[name]) for name in _JSON}
     row |= {name: tuple(row[name]) for name in ("types", "filters")}
     return StoredSubscription(**row)
 
 
-def _delivery(record: tuple[Any, ...]) -> DeliveryState:
+def _parse_delivery(record: tuple[Any, ...]) -> DeliveryState:
     return DeliveryState(**dict(zip(_DELIVERY, record[1:], strict=True)))

@@ -54,12 +54,14 @@ class TokenReader:
 
     def get(self, id: str) -> StoredToken | None:
         """Return a token, or None."""
-        found = self._transaction.rows(self._sql.get, {"id": id})
-        return _token(found[0]) if found else None
+        records = self._transaction.rows(self._sql.get, {"id": id})
+        return _parse_token(records[0]) if records else None
 
     def page(self, after: str, limit: int) -> list[StoredToken]:
         """Up to ``limit`` of them by id, behind the id ``after``."""
-        return [_token(each) for each in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})]
+        return [
+            _parse_token(record) for record in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})
+        ]
 
     def count(self) -> int:
         """Return the number of tokens."""
@@ -102,10 +104,10 @@ class TokenWriter(TokenReader):
         self._writing.run(self._sql.put_used, {"id": id, "time": microseconds(time)})
 
 
-def _token(record: tuple[Any, ...]) -> StoredToken:
-    named, secret, subject, groups, scopes, note, created, expires, used = record
+def _parse_token(record: tuple[Any, ...]) -> StoredToken:
+    token_id, secret, subject, groups, scopes, note, created, expires, used = record
     return StoredToken(
-        id=named,
+        id=token_id,
         hash=secret,
         subject=subject,
         groups=tuple(load_json(groups)),

@@ -44,7 +44,7 @@ class SqlTransaction:
         try:
             return self._connection.execute(sql, parameters).fetchall()
         except self._dialect.errors as error:
-            raise self._failed(error) from None
+            raise self._translate_failure(error) from None
 
     def stream(self, sql: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
         """The records of one query, a batch at a time in memory. Ends with the transaction."""
@@ -55,7 +55,7 @@ class SqlTransaction:
             try:
                 batch = next(batches, None)
             except self._dialect.errors as error:
-                raise self._failed(error) from None
+                raise self._translate_failure(error) from None
             if batch is None:
                 return
             for record in batch:
@@ -79,7 +79,7 @@ class SqlTransaction:
             cursor.executemany(sql, parameters)
             return cursor.rowcount
         except self._dialect.errors as error:
-            raise self._failed(error) from None
+            raise self._translate_failure(error) from None
 
     def check(self) -> None:
         """Raise ``StorageError`` if the transaction is over."""
@@ -95,7 +95,7 @@ class SqlTransaction:
         while self._streams:
             self._streams.pop().close()
 
-    def _failed(self, error: Exception) -> StorageError:
+    def _translate_failure(self, error: Exception) -> StorageError:
         """Translate ``error``. The database may have given up the transaction: nothing more happens in it."""
         explained = self._dialect.explain(error)
         self._broken = True
@@ -140,7 +140,7 @@ class Pending:
     touched: bool = False
     marked: bool = False
 
-    def absorb(self, part: Pending) -> None:
+    def merge(self, part: Pending) -> None:
         """Go on from where ``part`` ended, which came after this."""
         self.rows.update(part.rows)
         self.unwritten.update(part.unwritten)
@@ -197,10 +197,10 @@ class SqlWriting(SqlTransaction):
             if self.pending.marked:
                 super().run_many(_RELEASE, [{}])
         except BaseException:
-            self._undo(self.layers.pop())
+            self._revert(self.layers.pop())
             raise
         part = self.layers.pop()
-        self.pending.absorb(part)
+        self.pending.merge(part)
 
     def run_many(self, sql: str, parameters: Sequence[Parameters]) -> int:
         """Run a statement once per set of parameters; the number of rows touched altogether."""
@@ -219,7 +219,7 @@ class SqlWriting(SqlTransaction):
         try:
             return self._dialect.run_many(self._connection, sql, rows)
         except self._dialect.errors as error:
-            raise self._failed(error) from None
+            raise self._translate_failure(error) from None
 
     def _begin_part(self) -> None:
         """A part that fails shall take along what it did to the database, and nothing from before."""
@@ -256,7 +256,7 @@ class SqlWriting(SqlTransaction):
         layer.new.clear()
         layer.places.clear()
 
-    def _undo(self, part: Pending) -> None:
+    def _revert(self, part: Pending) -> None:
         """Back to the savepoint: what failed after it is no failure of the transaction any more."""
         self._end_streams()
         if not part.marked:

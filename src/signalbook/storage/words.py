@@ -118,7 +118,7 @@ others each would be met, and left out."""
 WORD_TABLES: Final = (CURRENT_WORDS, PAST_WORDS)
 
 
-def table_of(flags: int) -> str:
+def choose_table(flags: int) -> str:
     """Return the table with the words of entries with these flags."""
     return CURRENT_WORDS if flags & CURRENT else PAST_WORDS
 
@@ -145,10 +145,10 @@ class SQLiteWords:
     merge: Final = [f"INSERT INTO {table} ({table}) VALUES ('optimize')" for table in WORD_TABLES]  # noqa: S608  our own names
 
     @staticmethod
-    def matching(table: str, shown: str) -> str:
+    def matching(table: str, columns: str) -> str:
         """Return SQL for ``shown`` of entries that match ``:match`` and have the ``:want`` among their ``:flags``."""
         return (
-            f"SELECT {shown} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
+            f"SELECT {columns} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
             # The plus keeps SQLite from asking for each key by itself.
             f"WHERE {table} MATCH :match AND +{table}.rowid NOT IN (SELECT value FROM json_each(:without)) "
             f"AND (:within IS NULL OR +{table}.rowid IN (SELECT value FROM json_each(:within))) "
@@ -176,19 +176,23 @@ class SQLiteWords:
     @staticmethod
     def match(query: WordQuery) -> str:
         """FTS5's query."""
-        every = _all_fts(query.every)
-        among = " OR ".join(map(_all_fts, query.among))
+        every = _render_all_fts(query.every)
+        among = " OR ".join(map(_render_all_fts, query.among))
         return " NOT ".join(
-            [f"({every} AND ({among}))" if among else every, *map(_fts, query.none), *map(_all_fts, query.hidden)]
+            [
+                f"({every} AND ({among}))" if among else every,
+                *map(_render_fts, query.none),
+                *map(_render_all_fts, query.hidden),
+            ]
         )
 
 
-def _all_fts(conditions: Conjunction) -> str:
-    return f"({' AND '.join(map(_fts, conditions))})"
+def _render_all_fts(conditions: Conjunction) -> str:
+    return f"({' AND '.join(map(_render_fts, conditions))})"
 
 
-def _fts(condition: Condition) -> str:
-    phrases = (f'"{" ".join(each.words)}"{" *" if each.prefix else ""}' for each in condition.phrases)
+def _render_fts(condition: Condition) -> str:
+    phrases = (f'"{" ".join(phrase.words)}"{" *" if phrase.prefix else ""}' for phrase in condition.phrases)
     return f"({{{' '.join(condition.parts)}}} : ({' OR '.join(phrases)}))"
 
 
@@ -208,12 +212,12 @@ class PostgresWords:
     }
 
     @staticmethod
-    def matching(table: str, shown: str) -> str:
+    def matching(table: str, columns: str) -> str:
         """The same. First the words, by their index, then each entry by its key, until there are enough."""
         words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
         entry = "SELECT * FROM index_entries WHERE key = w.key OFFSET 0"
         return (
-            f"SELECT {shown} FROM ({words}) w CROSS JOIN LATERAL ({entry}) e "  # noqa: S608  our own names
+            f"SELECT {columns} FROM ({words}) w CROSS JOIN LATERAL ({entry}) e "  # noqa: S608  our own names
             "WHERE w.key <> ALL (CAST(%(without)s AS bigint[])) "
             "AND (CAST(%(within)s AS bigint[]) IS NULL OR w.key = ANY (CAST(%(within)s AS bigint[]))) "
             "AND e.flags & %(flags)s = %(want)s"
@@ -245,57 +249,57 @@ class PostgresWords:
         """Parameters of ``put``. What an entity is filtered by comes first, and has room."""
         placed: dict[str, list[int]] = defaultdict(list)
         position = 0
-        for part, found in sorted(words.items(), key=lambda each: each[0] != "facets"):
+        for part, part_words in sorted(words.items(), key=lambda entry: entry[0] != "facets"):
             letter = _LETTERS[part]
             if part not in _PLACED:
-                for word in found:
+                for word in part_words:
                     placed.setdefault(letter + word, [])
                 continue
-            for word in found:
+            for word in part_words:
                 position += 1
                 if word != BREAK:
                     places = placed[letter + word]
                     if position <= _POSITIONS:
                         places.append(position)
-        texts = (f"'{word}':{','.join(map(str, at))}" if at else f"'{word}'" for word, at in _with_room(placed))
+        texts = (f"'{word}':{','.join(map(str, at))}" if at else f"'{word}'" for word, at in _limit_size(placed))
         return {"key": key, "words": " ".join(texts)}
 
     @staticmethod
     def match(query: WordQuery) -> str:
         """PostgreSQL's query."""
-        among = [f"({' | '.join(map(_all_tsquery, query.among))})"] if query.among else []
-        unwanted = (f"!{each}" for each in (*map(_tsquery, query.none), *map(_all_tsquery, query.hidden)))
-        return " & ".join([*map(_tsquery, query.every), *among, *unwanted])
+        among = [f"({' | '.join(map(_render_all_tsquery, query.among))})"] if query.among else []
+        unwanted = (f"!{text}" for text in (*map(_render_tsquery, query.none), *map(_render_all_tsquery, query.hidden)))
+        return " & ".join([*map(_render_tsquery, query.every), *among, *unwanted])
 
 
-def _with_room(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
+def _limit_size(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
     """The first of the words, as many as a tsvector takes: some characters are many when they are folded."""
-    left = _LARGEST
+    remaining_bytes = _LARGEST
     for word, at in placed.items():
-        left -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
-        if left < 0:
+        remaining_bytes -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
+        if remaining_bytes < 0:
             return
         yield word, at
 
 
-def _all_tsquery(conditions: Conjunction) -> str:
-    return f"({' & '.join(map(_tsquery, conditions))})"
+def _render_all_tsquery(conditions: Conjunction) -> str:
+    return f"({' & '.join(map(_render_tsquery, conditions))})"
 
 
-def _tsquery(condition: Condition) -> str:
-    found = []
+def _render_tsquery(condition: Condition) -> str:
+    alternatives = []
     for part in condition.parts:
         letter = _LETTERS[part]
         for phrase in condition.phrases:
             if len(phrase.words) == 1 or part in _PLACED:
                 last = ":*" if phrase.prefix else ""
-                found.append(" <-> ".join(f"'{letter}{word}'" for word in phrase.words) + last)
-    return f"({' | '.join(found)})"
+                alternatives.append(" <-> ".join(f"'{letter}{word}'" for word in phrase.words) + last)
+    return f"({' | '.join(alternatives)})"
 
 
 Words: TypeAlias = SQLiteWords | PostgresWords
 
 
-def words_of(dialect: Dialect) -> Words:
+def choose_words(dialect: Dialect) -> Words:
     """The index of words of a kind of database."""
     return PostgresWords(dialect) if dialect.sql.name == "postgresql" else SQLiteWords()

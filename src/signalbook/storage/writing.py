@@ -72,15 +72,15 @@ class EntityWriter(EntityReader):
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``; those met before are not read again."""
         self._writing.check()
-        found = self._met(xids)
-        missing = [xid for xid in xids if xid not in found]
+        rows = self._find_cached(xids)
+        missing = [xid for xid in xids if xid not in rows]
         if missing:
             read = self._read(missing)
             self._remember(read.values())
-            found |= read
-        return found
+            rows |= read
+        return rows
 
-    def _met(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+    def _find_cached(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Return the rows that were read before and not forgotten."""
         # The layer of a savepoint comes behind that of its transaction: what it wrote last is what is found.
         layers = [rows for layer in self._writing.layers for rows in (layer.rows, layer.unwritten)]
@@ -90,7 +90,7 @@ class EntityWriter(EntityReader):
         """Stored entities. Those of one collection are read by their places: so the empty ones become known."""
         collections = {xid.parent for xid in xids if xid.parts}
         collection = next(iter(collections), ROOT)
-        parent = self._met([collection.owner]).get(collection.owner) if len(collections) == 1 else None
+        parent = self._find_cached([collection.owner]).get(collection.owner) if len(collections) == 1 else None
         # Collections are asked for, too, and are never there: what they are in is no collection.
         if parent is None or ROOT in xids or not collection.is_collection:
             return super().get_many(xids)
@@ -105,10 +105,10 @@ class EntityWriter(EntityReader):
         place = {"parent": parent.key, "type": plural, "ids": self._writing.array(ids)}
         rows = [load(record) for record in self._writing.rows(self._sql.at_places, place)]
         empty = ids - {fold(row.xid.id) for row in rows}
-        taken = [layer.places for layer in self._writing.layers]
-        self._writing.vacant.update({(parent.key, plural, name) for name in empty}.difference(*taken))
-        wanted = set(xids)
-        return {row.xid: row for row in rows if row.xid in wanted}
+        occupied = [layer.places for layer in self._writing.layers]
+        self._writing.vacant.update({(parent.key, plural, name) for name in empty}.difference(*occupied))
+        requested = set(xids)
+        return {row.xid: row for row in rows if row.xid in requested}
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
         """Return True if no child has this id. If that is known already, pending rows need not be written first."""
@@ -123,14 +123,14 @@ class EntityWriter(EntityReader):
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Number of children per (parent key, type): those stored, which are asked for once, and those gained."""
-        found: dict[tuple[int, str], int] = {}
+        totals: dict[tuple[int, str], int] = {}
         self._count(parents)
         for parent in set(parents):
             total = dict(self._writing.counted[parent])
             for layer in self._writing.layers:
                 add_counts(total, layer.members.get(parent, {}))
-            found.update(((parent, plural), count) for plural, count in total.items() if count > 0)
-        return found
+            totals.update(((parent, plural), count) for plural, count in total.items() if count > 0)
+        return totals
 
     def _count(self, parents: Collection[int]) -> None:
         self._writing.check()
@@ -150,10 +150,10 @@ class EntityWriter(EntityReader):
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
-        found = {
+        pending_documents = {
             name: layer.documents[name] for layer in self._writing.layers for name in digests if name in layer.documents
         }
-        return found | super().documents([name for name in digests if name not in found])
+        return pending_documents | super().documents([name for name in digests if name not in pending_documents])
 
     def reserve(self, count: int) -> Sequence[int]:
         """``count`` fresh storage keys, so that a tree can be inserted level by level."""
@@ -172,7 +172,7 @@ class EntityWriter(EntityReader):
         """
         part = self._writing.pending
         part.touched = True
-        if self._fit_in(rows):
+        if self._claim_places(rows):
             part.unwritten.update((row.xid, row) for row in rows)
         else:
             self._insert(rows)
@@ -183,7 +183,7 @@ class EntityWriter(EntityReader):
         part.named.update(row.document for row in rows if row.document)
         self._keep(rows)
 
-    def _fit_in(self, rows: Sequence[Row]) -> bool:
+    def _claim_places(self, rows: Sequence[Row]) -> bool:
         """Return True if all places are known to be empty; then they belong to these rows."""
         part = self._writing.pending
         for row in rows:
@@ -202,14 +202,14 @@ class EntityWriter(EntityReader):
         self._writing.flush()
         # The statement passes over conflicts: on PostgreSQL an error would end the transaction, and name no id.
         if self._writing.run_bulk(self._sql.insert, [dump(row) for row in rows]) < len(rows):
-            raise self._duplicate(rows)
+            raise self._build_duplicate(rows)
 
     def _keep(self, rows: Sequence[Row]) -> None:
         if any(row.xref is not None for row in rows):
             self._refers = True
         self._remember(rows)
 
-    def _duplicate(self, rows: Sequence[Row]) -> DuplicateId:
+    def _build_duplicate(self, rows: Sequence[Row]) -> DuplicateId:
         stored = super().get_many([row.xid for row in rows])
         arrived = {row.key: row.xid for row in stored.values()}
         error = DuplicateId(next((row.xid for row in rows if arrived.get(row.key) != row.xid), rows[-1].xid))
@@ -225,7 +225,7 @@ class EntityWriter(EntityReader):
         part = self._writing.pending
         part.touched = True
         versions = [row for row in rows if row.xid.kind is Kind.VERSION]
-        before = self._documents_of(versions)
+        before = self._find_documents(versions)
         for row in versions:
             if (old := before.get(row.key)) != row.document:
                 self._use(row.xid, {digest: sign for digest, sign in ((old, -1), (row.document, 1)) if digest})
@@ -234,9 +234,9 @@ class EntityWriter(EntityReader):
         part.named |= documents
         self._keep(rows)
 
-    def _documents_of(self, rows: Sequence[Row]) -> dict[int, str]:
+    def _find_documents(self, rows: Sequence[Row]) -> dict[int, str]:
         """The documents that rows with these keys have so far."""
-        met = self._met([row.xid for row in rows])
+        met = self._find_cached([row.xid for row in rows])
         unknown = [row.key for row in rows if row.xid not in met]
         keys = {"keys": self._writing.array(unknown)}
         stored = self._writing.rows(self._sql.named_by_rows, keys) if unknown else ()
@@ -255,35 +255,37 @@ class EntityWriter(EntityReader):
         gone = _Gone()
         self._writing.flush()
         # Level by level: a recursive query has no plan that is right for one row and for a million.
-        level = self._leaving(self._sql.leaving, keys, gone)
+        level = self._collect_leaving(self._sql.leaving, keys, gone)
         while level:
-            level = self._leaving(self._sql.beneath, level, gone)
+            level = self._collect_leaving(self._sql.beneath, level, gone)
         self._drop_members(gone.keys, gone.lost)
         self._drop_usage(gone.groups)
         part.index.update(dict.fromkeys(gone.keys))
-        for some in _in_parts(gone.keys):
+        for some in _split_keys(gone.keys):
             self._writing.run(self._sql.delete, {"keys": self._writing.array(some)})
         self._writing.forget_reads()
 
-    def _leaving(self, sql: str, keys: Collection[int], gone: _Gone) -> set[int]:
+    def _collect_leaving(self, sql: str, keys: Collection[int], gone: _Gone) -> set[int]:
         """Keys of rows that are about to go and were not met before; their documents are suspects."""
-        found = set()
+        leaving_keys = set()
         suspects = self._writing.pending.suspects
-        for some in _in_parts(keys):
+        for some in _split_keys(keys):
             rows = self._writing.rows(sql, {"keys": self._writing.array(some)})
             for key, parent, plural, document, text, size in rows:
                 if key in gone.keys:
                     continue
                 gone.keys.add(key)
-                found.add(key)
-                self._lose(stored_xid(text), key, {BYTES: size} if size is not None else {document: 1}, gone.groups)
+                leaving_keys.add(key)
+                self._count_loss(
+                    stored_xid(text), key, {BYTES: size} if size is not None else {document: 1}, gone.groups
+                )
                 add_counts(gone.lost.setdefault(parent, {}), {plural: 1})
                 # One more than would be looked at one by one is enough to know that it will be all of them.
                 if document is not None and len(suspects) <= _SUSPECTS:
                     suspects.add(document)
-        return found
+        return leaving_keys
 
-    def _lose(self, xid: Xid, key: int, size: Mapping[str | None, int], groups: dict[Xid, int]) -> None:
+    def _count_loss(self, xid: Xid, key: int, size: Mapping[str | None, int], groups: dict[Xid, int]) -> None:
         """Count what a Group loses that stays. The documents of what is new may not be stored, so have no size yet."""
         depth = len(xid.parts)
         if depth == _GROUP:
@@ -293,7 +295,7 @@ class EntityWriter(EntityReader):
 
     def _drop_usage(self, groups: Mapping[Xid, int]) -> None:
         """Forget what Groups had that go."""
-        for some in _in_parts(groups.values()):
+        for some in _split_keys(groups.values()):
             self._writing.run(self._sql.drop_usage, {"parents": self._writing.array(some)})
         for group in groups:
             for gained in [dict(layer.usage.get(group, {})) for layer in self._writing.layers]:
@@ -305,7 +307,7 @@ class EntityWriter(EntityReader):
         for parent in lost.keys() - gone:
             add_counts(part.members.setdefault(parent, {}), lost[parent], -1)
         # Also of those that lost all their members before: their counts are there, of 0.
-        for some in _in_parts(gone):
+        for some in _split_keys(gone):
             self._writing.run(self._sql.drop_members, {"parents": self._writing.array(some)})
         for parent in {parent for layer in self._writing.layers for parent in layer.members.keys() & gone}:
             for gained in [dict(layer.members.get(parent, {})) for layer in self._writing.layers]:
@@ -322,8 +324,8 @@ class EntityWriter(EntityReader):
     def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
         """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
         self._writing.check()
-        kept = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
-        self._writing.run_many(self._sql.keep_numbers, kept)
+        rows = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
+        self._writing.run_many(self._sql.keep_numbers, rows)
 
     def growth(self) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
         """The Groups that got or lost something in the part of the transaction under way: what, and what they have now.
@@ -331,42 +333,42 @@ class EntityWriter(EntityReader):
         The numbers are kept, and not counted here.
         """
         part = self._writing.pending.usage
-        gained = self._sized(part)
+        gained = self._add_sizes(part)
         before = [layer.usage for layer in self._writing.layers[:-1]]
-        layers = [gained, *(self._sized({xid: some[xid] for xid in part if xid in some}) for some in before)]
+        layers = [gained, *(self._add_sizes({xid: some[xid] for xid in part if xid in some}) for some in before)]
         groups = self.get_many([xid for xid, some in gained.items() if some != _NOTHING])
-        self._ask_usage([row.key for row in groups.values()])
-        found = {}
+        self._read_usage([row.key for row in groups.values()])
+        changed_groups = {}
         for xid, row in groups.items():
-            found[xid] = (
+            changed_groups[xid] = (
                 gained[xid],
                 sum_usage((self._used[row.key], *(layer.get(xid, _NOTHING) for layer in layers))),
             )
-        return found
+        return changed_groups
 
     def usage(self, group: Xid) -> GroupUsage:
         """Return what a Group has now; nothing if it does not exist."""
         row = self.get(group)
         if row is None:
             return _NOTHING
-        self._ask_usage([row.key])
-        pending = (self._sized(layer.usage, [group]).get(group, _NOTHING) for layer in self._writing.layers)
+        self._read_usage([row.key])
+        pending = (self._add_sizes(layer.usage, [group]).get(group, _NOTHING) for layer in self._writing.layers)
         return sum_usage((self._used[row.key], *pending))
 
-    def _ask_usage(self, keys: Collection[int]) -> None:
+    def _read_usage(self, keys: Collection[int]) -> None:
         unknown = [key for key in keys if key not in self._used]
         if unknown:
             records = self._writing.rows(self._sql.usage, {"parents": self._writing.array(unknown)})
             self._used.update(dict.fromkeys(unknown, _NOTHING))
             self._used.update((key, GroupUsage(versions=versions, bytes=size)) for key, versions, size in records)
 
-    def _sized(
+    def _add_sizes(
         self, usage: Mapping[Xid, Mapping[str, int]], groups: Collection[Xid] | None = None
     ) -> dict[Xid, GroupUsage]:
         """``usage``, or that of ``groups``, with the sizes of the documents in it."""
         some = usage if groups is None else {xid: usage[xid] for xid in groups if xid in usage}
         digests = {name for gained in some.values() for name, count in gained.items() if count}
-        sizes = self._sizes(digests - {VERSIONS, BYTES}) | {BYTES: 1}
+        sizes = self._read_sizes(digests - {VERSIONS, BYTES}) | {BYTES: 1}
         return {
             xid: GroupUsage(
                 versions=gained.get(VERSIONS, 0),
@@ -375,15 +377,15 @@ class EntityWriter(EntityReader):
             for xid, gained in usage.items()
         }
 
-    def _sizes(self, digests: Collection[str]) -> dict[str, int]:
-        known = {
+    def _read_sizes(self, digests: Collection[str]) -> dict[str, int]:
+        sizes = {
             name: len(layer.documents[name])
             for layer in self._writing.layers
             for name in digests
             if name in layer.documents
         }
-        unknown = [name for name in digests if name not in known]
-        return known | (
+        unknown = [name for name in digests if name not in sizes]
+        return sizes | (
             dict(self._writing.rows(self._sql.sizes, {"digests": self._writing.array(unknown)})) if unknown else {}
         )
 
@@ -402,10 +404,12 @@ class EntityWriter(EntityReader):
         self._writing.check()
         self._writing.flush()
         pending = self._writing.layers[0]
-        kept = [{"digest": d, "content": content} for d, content in pending.documents.items() if d in pending.named]
-        self._writing.run_bulk(self._sql.put_document, kept)
-        self._writing.run_bulk(self._sql.add_members, _gained(pending))
-        self._writing.run_bulk(self._sql.add_usage, self._gained_usage(pending))
+        documents = [
+            {"digest": d, "content": content} for d, content in pending.documents.items() if d in pending.named
+        ]
+        self._writing.run_bulk(self._sql.put_document, documents)
+        self._writing.run_bulk(self._sql.add_members, _list_gained(pending))
+        self._writing.run_bulk(self._sql.add_usage, self._list_gained_usage(pending))
         if pending.reserved:
             self._writing.run(self._sql.reserve, {"count": pending.reserved})
         if len(pending.suspects) > _SUSPECTS:
@@ -413,21 +417,21 @@ class EntityWriter(EntityReader):
         elif pending.suspects:
             self._writing.run(self._sql.sweep, {"digests": self._writing.array(pending.suspects)})
 
-    def _gained_usage(self, pending: Pending) -> list[dict[str, Any]]:
-        gained = {xid: usage for xid, usage in self._sized(pending.usage).items() if usage != _NOTHING}
+    def _list_gained_usage(self, pending: Pending) -> list[dict[str, Any]]:
+        gained = {xid: usage for xid, usage in self._add_sizes(pending.usage).items() if usage != _NOTHING}
         return [
             {"parent": row.key, "versions": gained[xid].versions, "bytes": gained[xid].bytes}
             for xid, row in (self.get_many(gained) if gained else {}).items()
         ]
 
 
-def _in_parts(keys: Collection[int]) -> Iterator[list[int]]:
+def _split_keys(keys: Collection[int]) -> Iterator[list[int]]:
     """``keys``, some thousands at once: as many as a statement takes well."""
     ordered = sorted(keys)
     return (ordered[start : start + _KEYS] for start in range(0, len(ordered), _KEYS))
 
 
-def _gained(pending: Pending) -> list[dict[str, Any]]:
+def _list_gained(pending: Pending) -> list[dict[str, Any]]:
     """Return the number of members that each collection gained or lost."""
     return [
         {"parent": parent, "type": plural, "count": count}

@@ -50,12 +50,18 @@ def upgrade() -> None:
         sa.Column("rate", sa.BigInteger),
     )
     op.create_index("deliveries_by_position", "deliveries", ["position"])
-    known = dict(_values("subscriptions"))
-    op.bulk_insert(subscriptions, [_subscription(name, value) for name, value in known.items()])
+    stored_subscriptions = dict(_read_values("subscriptions"))
+    op.bulk_insert(subscriptions, [_convert_subscription(name, value) for name, value in stored_subscriptions.items()])
     # A state or a consent without its subscription was about to be removed.
-    states = [{"subscription": name, **_state(value)} for name, value in _values("deliveries") if name in known]
+    states = [
+        {"subscription": name, **_convert_state(value)}
+        for name, value in _read_values("deliveries")
+        if name in stored_subscriptions
+    ]
     op.bulk_insert(deliveries, states)
-    agreed = [{"subscription": name, **value} for name, value in _values("consents") if name in known]
+    agreed = [
+        {"subscription": name, **value} for name, value in _read_values("consents") if name in stored_subscriptions
+    ]
     op.bulk_insert(consents, agreed)
     _count()
     op.execute(
@@ -64,15 +70,15 @@ def upgrade() -> None:
     )
 
 
-def _values(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    found = op.get_bind().execute(
+def _read_values(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    records = op.get_bind().execute(
         sa.text("SELECT name, value FROM notes WHERE name LIKE :names ORDER BY name"), {"names": f"{folder}/%"}
     )
-    for name, value in found.fetchall():
+    for name, value in records.fetchall():
         yield name.partition("/")[2], json.loads(value)
 
 
-def _subscription(id: str, value: dict[str, Any]) -> dict[str, Any]:
+def _convert_subscription(id: str, value: dict[str, Any]) -> dict[str, Any]:
     """Return a subscription for the new table. Absent values become empty ones."""
     credential = value.get("credential")
     return {
@@ -85,7 +91,7 @@ def _subscription(id: str, value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _state(value: dict[str, Any]) -> dict[str, Any]:
+def _convert_state(value: dict[str, Any]) -> dict[str, Any]:
     state = {name: value.get(name, default) for name, default in _STATE.items()}
     return {**state, "lasterror": state["lasterror"].replace("\0", "\ufffd")}  # PostgreSQL's text holds no NUL
 
@@ -93,8 +99,8 @@ def _state(value: dict[str, Any]) -> dict[str, Any]:
 def _count() -> None:
     """The revision and the number of all, which were one value of their own, become counters."""
     connection = op.get_bind()
-    found = connection.execute(sa.text("SELECT value FROM notes WHERE name = 'subscriptions'")).fetchall()
-    totals = json.loads(found[0][0]) if found else {}
+    records = connection.execute(sa.text("SELECT value FROM notes WHERE name = 'subscriptions'")).fetchall()
+    totals = json.loads(records[0][0]) if records else {}
     for name in ("revision", "count"):
         connection.execute(
             sa.text("INSERT INTO counters (name, value) VALUES (:name, :value)"),

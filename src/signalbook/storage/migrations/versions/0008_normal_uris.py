@@ -25,16 +25,16 @@ def upgrade() -> None:
     connection = op.get_bind()
     update = sa.text("UPDATE entities SET uri = :uri WHERE key = :key")
     for key, xid, attributes in connection.execute(sa.text(_NAMED)).fetchall():
-        connection.execute(update, {"key": key, "uri": _digest(xid.split("/")[1], json.loads(attributes))})
+        connection.execute(update, {"key": key, "uri": _compute_digest(xid.split("/")[1], json.loads(attributes))})
 
 
-def _digest(groups: str, attributes: dict[str, object]) -> str | None:
+def _compute_digest(groups: str, attributes: dict[str, object]) -> str | None:
     """Return the digest that the engine computed for these attributes when this migration was written."""
-    named, authority = attributes.get("globaluri"), attributes.get("authority")
+    stated_uri, authority = attributes.get("globaluri"), attributes.get("authority")
     authority = authority if isinstance(authority, str) else ""
-    if not isinstance(named, str) or not named:
+    if not isinstance(stated_uri, str) or not stated_uri:
         return None
-    uri, behind = named.replace(" ", "%20"), authority.partition(":")[2]
+    uri, behind = stated_uri.replace(" ", "%20"), authority.partition(":")[2]
     if not is_uri(uri):
         opaque = bool(behind) and not behind.startswith("/") and is_uri(authority)
         base = (authority or _BASE).removesuffix("/")

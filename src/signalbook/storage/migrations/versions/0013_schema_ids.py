@@ -53,49 +53,55 @@ def upgrade() -> None:
         sa.Column("value", sa.Text, nullable=False),
     )
     op.add_column("entities", sa.Column("schemaid", sa.BigInteger))
-    given = sa.text("schemaid IS NOT NULL")
-    op.create_index("entities_by_schemaid", "entities", ["schemaid", "xid"], sqlite_where=given, postgresql_where=given)
-    _number()
+    has_schemaid = sa.text("schemaid IS NOT NULL")
+    op.create_index(
+        "entities_by_schemaid",
+        "entities",
+        ["schemaid", "xid"],
+        sqlite_where=has_schemaid,
+        postgresql_where=has_schemaid,
+    )
+    _number_contents()
 
 
-def _number() -> None:
+def _number_contents() -> None:
     """A page at a time: what was numbered before is in the table, not in memory."""
     connection = op.get_bind()
     add = sa.text('INSERT INTO schema_ids ("group", id, content) VALUES (:group, :id, :content)')
     update = sa.text("UPDATE entities SET schemaid = :id WHERE key = :key")
     last: dict[str, int] = {}
-    for page in _pages(connection):
+    for page in _read_pages(connection):
         contents = {
             key: (xid.split("/")[2].lower(), content)
             for key, xid, attributes, document in page
-            if (content := _content(json.loads(attributes), document)) is not None
+            if (content := _compute_content(json.loads(attributes), document)) is not None
         }
-        known = _known(connection, {content for _, content in contents.values()})
+        numbers = _read_numbers(connection, {content for _, content in contents.values()})
         fresh = []
         for group, content in contents.values():
-            if (group, content) not in known:
-                known[group, content] = last[group] = last.get(group, 0) + 1
+            if (group, content) not in numbers:
+                numbers[group, content] = last[group] = last.get(group, 0) + 1
                 fresh.append({"group": group, "id": last[group], "content": content})
-        numbered = [{"key": key, "id": known[place]} for key, place in contents.items()]
+        numbered = [{"key": key, "id": numbers[place]} for key, place in contents.items()]
         for statement, rows in ((add, fresh), (update, numbered)):
             if rows:
                 connection.execute(statement, rows)
 
 
-def _known(connection: sa.Connection, contents: set[str]) -> dict[tuple[str, str], int]:
+def _read_numbers(connection: sa.Connection, contents: set[str]) -> dict[tuple[str, str], int]:
     """The numbers of those contents that have one, by group and content."""
-    found = connection.execute(_NUMBERS, {"contents": sorted(contents)}) if contents else ()
-    return {(group, content): number for group, content, number in found}
+    records = connection.execute(_NUMBERS, {"contents": sorted(contents)}) if contents else ()
+    return {(group, content): number for group, content, number in records}
 
 
-def _pages(connection: sa.Connection) -> Iterator[list[Any]]:
+def _read_pages(connection: sa.Connection) -> Iterator[list[Any]]:
     after = -1
     while page := connection.execute(_VERSIONS, {"key": after, "count": _AT_ONCE}).fetchall():
         yield list(page)
         after = page[-1][0]
 
 
-def _content(attributes: dict[str, Any], document: str) -> str | None:
+def _compute_content(attributes: dict[str, Any], document: str) -> str | None:
     """Return the content that the engine computed for a Version when this migration was written."""
     stated = attributes.get("format")
     kind = _TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None

@@ -14,7 +14,7 @@ _ROWID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 def upgrade() -> None:
     """Create every table in an empty database."""
-    _entities()
+    _create_entities()
     op.create_table(
         "documents",
         sa.Column("digest", _BY_CODE_POINT, primary_key=True),
@@ -42,7 +42,7 @@ def upgrade() -> None:
     )
 
 
-def _entities() -> None:
+def _create_entities() -> None:
     op.create_table(
         "entities",
         sa.Column("key", _ROWID, primary_key=True, autoincrement=False),
@@ -63,5 +63,7 @@ def _entities() -> None:
         sa.UniqueConstraint("parent", "type", "folded"),
     )
     for column in ("xref", "document"):
-        named = sa.text(f"{column} IS NOT NULL")
-        op.create_index(f"entities_by_{column}", "entities", [column], sqlite_where=named, postgresql_where=named)
+        has_value = sa.text(f"{column} IS NOT NULL")
+        op.create_index(
+            f"entities_by_{column}", "entities", [column], sqlite_where=has_value, postgresql_where=has_value
+        )
