@@ -67,7 +67,7 @@ def test_options_count_more_than_those_of_a_job_file(cli: Cli, command: str) -> 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_asks_the_stream_to_end(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pipeline._stopped_by_signals() as stop:
+    with pipeline._stop_on_signals() as stop:
         os.kill(os.getpid(), number)
         assert stop.wait(60)
         assert signal.getsignal(number) == before

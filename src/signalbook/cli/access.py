@@ -117,7 +117,7 @@ def explain(
     who: Annotated[
         str, Argument(metavar="WHO", help="Such as subject:pat,group:payments, token:ID, authenticated or anyone.")
     ],
-    what: Annotated[str, Argument(metavar="WHAT", help="An action: list, read, create, update, delete, ...")],
+    action: Annotated[str, Argument(metavar="WHAT", help="An action: list, read, create, update, delete, ...")],
     xid: Annotated[str, Argument(metavar="XID", help="An entity or collection; / is the Registry.")],
     server: ServerOption = None,
     db: DbOption = None,
@@ -130,14 +130,14 @@ def explain(
     from signalbook.access.policy import split_principals
 
     with _open(server, db) as (access, _):
-        found = access.explain(split_principals(who), what, str(read_xid(xid, "XID")))
+        explanation = access.explain(split_principals(who), action, str(read_xid(xid, "XID")))
     if json:
-        print_json(found)
+        print_json(explanation)
     else:
-        echo(f"{'allowed' if found['allowed'] else 'denied'}: {plain(found['reason'])}")
-        for rule in (*found["denying"], *found["allowing"]):
-            echo(f"  {_rule(rule)}")
-    raise typer.Exit(0 if found["allowed"] else 1)
+        echo(f"{'allowed' if explanation['allowed'] else 'denied'}: {plain(explanation['reason'])}")
+        for rule in (*explanation["denying"], *explanation["allowing"]):
+            echo(f"  {_format_rule(rule)}")
+    raise typer.Exit(0 if explanation["allowed"] else 1)
 
 
 def whoami(
@@ -154,22 +154,22 @@ def whoami(
 ) -> None:
     """Say who one is to a server, and what one may do there."""
     with open_client(server or here()) as client:
-        found = client.access.whoami(str(read_xid(xid, "--on")))
+        identity = client.access.whoami(str(read_xid(xid, "--on")))
     if json:
-        print_json(found)
+        print_json(identity)
         return
-    shown = {
-        "name": found["name"],
-        "groups": ", ".join(found["groups"]),
-        "token": found.get("token", ""),
-        "scopes": ", ".join(found.get("scopes", ())),
-        f"on {found['xid']}": ", ".join(found["may"]) or "nothing",
-        "somewhere": ", ".join(found["somewhere"]) or "nothing",
+    texts = {
+        "name": identity["name"],
+        "groups": ", ".join(identity["groups"]),
+        "token": identity.get("token", ""),
+        "scopes": ", ".join(identity.get("scopes", ())),
+        f"on {identity['xid']}": ", ".join(identity["may"]) or "nothing",
+        "somewhere": ", ".join(identity["somewhere"]) or "nothing",
     }
-    for name, text in shown.items():
+    for name, text in texts.items():
         if text:
             echo(f"{name}: {plain(text)}")
-    if not found["restricted"]:
+    if not identity["restricted"]:
         say("There is no policy in force: everybody may do everything.", style="yellow")
 
 
@@ -195,7 +195,7 @@ class _LocalAccess:
         self._control = AccessControl(engine.store, given)
 
     def policy(self) -> JSONObject:
-        return self._policy().document
+        return self._read_policy().document
 
     def end_sessions(self, subject: str) -> int:
         with self._engine.writing() as session:
@@ -207,16 +207,16 @@ class _LocalAccess:
         from signalbook.access.policy import read_policy
         from signalbook.access.review import list_warnings, with_warnings
 
-        wanted = read_policy(policy)
+        new_policy = read_policy(policy)
         with self._engine.writing() as session:
             if new and self._control.is_stored(session.transaction):
                 raise SignalbookError(
                     "there is a policy already: see signalbook access show, replace it by access set FILE"
                 )
-            self._control.put(session.transaction, wanted, by=UNRESTRICTED)
+            self._control.put(session.transaction, new_policy, by=UNRESTRICTED)
             session.record(Action.ADMINISTER, "/access")
             model = session.configuration.model.document
-        return with_warnings(wanted, list_warnings(wanted, model))
+        return with_warnings(new_policy, list_warnings(new_policy, model))
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
         from signalbook.access.base import ACTIONS
@@ -224,19 +224,19 @@ class _LocalAccess:
 
         if what not in ACTIONS:
             raise typer.BadParameter(f"{what!r} is none of {', '.join(ACTIONS)}", param_hint="WHAT")
-        policy = self._policy()
+        policy = self._read_policy()
         try:
             identity = self._control.identity(who)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="WHO") from None
-        asked = {"who": ",".join(who), "what": what, "xid": xid}
-        return {**asked, **policy.explain(identity, ACTIONS[what], Xid.parse(xid)).to_json(policy)}
+        question = {"who": ",".join(who), "what": what, "xid": xid}
+        return {**question, **policy.explain(identity, ACTIONS[what], Xid.parse(xid)).to_json(policy)}
 
-    def _policy(self) -> Policy:
-        found = self._control.current()
-        if found is None:
+    def _read_policy(self) -> Policy:
+        policy = self._control.current()
+        if policy is None:
             raise SignalbookError("there is no policy: make one by signalbook access init, or access set FILE")
-        return found
+        return policy
 
 
 def _open(
@@ -246,13 +246,13 @@ def _open(
     return open_part(
         server,
         db,
-        remote=lambda client: (client.access, partial(_remote_model, client)),
-        local=lambda engine, given: (_LocalAccess(engine, given), partial(_local_model, engine)),
+        remote=lambda client: (client.access, partial(_read_remote_model, client)),
+        local=lambda engine, given: (_LocalAccess(engine, given), partial(_read_local_model, engine)),
         create=create,
     )
 
 
-def _remote_model(client: Client) -> JSONObject | None:
+def _read_remote_model(client: Client) -> JSONObject | None:
     from signalbook.client import Refused
 
     try:
@@ -261,7 +261,7 @@ def _remote_model(client: Client) -> JSONObject | None:
         return None
 
 
-def _local_model(engine: Engine) -> JSONObject | None:
+def _read_local_model(engine: Engine) -> JSONObject | None:
     with engine.reading() as view:
         return view.model.document
 
@@ -287,14 +287,14 @@ def _warn(warnings: Iterable[str]) -> None:
         say(f"warning: {plain(warning)}", style="yellow")
 
 
-def _rule(rule: JSONObject) -> str:
+def _format_rule(rule: JSONObject) -> str:
     """A rule on a line."""
-    what = "is " + rule["role"] if "role" in rule else ""
+    effect = "is " + rule["role"] if "role" in rule else ""
     for name, words in (("allow", "may"), ("deny", "must not")):
-        what = f"{words} {', '.join(rule[name])}" if name in rule else what
+        effect = f"{words} {', '.join(rule[name])}" if name in rule else effect
     where = f" on {', '.join(rule['on'])}" if "on" in rule else ""
     description = f" ({rule['description']})" if rule.get("description") else ""
-    return plain(f"rule {rule['rule']}: {', '.join(rule['who'])} {what}{where}{description}")
+    return plain(f"rule {rule['rule']}: {', '.join(rule['who'])} {effect}{where}{description}")
 
 
 def login(
@@ -313,8 +313,8 @@ def login(
         say(f"{plain(by)} will give a token for {plain(audience or server)}.")
         say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
 
-    found = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
-    say(f"Logged in to {plain(server)} by {plain(found)}.")
+    login_issuer = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
+    say(f"Logged in to {plain(server)} by {plain(login_issuer)}.")
 
 
 def logout(server: Annotated[str, Argument(metavar="URL", help="The registry.")]) -> None:

@@ -111,20 +111,20 @@ app: Final = CommandGroup(
 _debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         echo(f"signalbook {__version__}")
         raise typer.Exit
 
 
-def _switch_debug(wanted: bool) -> None:
-    _debug["on"] = _debug["on"] or wanted
+def _switch_debug(requested: bool) -> None:
+    _debug["on"] = _debug["on"] or requested
 
 
 @app.callback()
 def _common(
     version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     token: TokenOption = None,
     debug: Annotated[bool, Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")] = False,
@@ -171,7 +171,7 @@ def main() -> None:
     except Exception as error:
         if _debug["on"]:
             raise
-        fail(_words(error))
+        fail(_describe_error(error))
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -183,7 +183,7 @@ def _explain(error: Any) -> None:
         fail(f"{message}\nTry '{command} --help' for help.")
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The error for people: what went wrong, where, what to do."""
     if isinstance(error, SignalbookError):
         return str(error)

@@ -49,18 +49,18 @@ def run(
         raise typer.BadParameter("it is done or refused", param_hint="--outcome")
     for option, text in (("--from", since), ("--to", until)):
         _check_time(text, option)
-    given = {"who": who, "action": action, "outcome": outcome, "xid": xid, "since": since, "until": until}
-    wanted: Any = {name: value for name, value in given.items() if value}
+    filters = {"who": who, "action": action, "outcome": outcome, "xid": xid, "since": since, "until": until}
+    query: Any = {name: value for name, value in filters.items() if value}
     with _open(server, db) as read:
-        found = list(islice(read({**wanted, "limit": min(limit, 1000)}), limit))
+        entries = list(islice(read({**query, "limit": min(limit, 1000)}), limit))
         if not follow:
-            _print(found, json=json)
+            _print(entries, json=json)
             return
-        number = found[0]["number"] if found else 0
-        _print(found[::-1], json=json)
+        number = entries[0]["number"] if entries else 0
+        _print(entries[::-1], json=json)
         while True:
             time.sleep(_SECONDS)
-            newer = list(read({**wanted, "after": number, "limit": 1000}))
+            newer = list(read({**query, "after": number, "limit": 1000}))
             number = newer[0]["number"] if newer else number
             _print(newer[::-1], json=json)
 
@@ -80,27 +80,27 @@ def _open(server: str | None, db: str | None) -> AbstractContextManager[_Read]:
         server,
         db,
         remote=lambda client: lambda wanted: client.access.audit(**wanted),
-        local=lambda engine, _: partial(_stored, engine),
+        local=lambda engine, _: partial(_read_stored, engine),
         create=False,
     )
 
 
-def _stored(engine: Engine, wanted: dict[str, Any]) -> Iterator[JSONObject]:
+def _read_stored(engine: Engine, parameters: dict[str, Any]) -> Iterator[JSONObject]:
     from signalbook.access.audit import format_entry, read_entries
     from signalbook.storage.audit import AuditQuery
 
-    asked = dict(wanted)
-    size = asked.pop("limit")
-    asked |= {name: parse_timestamp(asked[name]) for name in ("since", "until") if name in asked}
-    query = AuditQuery(**asked)
+    members = dict(parameters)
+    size = members.pop("limit")
+    members |= {name: parse_timestamp(members[name]) for name in ("since", "until") if name in members}
+    query = AuditQuery(**members)
     while page := read_entries(engine.store, query, size):
         yield from map(format_entry, page)
-        query = AuditQuery(**{**asked, "before": page[-1].number})
+        query = AuditQuery(**{**members, "before": page[-1].number})
 
 
-def _print(found: Sequence[JSONObject], *, json: bool) -> None:
+def _print(entries: Sequence[JSONObject], *, json: bool) -> None:
     """A line for each entry; for people in columns, of which the last one is as wide as it likes."""
-    rows = [[dump_json(entry).decode()] if json else _cells(entry) for entry in found]
+    rows = [[dump_json(entry).decode()] if json else _format_cells(entry) for entry in entries]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         padded = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
@@ -108,7 +108,7 @@ def _print(found: Sequence[JSONObject], *, json: bool) -> None:
         echo(line.encode() if json else line)
 
 
-def _cells(entry: JSONObject) -> list[str]:
+def _format_cells(entry: JSONObject) -> list[str]:
     time = format_timestamp(parse_timestamp(entry["time"]).replace(microsecond=0))
     xids, count = entry["xids"], entry.get("count", 1)
     more = len(xids) - _SHOWN + int(entry.get("more", 0))

@@ -34,11 +34,13 @@ def back_up(
     """
     from signalbook.storage.backup import back_up
 
-    given = database_settings(db)
-    require_database(given.db)
+    settings = database_settings(db)
+    require_database(settings.db)
     with working("backing up") as show:
-        backup = back_up(given.db, file, timeout=given.request_timeout, progress=_progress("backing up", show))
-    _record_backup(backup, file, given)
+        backup = back_up(
+            settings.db, file, timeout=settings.request_timeout, progress=_build_progress("backing up", show)
+        )
+    _record_backup(backup, file, settings)
     _report(backup, file, f"backed up {backup.database} to {file}", json=json)
 
 
@@ -58,27 +60,27 @@ def restore(
     from signalbook.access import audit
     from signalbook.storage.backup import restore, verify
 
-    given = database_settings(db)
+    settings = database_settings(db)
     if check:
         with working("checking") as show:
-            backup = verify(file, progress=_progress("checking", show))
+            backup = verify(file, progress=_build_progress("checking", show))
         _report(backup, file, f"{file} is complete", json=json)
         return
-    found: list[AuditEntry] = []
+    entries: list[AuditEntry] = []
 
     def restored(transaction: WriteTransaction) -> None:
-        found.extend(audit.record(transaction, given, "/", about=f"restored from {file.absolute()}"))
+        entries.extend(audit.record(transaction, settings, "/", about=f"restored from {file.absolute()}"))
 
     with working("restoring") as show:
-        progress, timeout = _progress("restoring", show), given.request_timeout
-        backup = restore(file, given.db, timeout=timeout, replace=replace, progress=progress, restored=restored)
-    audit.log_entries(found, given)
+        progress, timeout = _build_progress("restoring", show), settings.request_timeout
+        backup = restore(file, settings.db, timeout=timeout, replace=replace, progress=progress, restored=restored)
+    audit.log_entries(entries, settings)
     _report(backup, file, f"restored {file}", json=json)
     if tokens := backup.tables["tokens"].rows:
         say(f"{tokens} API tokens work again as they did then: signalbook token list, revoke what was revoked since")
 
 
-def _record_backup(backup: Backup, file: Path, given: Settings) -> None:
+def _record_backup(backup: Backup, file: Path, settings: Settings) -> None:
     """Record a backup in the audit if possible: not in a standby, nor before a migration."""
     from signalbook.access import audit
     from signalbook.storage import open_store
@@ -88,21 +90,21 @@ def _record_backup(backup: Backup, file: Path, given: Settings) -> None:
     if backup.revision != REVISION:
         return
     try:
-        with closing(open_store(given.db, timeout=given.request_timeout)) as store, store.write() as transaction:
-            found = audit.record(transaction, given, "/", about=f"backed up to {file.absolute()}")
+        with closing(open_store(settings.db, timeout=settings.request_timeout)) as store, store.write() as transaction:
+            entries = audit.record(transaction, settings, "/", about=f"backed up to {file.absolute()}")
     except StorageError as error:
         say(f"warning: the backup is complete, and the audit does not say so: {plain(str(error))}", style="yellow")
     else:
-        audit.log_entries(found, given)
+        audit.log_entries(entries, settings)
 
 
-def _progress(what: str, show: Callable[[str], None]) -> Callable[[str, int], None]:
-    return lambda table, rows: show(f"{what}: {table}, {rows:,} rows")
+def _build_progress(action: str, show: Callable[[str], None]) -> Callable[[str, int], None]:
+    return lambda table, rows: show(f"{action}: {table}, {rows:,} rows")
 
 
-def _report(backup: Backup, file: Path, done: str, *, json: bool) -> None:
+def _report(backup: Backup, file: Path, message: str, *, json: bool) -> None:
     if json:
-        tables = {name: {"rows": each.rows, "sha256": each.sha256} for name, each in backup.tables.items()}
+        tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in backup.tables.items()}
         print_json(
             {
                 "file": str(file),
@@ -114,7 +116,8 @@ def _report(backup: Backup, file: Path, done: str, *, json: bool) -> None:
             }
         )
         return
-    rows = sum(each.rows for each in backup.tables.values())
+    rows = sum(table.rows for table in backup.tables.values())
     say(
-        f"{done}: {backup.tables['entities'].rows:,} entities, {rows:,} rows, of {backup.created:%Y-%m-%d %H:%M:%S} UTC"
+        f"{message}: {backup.tables['entities'].rows:,} entities, {rows:,} rows, "
+        f"of {backup.created:%Y-%m-%d %H:%M:%S} UTC"
     )

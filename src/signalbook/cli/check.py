@@ -121,9 +121,11 @@ def run(
             with _open_asked(server, db, offline=offline) as registry:
                 checked = _check_documents(registry, loaded, questions.ignore)
     elif _is_xid(against):
-        xid = _resource(against)
+        xid = _parse_resource(against)
         with _open_asked(server, db, offline=offline) as registry:
-            checked, failures = _check_each(sources, lambda source: [_next_version(registry, source, xid, questions)])
+            checked, failures = _check_each(
+                sources, lambda source: [_check_next_version(registry, source, xid, questions)]
+            )
     elif server is not None or db is not None or offline:
         raise typer.BadParameter(f"--server, --db and --offline go with an xid, and {against} is none")
     else:
@@ -177,10 +179,10 @@ def _check_documents(
     # What differs is found out first: the check has the database for itself.
     plans = [(row, plan_import(registry, row.document, ignore)[1]) for row in sorted(sources, key=_has_no_model)]
     with registry.checking() as checks:
-        return [_about(row, _verdict(checks, plan, ignore)) for row, plan in plans]
+        return [_describe_source(row, _check_plan(checks, plan, ignore)) for row, plan in plans]
 
 
-def _verdict(checks: WriteChecks, plan: ImportPlan, ignore: Sequence[str]) -> Verdict:
+def _check_plan(checks: WriteChecks, plan: ImportPlan, ignore: Sequence[str]) -> Verdict:
     if plan.upload is None:
         return Verdict()
     verdict = checks.patch(plan.upload.target, plan.upload.body, ignore=[*plan.upload.ignore, *ignore])
@@ -193,23 +195,23 @@ def _is_stamp(change: JSONObject) -> bool:
     return change.get("action") == "updated" and names <= {"epoch", "modifiedat"}
 
 
-def _next_version(registry: Registry, source: str, xid: Xid, questions: _Questions) -> CheckedSource:
-    known = registry.find(xid, deep=False)
-    if known is None:
+def _check_next_version(registry: Registry, source: str, xid: Xid, questions: _Questions) -> CheckedSource:
+    existing = registry.find(xid, deep=False)
+    if existing is None:
         raise SignalbookError(f"the registry has no {xid}, and there is no such file (--against)")
     schema = _read_schema(source, questions.format)
     with registry.checking() as checks:
-        name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
+        name = schema.stated or checks.format_of(xid) or schema.format or _raise_unknown(xid)
         return CheckedSource(name=source, verdict=checks.version(xid, schema.content, name, questions.rule))
 
 
-def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
+def _describe_source(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     places = [str(finding.path) for finding in verdict.findings]
     for error in verdict.errors:
         places += [str(error.get("subject", "")), *(str(fault.get("path", "")) for fault in error.get("faults", ()))]
-    found = source.find_parts_naming([place.partition("#")[0] for place in places]) if source.parts else []
+    files = source.find_parts_naming([place.partition("#")[0] for place in places]) if source.parts else []
     advice = "" if verdict.accepted else source.advice()
-    return CheckedSource(name=source.name, verdict=verdict, files=tuple(found), advice=advice)
+    return CheckedSource(name=source.name, verdict=verdict, files=tuple(files), advice=advice)
 
 
 def _report(checked: list[CheckedSource], *, strict: bool, accepted: bool, as_json: bool) -> None:
@@ -230,7 +232,7 @@ def _is_xid(against: str) -> bool:
     return against.startswith("/") and not Path(against).exists()
 
 
-def _resource(text: str) -> Xid:
+def _parse_resource(text: str) -> Xid:
     xid = read_xid(text, "--against", "no file and ")
     if xid.kind is not Kind.RESOURCE:
         raise typer.BadParameter(f"{text!r} names no schema, such as /schemagroups/g/schemas/s", param_hint="--against")
@@ -249,17 +251,17 @@ def _follow(source: str, against: str, questions: _Questions) -> Sequence[Checke
     if against.startswith(_GIT):
         revision = against.removeprefix(_GIT)
         if Path(source).is_dir():
-            return _folder_since(source, revision, questions)
-        return [(_documents_since if documents else _schema_since)(source, revision, questions)]
+            return _check_folder_since(source, revision, questions)
+        return [(_check_documents_since if documents else _check_schema_since)(source, revision, questions)]
     if not is_url(against):
         if not Path(against).exists():
             raise DocumentError(f"{against}: cannot be read: there is no such file or folder (--against)")
         if documents is not _has_documents(against):
             raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
     if documents:
-        return [_documents_after(source, against, questions)]
+        return [_check_documents_after(source, against, questions)]
     same_kind = Path(source).suffix == Path(against).suffix
-    return [_schema_after(source, _read_schema(against, questions.format), questions, same_kind=same_kind)]
+    return [_check_schema_after(source, _read_schema(against, questions.format), questions, same_kind=same_kind)]
 
 
 def _has_documents(source: str) -> bool:
@@ -269,12 +271,12 @@ def _has_documents(source: str) -> bool:
     return source.partition("?")[0].endswith(NAMED) or Path(source).is_dir()
 
 
-def _schema_after(source: str, earlier: SchemaFile, questions: _Questions, *, same_kind: bool) -> CheckedSource:
+def _check_schema_after(source: str, earlier: SchemaFile, questions: _Questions, *, same_kind: bool) -> CheckedSource:
     later = _read_schema(source, questions.format or (earlier.format if same_kind else ""))
     return CheckedSource(name=source, verdict=compare(later, earlier, questions.rule or "backward"))
 
 
-def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+def _check_schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
     from signalbook.cli.revisions import file_at
 
     content = file_at(Path(source), revision)
@@ -284,10 +286,10 @@ def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedS
         return CheckedSource(name=source, verdict=Verdict(findings=(note,)))
     stated = questions.format or guess_format(source, content)
     earlier = SchemaFile(name=source, content=content, stated=stated, revision=revision)
-    return _schema_after(source, earlier, questions, same_kind=True)
+    return _check_schema_after(source, earlier, questions, same_kind=True)
 
 
-def _folder_since(source: str, revision: str, questions: _Questions) -> list[CheckedSource | SignalbookError]:
+def _check_folder_since(source: str, revision: str, questions: _Questions) -> list[CheckedSource | SignalbookError]:
     """Compare the schemas of a folder with those of a revision, and its documents if it has any.
 
     A schema that has another name is compared with what it was; one that is gone is a finding. What cannot be compared
@@ -301,16 +303,16 @@ def _folder_since(source: str, revision: str, questions: _Questions) -> list[Che
 
     def check(name: str) -> Iterator[CheckedSource]:
         if name == source:
-            yield _documents_since(source, revision, replace(questions, format="", rule=None))
+            yield _check_documents_since(source, revision, replace(questions, format="", rule=None))
         elif files.is_file(changes[name].old):  # no link or submodule
-            yield from _change_since(changes[name], files, revision, questions)
+            yield from _check_change_since(changes[name], files, revision, questions)
 
     has_documents = find_files(Path(source), NAMED) or not (changes or find_files(Path(source), _SCHEMAS))
     checked, failures = _check_each([*changes, *([source] if has_documents else [])], check)
     return [*checked, *map(SignalbookError, failures)] or [CheckedSource(name=source, verdict=Verdict())]
 
 
-def _change_since(
+def _check_change_since(
     change: FileChange, files: RevisionFiles, revision: str, questions: _Questions
 ) -> Iterator[CheckedSource]:
     """Yield the verdict on a file of a folder, if it is a schema, or a document that is gone."""
@@ -323,7 +325,7 @@ def _change_since(
         yield _report_deleted(old, revision)
     elif new is not None and stated:
         earlier = SchemaFile(name=str(old), content=content, stated=questions.format or stated, revision=revision)
-        yield _schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix)
+        yield _check_schema_after(str(new), earlier, questions, same_kind=old.suffix == new.suffix)
 
 
 def _report_deleted(path: Path, revision: str) -> CheckedSource:
@@ -334,23 +336,23 @@ def _report_deleted(path: Path, revision: str) -> CheckedSource:
     return CheckedSource(name=str(path), verdict=Verdict(findings=(finding,)))
 
 
-def _documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+def _check_documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
     from signalbook.cli.revisions import copy_at
 
     with copy_at(Path(source), revision) as earlier:
-        return _documents_after(source, None if earlier is None else str(earlier), questions)
+        return _check_documents_after(source, None if earlier is None else str(earlier), questions)
 
 
-def _documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
+def _check_documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
     """Check documents in a temporary registry with the content of ``against``, if anything."""
     from signalbook.cli.importing import import_source, load
 
     if questions.format or questions.rule:
         raise SignalbookError(f"{source} has documents: they state formats and rules themselves (meta.compatibility)")
     with open_registry(None, "sqlite://", create=True) as registry:
-        for known in () if against is None else load(against, lenient=questions.lenient):
+        for document in () if against is None else load(against, lenient=questions.lenient):
             try:
-                import_source(registry, known, ignore=questions.ignore, to=None)
+                import_source(registry, document, ignore=questions.ignore, to=None)
             except SignalbookError as error:
                 raise SignalbookError(f"what {source} is to follow cannot be read: {error}") from None
         (checked,) = _check_documents(registry, load(source, lenient=questions.lenient), questions.ignore)
@@ -386,8 +388,8 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
             yield Text(f"  {error['detail']}")
         for fault in error.get("faults", ()):
             yield from fault_lines(fault, "red")
-    for each in verdict.findings:
-        yield from fault_lines(each.to_json(), _STYLES[each.severity])
+    for finding in verdict.findings:
+        yield from fault_lines(finding.to_json(), _STYLES[finding.severity])
     for file in files[:_SHOWN]:
         yield Text(f"  in {file}")
 
@@ -401,10 +403,10 @@ def fault_lines(fault: JSONObject, style: str) -> Iterator[Text]:
     yield Text(f"      {fault.get('message', '')}")
     for side in ("old", "new"):
         if side in fault:
-            yield Text(f"      {side}: {_short(fault[side])}", style="dim")
+            yield Text(f"      {side}: {_shorten(fault[side])}", style="dim")
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = dump_json(value).decode("utf-8")
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
 
@@ -429,37 +431,37 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     for schema in (new, old):
         if not schema.format:
-            raise _no_format(f"the format of {schema.label} is unknown")
+            raise _build_format_error(f"the format of {schema.label} is unknown")
         if comparing(schema.format) is None:
-            known = ", ".join(name for name in supported() if comparing(name) is not None)
-            raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {known} can")
+            comparable = ", ".join(name for name in supported() if comparing(name) is not None)
+            raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {comparable} can")
     # What is no schema of its format cannot be compared.
-    broken = [_violation(schema) for schema in (new, old)]
+    broken = [_find_violation(schema) for schema in (new, old)]
     if any(broken):
         return Verdict.refused(*(error for error in broken if error is not None))
-    texts = [SchemaText(document=each.content, format=each.format, resolve=each.resolve) for each in (new, old)]
+    texts = [SchemaText(document=file.content, format=file.format, resolve=file.resolve) for file in (new, old)]
     try:
-        found = violations(rule, *texts)
+        differences = violations(rule, *texts)
     except SchemaError as error:
         raise SignalbookError(f"{new.name} cannot be compared with {old.label}: {error}") from None
-    if not found:
+    if not differences:
         return Verdict()
-    faults = [finding(*violation, document=new.name, against=old.label) for violation in found]
+    faults = [finding(*violation, document=new.name, against=old.label) for violation in differences]
     detail = f"{new.name} does not fit behind {old.label}"
     return Verdict.refused(
         RegistryError("compatibility_violation", subject=new.name, compat=rule, detail=detail, faults=faults)
     )
 
 
-def _no_format(reason: str) -> SignalbookError:
+def _build_format_error(reason: str) -> SignalbookError:
     return SignalbookError(f"{reason}: name it with --format, such as --format JsonSchema/draft-07")
 
 
-def _unknown(xid: Xid) -> str:
-    raise _no_format(f"neither {xid} nor the file shows a format")
+def _raise_unknown(xid: Xid) -> str:
+    raise _build_format_error(f"neither {xid} nor the file shows a format")
 
 
-def _violation(schema: SchemaFile) -> RegistryError | None:
+def _find_violation(schema: SchemaFile) -> RegistryError | None:
     from signalbook.formats.base import UnresolvedReferences, find
     from signalbook.formats.compatibility import SchemaText
     from signalbook.formats.references import has_open_references, is_importing

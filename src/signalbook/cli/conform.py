@@ -52,7 +52,7 @@ def run(
     ] = None,
     token: TokenOption = None,  # noqa: ARG001  it is kept by now
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
-    known: Annotated[
+    known_file: Annotated[
         Path | None, Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons.")
     ] = None,
     exact_titles: Annotated[bool, Option("--exact-titles", help="Want the titles of errors word by word.")] = False,
@@ -80,7 +80,7 @@ def run(
     from signalbook.conformance.running import INTERRUPTED, ConformanceSession, Options, run_all
     from signalbook.conformance.wire import Wire
 
-    cases = _selected(only)
+    cases = _select_cases(only)
     if list_cases:
         for case in cases:
             needed: Tier = "read" if case.reads else "write"
@@ -88,12 +88,12 @@ def run(
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
-    expected = {} if known is None else read_known(known.read_bytes(), name=known.name)
+    expected = {} if known_file is None else read_known(known_file.read_bytes(), name=known_file.name)
     files = [file for file in (json_file, junit, scoreboard) if file is not None]
     for file in files:
         if not file.absolute().parent.is_dir():
             raise typer.BadParameter(f"{file}: there is no folder {file.parent}")
-    before = _file_before(files[0] if files else None) if allow_model_changes or allow_lockout else None
+    before = _choose_backup_file(files[0] if files else None) if allow_model_changes or allow_lockout else None
     options = Options(
         writes=tier == "write" or allow_model_changes or allow_lockout,
         configures=allow_model_changes,
@@ -101,11 +101,11 @@ def run(
         exact_titles=exact_titles,
         before=before,
     )
-    headers = dict(map(_header, header or ()))
+    headers = dict(map(_parse_header, header or ()))
     # What was said for this run counts before what is known of the server.
     auth = None if "authorization" in map(str.lower, headers) else find(url, None)
     wire = Wire(without_user(url), timeout=timeout, headers=headers, auth=auth)
-    with _stoppable(), wire, ConformanceSession(wire, options) as session:
+    with _stop_on_sigterm(), wire, ConformanceSession(wire, options) as session:
         results = run_all(session, cases, shown=_track)
     summary = Summary(url=wire.url, results=results, known=expected, unrestored=session.unrestored)
     _report(summary)
@@ -124,7 +124,7 @@ def run(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def _stop_on_sigterm() -> Iterator[None]:
     """A stop from outside ends as Ctrl-C does: with everything put back and a report."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -133,7 +133,7 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _file_before(beside: Path | None) -> Path:
+def _choose_backup_file(beside: Path | None) -> Path:
     """Return an unused file name next to the results for the former model and capabilities."""
     folder, stem = (beside.parent, beside.stem) if beside else (Path(), "conform")
     return folder / f"{stem}.before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
@@ -149,21 +149,21 @@ def _warn(summary: Summary, before: Path | None) -> None:
             say(f"  jq .{part} {before} | {command}")
 
 
-def _selected(only: str) -> list[Case]:
+def _select_cases(only: str) -> list[Case]:
     from signalbook.conformance.cases import all_cases
 
-    wanted = {name.strip() for name in only.split(",") if name.strip()}
-    cases = [case for case in all_cases() if not wanted or wanted & {case.id, case.topic, *case.requirements}]
-    known = {name for case in all_cases() for name in (case.id, case.topic, *case.requirements)}
-    if wanted - known:
+    names = {name.strip() for name in only.split(",") if name.strip()}
+    cases = [case for case in all_cases() if not names or names & {case.id, case.topic, *case.requirements}]
+    valid_names = {name for case in all_cases() for name in (case.id, case.topic, *case.requirements)}
+    if names - valid_names:
         raise typer.BadParameter(
-            f"{', '.join(sorted(wanted - known))}: no requirement, topic or case of that name; see --list",
+            f"{', '.join(sorted(names - valid_names))}: no requirement, topic or case of that name; see --list",
             param_hint="--only",
         )
     return cases
 
 
-def _header(text: str) -> tuple[str, str]:
+def _parse_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip().isascii():
         raise typer.BadParameter(f"{text!r} is no header: write 'NAME: VALUE'", param_hint="--header")
@@ -181,14 +181,14 @@ def _report(summary: Summary) -> None:
     """Print each topic, each failure with its exchange, the sections, the totals."""
     screen = output(soft_wrap=True)
     for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
-        _topic(screen, topic, list(rows), summary)
-    _sections(screen, summary)
-    _totals(screen, summary)
+        _print_topic(screen, topic, list(rows), summary)
+    _print_sections(screen, summary)
+    _print_totals(screen, summary)
     for row in summary.mended():
         say(f"{row.case.id}: passed, though it is known to fail: remove it from the known failures", style="yellow")
 
 
-def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
+def _print_topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
     from rich.text import Text
 
     from signalbook.conformance.running import CaseOutcome
@@ -199,7 +199,7 @@ def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary
     screen.print(Text(f"{topic}: {counts}", style="bold"))
     for row in rows:
         if row.outcome is CaseOutcome.FAILED:
-            _failure(screen, row, summary.known.get(row.case.id))
+            _print_failure(screen, row, summary.known.get(row.case.id))
     for reason, group in groupby(
         sorted((row for row in rows if row.outcome is CaseOutcome.SKIPPED), key=lambda row: row.reason),
         key=lambda row: row.reason,
@@ -207,14 +207,14 @@ def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary
         screen.print(Text(f"  skipped {len(list(group))}: {reason}", style="dim"))
 
 
-def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
+def _print_failure(screen: Console, row: CaseResult, known_reason: str | None) -> None:
     from rich.text import Text
 
     case = row.case
     screen.print(Text(f"  FAILED {case.id} ({row.level}; {' '.join(case.requirements)})", style="red"))
     screen.print(Text(f"    {case.says}"))
-    if known:
-        screen.print(Text(f"    known: {known}", style="yellow"))
+    if known_reason:
+        screen.print(Text(f"    known: {known_reason}", style="yellow"))
         return
     for mismatch in row.mismatches:
         screen.print(Text(f"    {mismatch}"))
@@ -223,7 +223,7 @@ def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
             screen.print(Text("\n".join(f"    {mark} {line}".rstrip() for line in str(part).splitlines()), style="dim"))
 
 
-def _sections(screen: Console, summary: Summary) -> None:
+def _print_sections(screen: Console, summary: Summary) -> None:
     from rich.table import Table
 
     from signalbook.conformance.reports import requirement_coverage
@@ -241,7 +241,7 @@ def _sections(screen: Console, summary: Summary) -> None:
 _OUTCOMES: Final = ("passed", "failed", "skipped")
 
 
-def _totals(screen: Console, summary: Summary) -> None:
+def _print_totals(screen: Console, summary: Summary) -> None:
     from rich.text import Text
 
     from signalbook.conformance.cases import Level

@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
+def working(action: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that ``what`` is under way; what is yielded takes other words for it."""
     from rich.text import Text
 
@@ -76,7 +76,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not screen.is_terminal:
         yield lambda _: None
         return
-    with screen.status(Text(what)) as status:
+    with screen.status(Text(action)) as status:
         yield lambda words: status.update(Text(words))
 
 
@@ -106,17 +106,17 @@ def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Tabl
     """A table with these columns, and then with those of ``numbers``."""
     from rich.table import Table
 
-    found = Table(*names, title=title, title_justify="left")
+    grid = Table(*names, title=title, title_justify="left")
     for name in numbers:
-        found.add_column(name, justify="right")
-    return found
+        grid.add_column(name, justify="right")
+    return grid
 
 
 def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) -> Table:
     """Return a table of numbers of messages, in the given order."""
     from rich.text import Text
 
-    found = table(heading, numbers=("messages",), title=title)
+    grid = table(heading, numbers=("messages",), title=title)
     for name, count in counts:
-        found.add_row(Text(plain(name)), f"{count:,}")
-    return found
+        grid.add_row(Text(plain(name)), f"{count:,}")
+    return grid

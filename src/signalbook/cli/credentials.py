@@ -53,9 +53,11 @@ def with_token(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*given, **options)
 
     token = inspect.Parameter("token", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TokenOption)
-    own = [each.replace(annotation=hints[name]) for name, each in inspect.signature(function).parameters.items()]
+    parameters = [
+        parameter.replace(annotation=hints[name]) for name, parameter in inspect.signature(function).parameters.items()
+    ]
     # What the command line reads instead of ``run`` itself.
-    run.__signature__ = inspect.Signature([*own, token])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*parameters, token])  # type: ignore[attr-defined]
     run.__annotations__ = {**hints, "token": TokenOption}
     return run
 

@@ -32,11 +32,13 @@ def run(
 
     from signalbook.doctor import examine
 
-    given = settings.load({"db": db}, environ=os.environ, config=config)
+    loaded = settings.load({"db": db}, environ=os.environ, config=config)
     with working("checking"):
-        checks = list(examine(given))
+        checks = list(examine(loaded))
     if json:
-        print_json({"checks": [asdict(check) for check in checks], "ok": all(each.state != "error" for each in checks)})
+        print_json(
+            {"checks": [asdict(check) for check in checks], "ok": all(result.state != "error" for result in checks)}
+        )
     else:
         screen = output()
         for check in checks:

@@ -42,17 +42,17 @@ def run(
     yaml = format == "yaml" if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
-            files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
-            count = write_folder(Path(out), files, instead=_stale(registry, target))
+            files = _render_files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
+            count = write_folder(Path(out), files, instead=_list_stale(registry, target))
             say(f"exported {count} files to {out}")
         elif out is not None:
-            write_pieces(Path(out), _text(registry, target, yaml=yaml))
+            write_pieces(Path(out), _render_document(registry, target, yaml=yaml))
         else:
-            for piece in _text(registry, target, yaml=yaml):
+            for piece in _render_document(registry, target, yaml=yaml):
                 sys.stdout.buffer.write(piece)
 
 
-def _text(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
+def _render_document(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
     """The document's text. JSON passes through, whatever its size; YAML is made of the whole of it."""
     from signalbook.documents import indent, write_document
     from signalbook.values import parse_json
@@ -63,7 +63,7 @@ def _text(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
     return indent(pieces)
 
 
-def _stale(registry: Registry, target: Xid) -> list[PurePath]:
+def _list_stale(registry: Registry, target: Xid) -> list[PurePath]:
     """Return the files that an earlier export of ``target`` may have written."""
     from signalbook.documents import place
 
@@ -75,11 +75,11 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
     ]
 
 
-def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
+def _render_files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:
     from signalbook.documents import build_files
 
-    with registry.consistent() as found:
-        for xid, entity in _entities(found):
+    with registry.consistent() as snapshot:
+        for xid, entity in _iterate_entities(snapshot):
             if target == ROOT or xid.parts[: len(target.parts)] == target.parts:
                 _check_ids(xid, entity)
                 yield from build_files(xid, entity, suffix=suffix)
@@ -96,10 +96,10 @@ def _check_ids(xid: Xid, entity: JSONObject) -> None:
         raise NotWritten(f"the registry has an invalid id in {xid}: {error}; nothing was written") from None
 
 
-def _entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
+def _iterate_entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
     """The Registry, its Groups alone, and their Resources with Versions."""
-    shown = registry.find(ROOT, deep=False) or {}
-    yield ROOT, {**shown, "modelsource": registry.modelsource()}
+    root = registry.find(ROOT, deep=False) or {}
+    yield ROOT, {**root, "modelsource": registry.modelsource()}
     for plural, group in registry.model()["groups"].items():
         for name, body in registry.members(ROOT / plural, deep=False):
             yield ROOT / plural / name, body

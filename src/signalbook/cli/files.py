@@ -50,7 +50,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        raise _not_written(path, error) from None
+        raise _build_write_error(path, error) from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[P
     except FileNameError as error:
         raise NotWritten(f"{path}: nothing was written: {error}") from None
     except OSError as error:
-        raise _not_written(path, error) from None
+        raise _build_write_error(path, error) from None
     finally:
         if beside is not None:
             shutil.rmtree(beside, ignore_errors=True)
@@ -108,7 +108,7 @@ def _take_place(beside: Path, path: Path, files: Iterable[PurePath], instead: It
         (beside / name).replace(target)
 
 
-def _not_written(path: Path, error: OSError) -> NotWritten:
+def _build_write_error(path: Path, error: OSError) -> NotWritten:
     return NotWritten(f"{path}: cannot be written: {error.strerror}")
 
 

@@ -54,15 +54,15 @@ def run(
     from signalbook.codegen.output import plan_output
 
     with working(f"generating {plain(target)}") as progress:
-        given = read_input(target.lower(), registry, group or (), pairs(option, "--option"), progress)
-        generated = generate(given)
-        plan = plan_output(folder, given, generated)
+        generator_input = read_input(target.lower(), registry, group or (), pairs(option, "--option"), progress)
+        generated = generate(generator_input)
+        plan = plan_output(folder, generator_input, generated)
         if not check:
             _write(folder, plan, overwrite=overwrite)
-    for xid, why in given.incomplete.items():
+    for xid, why in generator_input.incomplete.items():
         notice(f"{xid}: {why}")
     if json:
-        print_json(_summary(given, generated, plan, check=check))
+        print_json(_build_summary(generator_input, generated, plan, check=check))
     else:
         _show(folder, generated, plan, check=check)
     if check and any(plan.stale):
@@ -74,12 +74,12 @@ def run(
 def _list(json: bool) -> None:
     from signalbook.codegen.base import targets
 
-    found = targets()
+    summaries = targets()
     if json:
-        print_json({"targets": [{"name": name, "summary": summary} for name, summary in found.items()]})
+        print_json({"targets": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
         return
     rows = table("target", "what it makes", numbers=())
-    for name, summary in found.items():
+    for name, summary in summaries.items():
         rows.add_row(name, plain(summary))
     output().print(rows)
 
@@ -103,18 +103,20 @@ def _show(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) 
     for xid, why in generated.left_out.items():
         say(f"left out {plain(xid)}: {plain(why)}")
     if check:
-        for path, what in plan.stale:
-            echo(f"{plain(str(folder / path))} {what}")
+        for path, reason in plan.stale:
+            echo(f"{plain(str(folder / path))} {reason}")
     count = len(generated.files)
     kinds = (("new", plan.created), ("changed", plan.updated), ("removed", plan.removed))
     changes = ", ".join(f"{len(paths)} {kind}" for kind, paths in kinds if paths) or "no change"
     say(f"{'checked' if check else 'generated'} {count} files in {plain(str(folder))}: {changes}")
 
 
-def _summary(given: GeneratorInput, generated: Generated, plan: OutputPlan, *, check: bool) -> JSONObject:
-    found: JSONObject = {
-        "target": given.target,
-        "definitions": len(given.messages),
+def _build_summary(
+    generator_input: GeneratorInput, generated: Generated, plan: OutputPlan, *, check: bool
+) -> JSONObject:
+    document: JSONObject = {
+        "target": generator_input.target,
+        "definitions": len(generator_input.messages),
         "created": plan.created,
         "updated": plan.updated,
         "unchanged": plan.unchanged,
@@ -122,5 +124,5 @@ def _summary(given: GeneratorInput, generated: Generated, plan: OutputPlan, *, c
         "left_out": [{"xid": xid, "reason": why} for xid, why in generated.left_out.items()],
     }
     if check:
-        found["stale"] = [{"path": path, "reason": what} for path, what in plan.stale]
-    return found
+        document["stale"] = [{"path": path, "reason": reason} for path, reason in plan.stale]
+    return document

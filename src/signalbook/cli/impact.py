@@ -61,59 +61,59 @@ def run(
     if candidate is None:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --candidate")
-        found = _impact(target, depth or 10, server, db)
+        result = _find_impact(target, depth or 10, server, db)
         if json:
-            print_json(found)
+            print_json(result)
         else:
-            _show(found)
+            _show(result)
         return
     if depth is not None:
         raise typer.BadParameter("--depth does not go with --candidate: all that breaks is looked for")
     if target.kind not in (Kind.RESOURCE, Kind.VERSION):
         raise typer.BadParameter(f"{xid} names no schema, such as /schemagroups/g/schemas/s")
-    found = _trial(target, read_file(candidate), format, compatibility, server, db)
+    result = _try_candidate(target, read_file(candidate), format, compatibility, server, db)
     if json:
-        print_json(found)
+        print_json(result)
     else:
-        _show_trial(candidate, found)
-    if not found["safe"]:
+        _show_trial(candidate, result)
+    if not result["safe"]:
         raise typer.Exit(1)
 
 
-def _impact(target: Xid, depth: int, server: str | None, db: str | None) -> JSONObject:
+def _find_impact(target: Xid, depth: int, server: str | None, db: str | None) -> JSONObject:
     def remote(client: Client) -> JSONObject:
         return client.impact(target, depth=depth)
 
-    def local(engine: Engine, given: Settings) -> JSONObject:
+    def local(engine: Engine, settings: Settings) -> JSONObject:
         from signalbook.api.impact import impact_document
 
-        return impact_document(_context(engine, given), target, depth=depth)
+        return impact_document(_build_context(engine, settings), target, depth=depth)
 
-    with open_part(server, db, remote=remote, local=local, create=False) as found:
-        return found
+    with open_part(server, db, remote=remote, local=local, create=False) as document:
+        return document
 
 
-def _trial(
+def _try_candidate(
     target: Xid, content: bytes, format: str, compatibility: Rule | None, server: str | None, db: str | None
 ) -> JSONObject:
     def remote(client: Client) -> JSONObject:
         return client.try_impact(target, content, format=format, compatibility=compatibility)
 
-    def local(engine: Engine, given: Settings) -> JSONObject:
+    def local(engine: Engine, settings: Settings) -> JSONObject:
         from signalbook.api.impact import check_candidate, trial_document, trial_work
         from signalbook.engine.read.trial import CandidateDocument
 
         tried = CandidateDocument(target=target, content=content, format=format, compatibility=compatibility)
-        context = _context(engine, given)
+        context = _build_context(engine, settings)
         with engine.trying() as batch:
             checked = check_candidate(batch, tried, context.access, context.root)
         return trial_document(context, checked, trial_work(context.settings, accepted=checked.verdict.accepted))
 
-    with open_part(server, db, remote=remote, local=local, create=False) as found:
-        return found
+    with open_part(server, db, remote=remote, local=local, create=False) as document:
+        return document
 
 
-def _context(engine: Engine, given: Settings) -> ImpactContext:
+def _build_context(engine: Engine, settings: Settings) -> ImpactContext:
     from signalbook.access.decisions import UNRESTRICTED
     from signalbook.api.impact import ImpactContext
     from signalbook.events.subscriptions.store import SubscriptionStore
@@ -121,71 +121,73 @@ def _context(engine: Engine, given: Settings) -> ImpactContext:
 
     return ImpactContext(
         engine=engine,
-        reports=PipelineReports(engine.store, keep=given.max_reports, most=given.max_pipelines),
-        subscriptions=SubscriptionStore.of(engine, given),
-        settings=given,
+        reports=PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines),
+        subscriptions=SubscriptionStore.of(engine, settings),
+        settings=settings,
         access=UNRESTRICTED,
-        root=given.base_url,
+        root=settings.base_url,
     )
 
 
-def _tree(found: JSONObject) -> Iterator[tuple[JSONObject, int]]:
+def _walk_dependents(document: JSONObject) -> Iterator[tuple[JSONObject, int]]:
     """The dependents, each below what it depends on, with its depth there."""
     by_parent: dict[str, list[JSONObject]] = {}
-    for each in found["dependents"]:
-        by_parent.setdefault(each["on"], []).append(each)
-    waiting = [(each, 1) for each in reversed(by_parent.get(found["xid"], []))]
+    for dependent in document["dependents"]:
+        by_parent.setdefault(dependent["on"], []).append(dependent)
+    waiting = [(dependent, 1) for dependent in reversed(by_parent.get(document["xid"], []))]
     while waiting:
-        each, depth = waiting.pop()
-        yield each, depth
-        waiting += [(below, depth + 1) for below in reversed(by_parent.get(each["xid"], []))]
+        dependent, depth = waiting.pop()
+        yield dependent, depth
+        waiting += [(below, depth + 1) for below in reversed(by_parent.get(dependent["xid"], []))]
 
 
-def _show(found: JSONObject) -> None:
-    echo(plain(found["xid"]))
-    for each, depth in _tree(found):
-        echo(f"{'  ' * depth}{plain(each['xid'])}  ({plain(each['relation'])})")
-    for pipeline in found["pipelines"]:
+def _show(document: JSONObject) -> None:
+    echo(plain(document["xid"]))
+    for dependent, depth in _walk_dependents(document):
+        echo(f"{'  ' * depth}{plain(dependent['xid'])}  ({plain(dependent['relation'])})")
+    for pipeline in document["pipelines"]:
         echo(f"pipeline {plain(pipeline['name'])}: {', '.join(map(plain, pipeline['messages']))}")
-    for subscription in found["subscriptions"]:
+    for subscription in document["subscriptions"]:
         echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
-    if not found["complete"]:
+    if not document["complete"]:
         say("there is more than is shown: ask for what depends on one of these")
 
 
-def _show_trial(name: str, found: JSONObject) -> None:
+def _show_trial(name: str, document: JSONObject) -> None:
     screen = output()
-    verdict = Verdict.from_json(found["check"])
-    for line in (*verdict_lines(plain(name), verdict, accepted=verdict.accepted), *_effect_lines(found, "", 0)):
+    verdict = Verdict.from_json(document["check"])
+    for line in (*verdict_lines(plain(name), verdict, accepted=verdict.accepted), *_render_effect(document, "", 0)):
         screen.print(line, soft_wrap=True)
-    for each, depth in _tree(found):
-        for line in _effect_lines(each, f"  ({plain(each['relation'])})", depth):
+    for dependent, depth in _walk_dependents(document):
+        for line in _render_effect(dependent, f"  ({plain(dependent['relation'])})", depth):
             screen.print(line, soft_wrap=True)
-    for pipeline in found["pipelines"]:
-        named = ", ".join(map(plain, pipeline["messages"]))
-        screen.print(_line(pipeline, f"pipeline {plain(pipeline['name'])}: {named}"), soft_wrap=True)
-    for subscription in found["subscriptions"]:
+    for pipeline in document["pipelines"]:
+        messages = ", ".join(map(plain, pipeline["messages"]))
+        screen.print(_render_line(pipeline, f"pipeline {plain(pipeline['name'])}: {messages}"), soft_wrap=True)
+    for subscription in document["subscriptions"]:
         echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
-    if not found["default"]:
+    if not document["default"]:
         say("the schema keeps its default version: who names the schema would not meet this one")
-    if not found["complete"]:
+    if not document["complete"]:
         say("there is more than is shown, which was not looked at")
 
 
-def _effect_lines(effect: JSONObject, relation: str, depth: int) -> Iterator[Text]:
+def _render_effect(effect: JSONObject, relation: str, depth: int) -> Iterator[Text]:
     from rich.text import Text
 
     indent = "  " * depth
-    yield _line(effect, f"{plain(effect['xid'])}{relation}", indent)
+    yield _render_line(effect, f"{plain(effect['xid'])}{relation}", indent)
     if effect.get("why"):
         yield Text(f"{indent}  {plain(effect['why'])}")
     for fault in effect.get("findings", ()):
-        shown: dict[str, Any] = {key: plain(text) if isinstance(text, str) else text for key, text in fault.items()}
-        for line in fault_lines(shown, "red"):
+        plain_fault: dict[str, Any] = {
+            key: plain(text) if isinstance(text, str) else text for key, text in fault.items()
+        }
+        for line in fault_lines(plain_fault, "red"):
             yield Text(indent) + line
 
 
-def _line(effect: JSONObject, text: str, indent: str = "") -> Text:
+def _render_line(effect: JSONObject, text: str, indent: str = "") -> Text:
     from rich.text import Text
 
     outcome = str(effect["outcome"])

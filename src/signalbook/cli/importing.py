@@ -77,23 +77,23 @@ def run(
     """
 
     target = None if to is None else read_xid(to, "--to")
-    sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
+    sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_rank_owners_first)
     if not as_json:
-        for file, repair in (found for source in sources for found in source.iterate_repairs()):
+        for file, repair in (pair for source in sources for pair in source.iterate_repairs()):
             say(f"repaired {file}, {repair}", style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
                 take = partial(import_source, trial, ignore=ignore or (), to=target, strict=strict)
-                done = _import_all(take, sources, verb="" if as_json else "would import")
+                imported = _import_all(take, sources, verb="" if as_json else "would import")
         else:
             take = partial(import_source, registry, ignore=ignore or (), to=target, strict=strict)
-            done = _import_all(take, sources, verb="" if as_json else "imported")
+            imported = _import_all(take, sources, verb="" if as_json else "imported")
     if as_json:
-        echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
+        echo(dump_json({"imported": [row.to_json() for row in imported], "dry_run": dry_run}))
 
 
-def _owners_first(source: SourceDocument) -> tuple[bool, int]:
+def _rank_owners_first(source: SourceDocument) -> tuple[bool, int]:
     """Models first, since other documents may need them; then the Registry, Groups, Resources."""
     from signalbook.documents import target_of
 
@@ -110,31 +110,31 @@ def _import_all(
     from rich.progress import track
 
     screen = console()
-    done: list[Imported] = []
-    shown: Iterable[SourceDocument] = track(
+    imported: list[Imported] = []
+    tracked: Iterable[SourceDocument] = track(
         sources, description="importing", console=screen, transient=True, disable=not verb or not screen.is_terminal
     )
-    for source in shown:
+    for source in tracked:
         try:
             row = take(source)
         except SignalbookError as error:
-            raise ImportFailed(_failure(source, error, len(done), len(sources))) from None
-        done.append(row)
+            raise ImportFailed(_describe_failure(source, error, len(imported), len(sources))) from None
+        imported.append(row)
         if verb and len(sources) <= _SHOWN:
             say(f"{verb} {row}")
         for finding in row.findings[:_SHOWN] if verb else ():
             say(f"  {finding}", style="" if finding.severity == "info" else "yellow")
     if verb and len(sources) > _SHOWN:
-        say(f"{verb} {len(sources)} documents: {summary(done)}")
-    return done
+        say(f"{verb} {len(sources)} documents: {summary(imported)}")
+    return imported
 
 
-def _failure(source: SourceDocument, error: SignalbookError, done: int, total: int) -> str:
+def _describe_failure(source: SourceDocument, error: SignalbookError, imported: int, total: int) -> str:
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
     lines += [f"  in {name}" for name in source.find_parts_naming(places)[:_SHOWN]]
     if total > 1:
-        lines.append(f"{done} of {total} documents were imported before it, nothing of this one")
+        lines.append(f"{imported} of {total} documents were imported before it, nothing of this one")
     advice = source.advice()
     return "\n".join([*lines, advice] if advice else lines)
 
@@ -145,23 +145,23 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     from signalbook.documents import DocumentError, merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
-        yield _adopted(_refuse_schema(parse_source(read_file(source), name="standard input", lenient=lenient)))
+        yield _adopt(_refuse_schema(parse_source(read_file(source), name="standard input", lenient=lenient)))
     elif source.startswith("builtin:"):
-        yield _builtin(source)
+        yield _load_builtin(source)
     elif is_url(source):
-        yield _adopted(_refuse_schema(_fetch(source, lenient)))
+        yield _adopt(_refuse_schema(_fetch(source, lenient)))
     elif Path(source).is_dir():
-        found = adopt_catalog_documents(read_folder(Path(source), lenient=lenient))
+        documents = adopt_catalog_documents(read_folder(Path(source), lenient=lenient))
         # A folder of .proto files is one document, which another entity may be made of (--to).
-        yield found[0] if [each.name for each in found] == [source] else merge(found, name=source)
+        yield documents[0] if [part.name for part in documents] == [source] else merge(documents, name=source)
     else:
         try:
             document = read_source(Path(source), lenient=lenient)
         except DocumentError:
             if guess_format(source, b"") and Path(source).exists():  # by its name
-                raise DocumentError(_schema_text(source)) from None
+                raise DocumentError(_explain_schema(source)) from None
             raise
-        yield _adopted(_refuse_schema(document))
+        yield _adopt(_refuse_schema(document))
 
 
 def is_url(source: str) -> bool:
@@ -176,27 +176,27 @@ def _refuse_schema(source: SourceDocument) -> SourceDocument:
     document = source.document
     has_groups = isinstance(document, dict) and any(name.endswith(("groups", "endpoints")) for name in document)
     if not has_groups and (guess_format(source.name, b"") or guess_document_format(document)):
-        raise DocumentError(_schema_text(source.name))
+        raise DocumentError(_explain_schema(source.name))
     return source
 
 
-def _schema_text(source: str) -> str:
+def _explain_schema(source: str) -> str:
     return (
         f"{source} is a schema, not a registry document: signalbook register {source} --group ID stores it, "
         f"signalbook check {source} --against WHAT compares it"
     )
 
 
-def _adopted(source: SourceDocument) -> SourceDocument:
+def _adopt(source: SourceDocument) -> SourceDocument:
     """A document of a message catalog as one of a registry; any other as it is."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
     from signalbook.documents import merge
 
-    found = adopt_catalog_documents([source])
-    return found[0] if len(found) == 1 else merge(found, name=source.name)
+    documents = adopt_catalog_documents([source])
+    return documents[0] if len(documents) == 1 else merge(documents, name=source.name)
 
 
-def _builtin(name: str) -> SourceDocument:
+def _load_builtin(name: str) -> SourceDocument:
     from signalbook.documents import DocumentError, SourceDocument
     from signalbook.events.definitions import change_event_definitions
     from signalbook.model import builtin
@@ -272,9 +272,11 @@ class Imported:
 def summary(rows: Iterable[Imported]) -> str:
     """Return a short summary of several imports."""
     created, updated, unchanged = zip(*((row.created, row.updated, row.unchanged) for row in rows), strict=True)
-    parts = [f"{word} {_counted(xids)}" for word, xids in (("created", created), ("updated", updated)) if any(xids)]
+    parts = [
+        f"{word} {_format_counts(xids)}" for word, xids in (("created", created), ("updated", updated)) if any(xids)
+    ]
     if any(unchanged):
-        parts.append(f"{_counted(unchanged)} unchanged")
+        parts.append(f"{_format_counts(unchanged)} unchanged")
     return "; ".join(parts) or "no entities"
 
 
@@ -311,7 +313,7 @@ def plan_import(
     upload = plan_upload(document, registry.modelsource, ignore, to)
     full_model = registry.model()
     find = partial(registry.find, deep=True)
-    return upload, compare(upload, find, _collections(full_model, upload), _fill_defaults(full_model))
+    return upload, compare(upload, find, _find_collections(full_model, upload), _fill_defaults(full_model))
 
 
 def _fill_defaults(full_model: JSONObject) -> Callable[[Xid, JSONObject], JSONObject]:
@@ -331,7 +333,7 @@ def _fill_defaults(full_model: JSONObject) -> Callable[[Xid, JSONObject], JSONOb
     return fill
 
 
-def _collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[str]]:
+def _find_collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[str]]:
     """The collections an entity has by ``model``, or by the model that ``upload`` brings."""
     source = upload.body.get("modelsource")
     brought = source.get("groups") if isinstance(source, dict) else None
@@ -352,7 +354,7 @@ def _collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[
     return names
 
 
-def _counted(xids: Iterable[Iterable[Xid]]) -> str:
+def _format_counts(xids: Iterable[Iterable[Xid]]) -> str:
     counts = Counter(xid.kind for xid in chain.from_iterable(xids))
     parts = (f"{counts[kind]} {kind}{'' if counts[kind] == 1 else 's'}" for kind in _WORDS if counts[kind])
     return ", ".join(parts).replace("1 registry", "the registry")

@@ -91,15 +91,15 @@ def run(
     )
     registry = server is not None or db is not None
     if registry:
-        with open_registry(server, db, create=True) as found:
-            _vacant(found, group)
+        with open_registry(server, db, create=True) as target:
+            _check_vacant(target, group)
     with working("reading") as progress:
         inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
         _write(out, inferred)
     if registry:
-        with open_registry(server, db, create=True) as found:
-            _store(found, group, inferred)
+        with open_registry(server, db, create=True) as target:
+            _store(target, group, inferred)
     elsewhere = registry or out is not None
     if as_json:
         echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
@@ -113,7 +113,7 @@ def run(
         say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
 
 
-def _vacant(registry: Registry, group: str) -> None:
+def _check_vacant(registry: Registry, group: str) -> None:
     """Raises ``Taken`` if the registry has one of the groups."""
     for kind in ("messagegroups", "schemagroups"):
         xid = Xid.parse(f"/{kind}/{group}")
@@ -126,11 +126,11 @@ def _store(registry: Registry, group: str, inferred: InferredDefinitions) -> Non
     from signalbook.documents import SourceDocument
 
     # Again: others may have been registered during the inference.
-    _vacant(registry, group)
-    done = import_source(
+    _check_vacant(registry, group)
+    imported = import_source(
         registry, SourceDocument(name="inferred definitions", document=inferred.document), ignore=(), to=None
     )
-    say(f"imported {done}")
+    say(f"imported {imported}")
 
 
 def _write(out: Path | None, inferred: InferredDefinitions) -> None:
@@ -163,8 +163,8 @@ def _show(inferred: InferredDefinitions) -> None:
         _list(inferred.unseen)
     if inferred.doubts:
         screen.print("Not sure of:")
-        for each in inferred.doubts[:_SHOWN]:
-            say(f"  {plain(each['definition'])} {plain(each['path'] or '/')}: {plain(each['doubt'])}")
+        for doubt in inferred.doubts[:_SHOWN]:
+            say(f"  {plain(doubt['definition'])} {plain(doubt['path'] or '/')}: {plain(doubt['doubt'])}")
         if len(inferred.doubts) > _SHOWN:
             say(f"  … and {len(inferred.doubts) - _SHOWN} more: --json lists them")
 

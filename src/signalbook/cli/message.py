@@ -36,14 +36,17 @@ def inputs(
     from signalbook.cli.producing import KnownDefinitions, table
     from signalbook.messages import required_inputs
 
-    known = KnownDefinitions.read(registry)
-    definition = known.definition(message)
-    _warn(definition.xid, known.contract.incomplete.get(definition.xid, ()))
+    definitions = KnownDefinitions.read(registry)
+    definition = definitions.definition(message)
+    _warn(definition.xid, definitions.contract.incomplete.get(definition.xid, ()))
     params = required_inputs(definition)
     if as_json:
         echo(dump_json({"message": definition.xid, "inputs": params}))
         return
-    rows = [(each.name, each.type, each.source, "required" if each.required else "optional") for each in params]
+    rows = [
+        (parameter.name, parameter.type, parameter.source, "required" if parameter.required else "optional")
+        for parameter in params
+    ]
     for line in table(rows):
         echo(plain(line))
 
@@ -87,12 +90,12 @@ def build(
         raise typer.BadParameter("give one of --data and --payload")
     if endpoint and protocol:
         raise typer.BadParameter("give one of --endpoint and --protocol: an endpoint has its own")
-    given = dict(_assigned(each) for each in assign or ())
-    known = KnownDefinitions.read(registry)
-    definition = known.definition(message)
-    _warn(definition.xid, known.contract.incomplete.get(definition.xid, ()))
-    target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
-    settings = AssignedInputs.sort(given, definition, target)
+    assigned = dict(_parse_assignment(text) for text in assign or ())
+    definitions = KnownDefinitions.read(registry)
+    definition = definitions.definition(message)
+    _warn(definition.xid, definitions.contract.incomplete.get(definition.xid, ()))
+    target = definitions.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
+    settings = AssignedInputs.sort(assigned, definition, target)
     content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
     chosen = form or ("event" if outbound.event is not None and not target else "message")
@@ -122,35 +125,35 @@ def check(
     from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
 
-    known = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
-    target = known.endpoint(endpoint) if endpoint else None
+    definitions = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
+    target = definitions.endpoint(endpoint) if endpoint else None
     checked = 0
     refused: list[tuple[str, Rejected]] = []
     for name in files:
-        for place, found in messages_in(name, read_file(name)):
+        for place, message in messages_in(name, read_file(name)):
             checked += 1
-            refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
+            refused += [(place, refusal) for refusal in validate_outbound(message, definitions.contract, target)]
     if as_json:
-        rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
-        doubtful = {**known.contract.broken, **known.contract.incomplete}
+        rows = [{"source": place, **_encode_refusal(refusal)} for place, refusal in refused]
+        doubtful = {**definitions.contract.broken, **definitions.contract.incomplete}
         doubts = {xid: [finding.to_json() for finding in findings] for xid, findings in doubtful.items()}
         echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "definitions": doubts}))
     else:
         _show(checked, refused)
-        for xid, findings in known.contract.broken.items():
+        for xid, findings in definitions.contract.broken.items():
             echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
-        for xid, findings in known.contract.incomplete.items():
+        for xid, findings in definitions.contract.incomplete.items():
             _warn(xid, findings)
     if refused:
         raise typer.Exit(1)
 
 
 def _warn(xid: str, findings: Iterable[Finding]) -> None:
-    for each in findings:
-        echo(plain(f"warning: {xid}: {each}"), err=True)
+    for finding in findings:
+        echo(plain(f"warning: {xid}: {finding}"), err=True)
 
 
-def _refusal_json(refusal: Rejected) -> JSONObject:
+def _encode_refusal(refusal: Rejected) -> JSONObject:
     violations = [finding.to_json() for finding in refusal.violations]
     return {"reason": refusal.reason.value, "violations": violations, "candidates": list(refusal.candidates)}
 
@@ -165,7 +168,7 @@ def _show(checked: int, refused: Sequence[tuple[str, Rejected]]) -> None:
     echo(f"{checked} checked: {checked - places} may be sent, {places} may not")
 
 
-def _assigned(text: str) -> tuple[str, str]:
+def _parse_assignment(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")

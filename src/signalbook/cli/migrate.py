@@ -28,14 +28,14 @@ def run(
     from signalbook.engine.write.indexing import complete_index
     from signalbook.storage.inspection import inspect
 
-    given = database_settings(db)
-    with closing(audit.open_recorded(given)) as store:
+    settings = database_settings(db)
+    with closing(audit.open_recorded(settings)) as store:
         if recount:
             with store.write() as transaction:
                 transaction.entities.recount()
-                found = audit.record(transaction, given, "/", about="counted anew what Groups have")
-            audit.log_entries(found, given)
-        with working("indexing") as shown:
-            complete_index(store, lambda done: shown(f"indexing: {done} entities"), root=given.base_url, anew=reindex)
-    state = inspect(given.db, timeout=given.request_timeout)
+                entries = audit.record(transaction, settings, "/", about="counted anew what Groups have")
+            audit.log_entries(entries, settings)
+        with working("indexing") as show:
+            complete_index(store, lambda done: show(f"indexing: {done} entities"), root=settings.base_url, anew=reindex)
+    state = inspect(settings.db, timeout=settings.request_timeout)
     say(f"{state.where} has schema {state.revision}")

@@ -25,15 +25,15 @@ StorageOption = Annotated[
 ]
 
 
-def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def pairs(options: list[str] | None, option: str) -> dict[str, str]:
     """Return the names and values of options NAME=VALUE."""
-    found = {}
-    for text in given or ():
+    values = {}
+    for text in options or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise typer.BadParameter(f"an option is NAME=VALUE, not {name!r}", param_hint=option)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def place(output: str, storage: list[str] | None) -> Place:

@@ -107,34 +107,39 @@ app: Final = CommandGroup(
 )
 
 
-def report_options(found: ReportOptions, **given: str | int | None) -> ReportOptions:
+def report_options(options: ReportOptions, **overrides: str | int | None) -> ReportOptions:
     """Return the report options of a job file, overridden by options."""
     import msgspec
 
-    return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
+    return msgspec.structs.replace(options, **{name: value for name, value in overrides.items() if value is not None})
 
 
-def violations_table(found: list[JSONObject]) -> Table:
+def violations_table(violations: list[JSONObject]) -> Table:
     """Return a table of the most frequent violations of a report, with an example of each."""
     from rich.text import Text
 
-    shown = table("definition", "path", "rule", numbers=("messages",), title="Violations")
-    shown.add_column("for example", overflow="fold")
-    for each in found[:_SHOWN_VIOLATIONS]:
-        example = each["example"]
+    grid = table("definition", "path", "rule", numbers=("messages",), title="Violations")
+    grid.add_column("for example", overflow="fold")
+    for violation in violations[:_SHOWN_VIOLATIONS]:
+        example = violation["example"]
         where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
-        shown.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
-    return shown
+        grid.add_row(
+            *map(
+                Text,
+                (violation["definition"], violation["path"], violation["rule"], f"{violation['messages']:,}", where),
+            )
+        )
+    return grid
 
 
-def _rescued(found: list[JSONObject]) -> Table:
+def _build_rescued_table(values: list[JSONObject]) -> Table:
     """Return a table of values without columns, the most frequent first."""
     from rich.text import Text
 
-    shown = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
-    for each in found[:_SHOWN_VIOLATIONS]:
-        shown.add_row(*map(Text, (each["definition"], each["path"] or "others", f"{each['messages']:,}")))
-    return shown
+    grid = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
+    for value in values[:_SHOWN_VIOLATIONS]:
+        grid.add_row(*map(Text, (value["definition"], value["path"] or "others", f"{value['messages']:,}")))
+    return grid
 
 
 def job_settings(
@@ -206,7 +211,7 @@ def run_stream(
     """
     from signalbook import pipeline
 
-    given = job_settings(
+    overrides = job_settings(
         job,
         registry=registry,
         groups=group,
@@ -224,7 +229,7 @@ def run_stream(
         master=master,
     )
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
-    options = pipeline.job_options(job, given, **timing)
+    options = pipeline.job_options(job, overrides, **timing)
     reporting = report_options(
         options.report,
         to=report_to,
@@ -233,18 +238,18 @@ def run_stream(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
     )
-    wanted = options.streaming(once=once)
+    stream_job = options.streaming(once=once)
     traced = program("pipeline stream", os.environ, __version__)
-    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.place, reporting, notice) as committed:
+    with traced, _stop_on_signals() as stop, pipeline.reporting(stream_job.job.place, reporting, notice) as committed:
 
         def done(report: Report) -> None:
-            echo(_line(report, as_json))
+            echo(_format_report(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, notify=notice, done=done)
+        pipeline.stream(stream_job, stop=stop, notify=notice, done=done)
 
 
-def _line(report: Report, as_json: bool) -> str | bytes:
+def _format_report(report: Report, as_json: bool) -> str | bytes:
     if as_json:
         return dump_json(report.to_json())
     tally = report.tally
@@ -253,7 +258,7 @@ def _line(report: Report, as_json: bool) -> str | bytes:
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def _stop_on_signals() -> Iterator[threading.Event]:
     """An event that the first SIGINT or SIGTERM sets; a second one means it, as ever."""
     stop = threading.Event()
     before: dict[signal.Signals, Any] = {}
@@ -262,13 +267,13 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        before[each] = signal.signal(each, end)
+    for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        before[stop_signal] = signal.signal(stop_signal, end)
     try:
         yield stop
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for stop_signal, handler in before.items():
+            signal.signal(stop_signal, handler)
 
 
 app.command("infer")(infer.run)
@@ -339,7 +344,7 @@ def run(
     """
     from signalbook import pipeline
 
-    given = job_settings(
+    overrides = job_settings(
         job,
         registry=registry,
         groups=group,
@@ -359,18 +364,18 @@ def run(
         jars=jars,
         master=master,
     )
-    options = pipeline.job_options(job, given)
-    wanted = options.job()
+    options = pipeline.job_options(job, overrides)
+    landing_job = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(wanted.place, reporting, notice) as committed, show_progress() as progress:
-        report = pipeline.run(wanted, progress=progress, notify=notice)
+    with traced, pipeline.reporting(landing_job.place, reporting, notice) as committed, show_progress() as progress:
+        report = pipeline.run(landing_job, progress=progress, notify=notice)
         committed()
     if as_json:
         echo(dump_json(report.to_json()))
     else:
         _show(report)
-    _check_dead_letters(report, wanted.max_dead_letters)
+    _check_dead_letters(report, landing_job.max_dead_letters)
 
 
 def _check_dead_letters(report: Report, most: float | None) -> None:
@@ -420,7 +425,7 @@ def _show(report: Report) -> None:
     if result["violations"]:
         screen.print(violations_table(result["violations"]))
     if "rescued" in result:
-        screen.print(_rescued(result["rescued"]))
+        screen.print(_build_rescued_table(result["rescued"]))
     if duplicates := report.tally.duplicates.total():
         screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(

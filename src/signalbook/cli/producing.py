@@ -51,26 +51,26 @@ class KnownDefinitions:
 
     def definition(self, name: str) -> CompiledDefinition:
         """The definition with this xid or message id. Raises ``SignalbookError`` if there is none, or several."""
-        known = self.contract.definitions
-        found = [xid for xid in known if name in (xid, xid.rpartition("/")[2])]
-        if len(found) == 1:
-            return known[found[0]]
-        if found:
-            raise SignalbookError(f"several messages have the id {name}, name one by its xid: {', '.join(found)}")
+        definitions = self.contract.definitions
+        xids = [xid for xid in definitions if name in (xid, xid.rpartition("/")[2])]
+        if len(xids) == 1:
+            return definitions[xids[0]]
+        if xids:
+            raise SignalbookError(f"several messages have the id {name}, name one by its xid: {', '.join(xids)}")
         for xid, findings in self.contract.broken.items():
             if name in (xid, xid.rpartition("/")[2]):
                 raise SignalbookError(f"{xid} cannot be used: {'; '.join(map(str, findings))}")
-        there = ", ".join(sorted(known)[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+        there = ", ".join(sorted(definitions)[:_SHOWN]) + (", …" if len(definitions) > _SHOWN else "")
         raise SignalbookError(f"there is no message {name}; there are: {there}")
 
     def endpoint(self, xid: str) -> JSONObject:
         """The endpoint with this xid. Raises ``SignalbookError``."""
         for document in self.documents:
-            found: Any = document
+            value: Any = document
             for part in xid.strip("/").split("/"):
-                found = found.get(part) if isinstance(found, dict) else None
-            if isinstance(found, dict) and xid.startswith("/endpoints/"):
-                return found
+                value = value.get(part) if isinstance(value, dict) else None
+            if isinstance(value, dict) and xid.startswith("/endpoints/"):
+                return value
         raise SignalbookError(f"there is no endpoint {xid}")
 
 
@@ -83,14 +83,14 @@ class AssignedInputs:
     more: Mapping[str, str]
 
     @classmethod
-    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> AssignedInputs:
+    def sort(cls, assigned: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> AssignedInputs:
         """Sort inputs by the meaning of their names; a path names a property. Raises ``SignalbookError``."""
         inputs = required_inputs(definition)
-        placeholders = {each.name for each in inputs if each.source == "template"}
-        properties = {path.removeprefix(_PATHS[0]) for each in inputs for path in each.paths} | CORE
+        placeholders = {parameter.name for parameter in inputs if parameter.source == "template"}
+        properties = {path.removeprefix(_PATHS[0]) for parameter in inputs for path in parameter.paths} | CORE
         options = json.dumps(endpoint.get("protocoloptions") or {})
         context, overrides, more = {}, {}, {}
-        for name, value in given.items():
+        for name, value in assigned.items():
             if name in placeholders:
                 context[name] = value
             elif name.startswith(_PATHS) or (name in properties and definition.is_event):
@@ -98,7 +98,7 @@ class AssignedInputs:
             elif f"{{{name}}}" in options:
                 more[name] = value
             else:
-                there = ", ".join(sorted({each.name for each in inputs})) or "none"
+                there = ", ".join(sorted({parameter.name for parameter in inputs})) or "none"
                 advice = f"give an attribute that is not declared as {_PATHS[0]}{name}"
                 raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {advice}")
         return cls(context=context, overrides=overrides, more=more)
@@ -153,13 +153,13 @@ def as_request(message: Message, endpoint: JSONObject) -> bytes:
     else:
         query = urlencode(sections.get("query", ()), quote_via=quote)
         target = f"{sections['path']}?{query}" if query else sections["path"]
-        lines = [f"{sections['method']} {target} HTTP/1.1", f"Host: {_host(endpoint)}"]
+        lines = [f"{sections['method']} {target} HTTP/1.1", f"Host: {_find_host(endpoint)}"]
     lines += [f"{name}: {value}" for name, value in sections["headers"]]
     lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
-def _host(endpoint: JSONObject) -> str:
+def _find_host(endpoint: JSONObject) -> str:
     addresses = (endpoint.get("protocoloptions") or {}).get("endpoints") or [{}]
     uri = addresses[0].get("uri") if isinstance(addresses[0], dict) else None
     host = urlsplit(uri).netloc.rpartition("@")[2] if isinstance(uri, str) else ""
@@ -176,32 +176,32 @@ def messages_in(name: str, content: bytes) -> Iterator[tuple[str, Message]]:
     except JSONError:
         lines = [(f"{name}:{number}", line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
     else:
-        yield name, _message(name, content, whole)
+        yield name, _parse_message(name, content, whole)
         return
     for place, line in lines:
         try:
-            found = parse_json(line, max_depth=_DEEP)
+            value = parse_json(line, max_depth=_DEEP)
         except JSONError as error:
             raise SignalbookError(f"{place}: not JSON: {error}") from None
-        yield place, _message(place, line, found)
+        yield place, _parse_message(place, line, value)
 
 
-def _message(place: str, text: bytes, found: JSON) -> Message:
-    if isinstance(found, list):
+def _parse_message(place: str, text: bytes, value: JSON) -> Message:
+    if isinstance(value, list):
         return Message(content_type=JSON_BATCH_FORMAT, body=text)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise SignalbookError(f"{place}: neither an event nor a message")
     # A message as a record names its protocol; an event may have an extension of that name.
-    if "protocol" not in found or "specversion" in found:
+    if "protocol" not in value or "specversion" in value:
         return Message(content_type=JSON_FORMAT, body=text)
     try:
-        body = b64decode(found.pop("body_base64"), validate=True) if "body_base64" in found else _text(found)
-        return of_record(json.dumps(found), body)
+        body = b64decode(value.pop("body_base64"), validate=True) if "body_base64" in value else _encode_body(value)
+        return of_record(json.dumps(value), body)
     except ValueError as error:
         raise SignalbookError(f"{place}: not a message as message build writes it: {error}") from None
 
 
-def _text(record: JSONObject) -> bytes:
+def _encode_body(record: JSONObject) -> bytes:
     """The body of a record, which says that there is none by its absence."""
     if "body" not in record:
         record["body"] = None
@@ -211,7 +211,7 @@ def _text(record: JSONObject) -> bytes:
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Rows as lines, in columns."""
-    kept = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
-    for row in kept:
+    lines = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)] if lines else []
+    for row in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

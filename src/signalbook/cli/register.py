@@ -92,22 +92,22 @@ def run(
     if id and len(files) > 1:
         raise typer.BadParameter("one id is for one file", param_hint="--id")
     schemas = [SchemaFile(name=name, content=read_file(name), stated=format) for name in files]
-    targets = [_target(schema, group, id) for schema in schemas]
-    done: list[Registered] = []
+    targets = [_build_target(schema, group, id) for schema in schemas]
+    registered: list[Registered] = []
     with open_registry(server, db, create=True) as registry:
         for schema, target in zip(schemas, targets, strict=True):
             _check_format(registry, schema, target)
-        for schema, target in _in_order_of_references(list(zip(schemas, targets, strict=True))):
-            done.append(_register(registry, schema, target, compatibility))
+        for schema, target in _sort_by_references(list(zip(schemas, targets, strict=True))):
+            registered.append(_register(registry, schema, target, compatibility))
             if not as_json:
-                _show(done[-1])
+                _show(registered[-1])
     if as_json:
-        echo(dump_json({"registered": [row.to_json() for row in done]}))
-    if any(row.verdict for row in done):
+        echo(dump_json({"registered": [row.to_json() for row in registered]}))
+    if any(row.verdict for row in registered):
         raise typer.Exit(1)
 
 
-def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[SchemaFile, Xid]]:
+def _sort_by_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[SchemaFile, Xid]]:
     """Return the files in an order in which those that others refer to come first, as far as there is one."""
     from signalbook.formats.references import ReferableSchema, SchemaNames, identities, referred_names
 
@@ -120,8 +120,8 @@ def _in_order_of_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[S
 
     def add(xid: str, trail: tuple[str, ...]) -> None:
         schema, target = by_xid[xid]
-        found = (names.find(name, str(target.owner)) for name in referred_names(schema.content, schema.format))
-        for other in found:
+        referred = (names.find(name, str(target.owner)) for name in referred_names(schema.content, schema.format))
+        for other in referred:
             if other is not None and other not in ordered and other not in (*trail, xid):
                 add(other, (*trail, xid))
         ordered[xid] = (schema, target)
@@ -141,33 +141,33 @@ def _show(row: Registered) -> None:
         screen.print(line, soft_wrap=True)
 
 
-def _target(schema: SchemaFile, group: str, id: str) -> Xid:
+def _build_target(schema: SchemaFile, group: str, id: str) -> Xid:
     """Return the xid for the schema. Raises ``typer.BadParameter`` for invalid ids."""
-    named = id or _inferred_id(schema)
-    for text, option in ((group, "--group"), (named, "--id")):
+    schema_id = id or _infer_id(schema)
+    for text, option in ((group, "--group"), (schema_id, "--id")):
         try:
             check_id(text)
         except XidError as error:
             raise typer.BadParameter(f"{text!r}: {error}", param_hint=option) from None
-    return ROOT / "schemagroups" / group / "schemas" / named
+    return ROOT / "schemagroups" / group / "schemas" / schema_id
 
 
-def _inferred_id(schema: SchemaFile) -> str:
-    document = _document(schema)
-    found = ""
+def _infer_id(schema: SchemaFile) -> str:
+    document = _parse_document(schema)
+    schema_id = ""
     if schema.format.startswith("Avro/"):
         name, namespace = str(document.get("name", "")), document.get("namespace")
-        found = f"{namespace}.{name}" if namespace and "." not in name else name
+        schema_id = f"{namespace}.{name}" if namespace and "." not in name else name
     elif document.get("$id"):
-        found = str(document["$id"]).rstrip("#/").rpartition("/")[2].removesuffix(".json")
-    if not found:
+        schema_id = str(document["$id"]).rstrip("#/").rpartition("/")[2].removesuffix(".json")
+    if not schema_id:
         if schema.name == STANDARD_INPUT:
             raise typer.BadParameter("a schema from standard input needs a name", param_hint="--id")
-        found = PurePath(schema.name).name.partition(".")[0]
-    return _NOT_IN_AN_ID.sub("-", found).strip("-")
+        schema_id = PurePath(schema.name).name.partition(".")[0]
+    return _NOT_IN_AN_ID.sub("-", schema_id).strip("-")
 
 
-def _document(schema: SchemaFile) -> JSONObject:
+def _parse_document(schema: SchemaFile) -> JSONObject:
     try:
         document = parse_json(schema.content)
     except JSONError:
@@ -180,33 +180,35 @@ def _check_format(registry: Registry, schema: SchemaFile, target: Xid) -> None:
     if not schema.format and registry.find(target, deep=False) is None:
         from signalbook.formats.base import supported
 
-        known = ", ".join(supported())
-        raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {known}")
+        formats = ", ".join(supported())
+        raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {formats}")
 
 
 def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | None) -> Registered:
     from signalbook.client.registry import Refusal
 
-    known = registry.find(target, deep=False)
-    if known is None:
+    existing = registry.find(target, deep=False)
+    if existing is None:
         return _create(registry, schema, target, rule)
-    shown = registry.get(target, inline=["schema"], binary=True)
+    default = registry.get(target, inline=["schema"], binary=True)
     # Its format is the schema's, whichever the file looks like: all Versions have the same.
-    name = schema.stated or str(shown.get("format", "")) or schema.format
-    meta = known.get("meta", {})
+    name = schema.stated or str(default.get("format", "")) or schema.format
+    meta = existing.get("meta", {})
     # The default Version is the newest one, unless it was chosen: then any may be what the file holds.
-    versions = registry.members(target / "versions", deep=False) if meta.get("defaultversionsticky") else [("", shown)]
+    versions = (
+        registry.members(target / "versions", deep=False) if meta.get("defaultversionsticky") else [("", default)]
+    )
     for _, version in versions:
         if base64.b64decode(version.get("schemabase64", "")) == schema.content:
             xid = str(target / "versions" / str(version["versionid"]))
             return Registered(source=schema.name, xid=xid, format=name, action="unchanged")
     try:
-        added = registry.add_version(target, schema.content, _attributes(schema, name))
+        added = registry.add_version(target, schema.content, _build_attributes(schema, name))
     except Refusal as refusal:
-        question = partial(_next_version, target=target, content=schema.content, format=name)
-        return _refused(registry, schema, target, name, refusal, question)
+        question = partial(_check_next_version, target=target, content=schema.content, format=name)
+        return _describe_refusal(registry, schema, target, name, refusal, question)
     compared_by = str(meta.get("compatibility", ""))
-    unchecked = _unchecked(registry.get(added))
+    unchecked = _explain_unchecked(registry.get(added))
     return Registered(
         source=schema.name,
         xid=str(added),
@@ -217,15 +219,15 @@ def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | 
     )
 
 
-def _unchecked(version: JSONObject) -> str:
+def _explain_unchecked(version: JSONObject) -> str:
     """Return why the registry could not validate a Version, or not compare it with the one before; else ``""``."""
-    for name, what in (("compatibilityvalidated", "not compared"), ("formatvalidated", "not validated")):
+    for name, problem in (("compatibilityvalidated", "not compared"), ("formatvalidated", "not validated")):
         if version.get(name) is False:
-            return f"{what}: {version.get(f'{name}reason', '')}"
+            return f"{problem}: {version.get(f'{name}reason', '')}"
     return ""
 
 
-def _next_version(checks: WriteChecks, *, target: Xid, content: bytes, format: str) -> Verdict:
+def _check_next_version(checks: WriteChecks, *, target: Xid, content: bytes, format: str) -> Verdict:
     return checks.version(target, content, format, None)
 
 
@@ -233,7 +235,10 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
     """The schema, and its group if need be, in one request."""
     from signalbook.client.registry import Refusal
 
-    body = {**_attributes(schema, schema.format), "schemabase64": base64.b64encode(schema.content).decode("ascii")}
+    body = {
+        **_build_attributes(schema, schema.format),
+        "schemabase64": base64.b64encode(schema.content).decode("ascii"),
+    }
     if rule is not None:
         body["meta"] = {"compatibility": rule}
     schemas: JSONObject = {"schemas": {target.id: body}}
@@ -241,14 +246,16 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
         registry.patch(target.owner, schemas)
     except Refusal as refusal:
         whole = {target.group_type: {target.group_id: schemas}}
-        return _refused(registry, schema, target, schema.format, refusal, lambda checks: checks.patch(ROOT, whole))
-    shown = registry.get(target)
-    version = target / "versions" / str(shown["versionid"])
-    unchecked = _unchecked(shown)
+        return _describe_refusal(
+            registry, schema, target, schema.format, refusal, lambda checks: checks.patch(ROOT, whole)
+        )
+    created = registry.get(target)
+    version = target / "versions" / str(created["versionid"])
+    unchecked = _explain_unchecked(created)
     return Registered(source=schema.name, xid=str(version), format=schema.format, action="created", unchecked=unchecked)
 
 
-def _refused(
+def _describe_refusal(
     registry: Registry,
     schema: SchemaFile,
     target: Xid,
@@ -264,8 +271,8 @@ def _refused(
     raise SignalbookError(f"{schema.name}: {refusal}")
 
 
-def _attributes(schema: SchemaFile, format: str) -> JSONObject:
-    family, document = format.partition("/")[0].lower(), _document(schema)
+def _build_attributes(schema: SchemaFile, format: str) -> JSONObject:
+    family, document = format.partition("/")[0].lower(), _parse_document(schema)
     title = document.get("title") or document.get("name")
     name = {"name": title} if isinstance(title, str) and title else {}
     return {"format": format, "contenttype": _CONTENT_TYPES.get(family, "application/json"), **name}

@@ -40,7 +40,9 @@ def where(server: str | None, db: str | None) -> str:
     if server is not None:
         return without_user(server)
     url = settings.load({"db": db}, environ=os.environ).db
-    return str(Path(_file(url)).absolute()) if url.startswith(_SQLITE_FILE) else without_user(url).partition("?")[0]
+    return (
+        str(Path(_find_file(url)).absolute()) if url.startswith(_SQLITE_FILE) else without_user(url).partition("?")[0]
+    )
 
 
 def open_registry(server: str | None, db: str | None, *, create: bool) -> AbstractContextManager[Registry]:
@@ -79,9 +81,9 @@ def open_part(
         with open_client(server) as client:
             yield remote(client)
         return
-    given = database_settings(db)
-    with open_engine(given, create=create) as engine:
-        yield local(engine, given)
+    loaded = database_settings(db)
+    with open_engine(loaded, create=create) as engine:
+        yield local(engine, loaded)
 
 
 @contextmanager
@@ -96,9 +98,9 @@ def open_client(server: str) -> Iterator[Client]:
 
 def here() -> str:
     """The URL of the server that the settings ``host`` and ``port`` name."""
-    given = settings.load(environ=os.environ)
-    host = "127.0.0.1" if given.host in _EVERYWHERE else given.host
-    return f"http://[{host}]:{given.port}" if ":" in host else f"http://{host}:{given.port}"
+    loaded = settings.load(environ=os.environ)
+    host = "127.0.0.1" if loaded.host in _EVERYWHERE else loaded.host
+    return f"http://[{host}]:{loaded.port}" if ":" in host else f"http://{host}:{loaded.port}"
 
 
 def database_settings(db: str | None) -> settings.Settings:
@@ -108,22 +110,22 @@ def database_settings(db: str | None) -> settings.Settings:
     """
     from signalbook.access.audit import STDOUT
 
-    given = settings.load({"db": db}, environ=os.environ)
-    return replace(given, audit_log="") if given.audit_log == STDOUT else given
+    loaded = settings.load({"db": db}, environ=os.environ)
+    return replace(loaded, audit_log="") if loaded.audit_log == STDOUT else loaded
 
 
 @contextmanager
-def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
+def open_engine(loaded: settings.Settings, *, create: bool) -> Iterator[Engine]:
     """The registry in the database ``given.db``, run by this process. Raises ``SignalbookError``."""
     from signalbook.access import audit
     from signalbook.engine.engine import Engine
 
     if not create:
-        require_database(given.db)
-    store = audit.open_recorded(given)
+        require_database(loaded.db)
+    store = audit.open_recorded(loaded)
     try:
-        engine = Engine(store, settings=given)
-        engine.listen_to_audit(partial(audit.log_entries, settings=given))
+        engine = Engine(store, settings=loaded)
+        engine.listen_to_audit(partial(audit.log_entries, settings=loaded))
         yield engine
     finally:
         store.close()
@@ -131,7 +133,7 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
 
 def require_database(url: str) -> None:
     """Raise ``SignalbookError`` for a file that is not there: a misspelt name must not leave a new database behind."""
-    name = _file(url)
+    name = _find_file(url)
     if url.startswith(_SQLITE_FILE) and not Path(name).exists():
         raise SignalbookError(
             f"there is no registry at {name}: name one by --server or --db, or make one by signalbook serve, import or "
@@ -139,7 +141,7 @@ def require_database(url: str) -> None:
         )
 
 
-def _file(url: str) -> str:
+def _find_file(url: str) -> str:
     """The file of an SQLite database."""
     return url.removeprefix(_SQLITE_FILE).partition("?")[0]
 

@@ -78,7 +78,7 @@ def replay(
     from signalbook import pipeline
     from signalbook.messages import parse_flags
 
-    wanted = pipeline.DeadLetterFilter(
+    selection = pipeline.DeadLetterFilter(
         reasons=tuple(reason or ()),
         definitions=tuple(definition or ()),
         batches=tuple(batch or ()),
@@ -88,7 +88,7 @@ def replay(
     job = pipeline.ReplayJob(
         registry=registry,
         output=place(output, storage),
-        wanted=wanted,
+        wanted=selection,
         groups=tuple(group or ()),
         versions=tuple(version or ()),
         subjects=subjects or "",
@@ -97,11 +97,11 @@ def replay(
         dry_run=dry_run,
     )
     with working("starting") as progress:
-        found = pipeline.replay(job, progress=lambda now: progress(_stage(now)), notify=notice)
+        result = pipeline.replay(job, progress=lambda now: progress(_stage(now)), notify=notice)
     if as_json:
-        echo(dump_json(found.to_json()))
+        echo(dump_json(result.to_json()))
     else:
-        _show(found)
+        _show(result)
 
 
 def backtest(
@@ -148,33 +148,33 @@ def backtest(
         master=master,
     )
     with working("reading") as progress:
-        found = pipeline.backtest(job, progress, notify=notice)
+        result = pipeline.backtest(job, progress, notify=notice)
     if as_json:
-        echo(dump_json(found.to_json()))
+        echo(dump_json(result.to_json()))
     elif markdown:
-        echo(found.to_markdown(), nl=False)
+        echo(result.to_markdown(), nl=False)
     else:
-        _compare(found)
-    if found.broken.messages > allow:
+        _compare(result)
+    if result.broken.messages > allow:
         raise typer.Exit(1)
 
 
-def _compare(found: Backtest) -> None:
+def _compare(result: Backtest) -> None:
     screen = console.output()
-    for title, changes in (("Would be rejected", found.broken), ("Would land after all", found.mended)):
+    for title, changes in (("Would be rejected", result.broken), ("Would land after all", result.mended)):
         for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
             if counts:
                 screen.print(counts_table(name, title, counts.most_common(_SHOWN)))
         for example in changes.examples:
-            said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
-            screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True)
+            reasons = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
+            screen.print(plain(f"{example.id} of {example.producer}: {reasons}"), soft_wrap=True)
     screen.print(
-        f"{found.messages:,} messages: {found.broken.messages:,} would be rejected, {found.mended.messages:,} would "
-        f"land after all, {found.accepted:,} conform as before, {found.refused:,} are refused as before",
+        f"{result.messages:,} messages: {result.broken.messages:,} would be rejected, {result.mended.messages:,} would "
+        f"land after all, {result.accepted:,} conform as before, {result.refused:,} are refused as before",
         soft_wrap=True,
     )
-    if found.doubtful:
-        screen.print(f"for {found.doubtful:,} landed messages too little is known to decide", soft_wrap=True)
+    if result.doubtful:
+        screen.print(f"for {result.doubtful:,} landed messages too little is known to decide", soft_wrap=True)
 
 
 def _stage(now: Progress) -> str:
@@ -182,10 +182,10 @@ def _stage(now: Progress) -> str:
     return f"{now.stage}{counts}"
 
 
-def _show(found: Replay) -> None:
+def _show(report: Replay) -> None:
     screen = console.output()
-    result = found.to_json()
-    moved = "would be moved" if found.dry_run else "were moved"
+    result = report.to_json()
+    moved = "would be moved" if report.dry_run else "were moved"
     for title, name, counts in (
         ("Moved", "message", result["by_message"]),
         ("Still here", "reason", result["reasons"]),

@@ -89,31 +89,37 @@ def run(
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
     if any(where.startswith(URL_PREFIX) for where in (source, target)):
-        others = (rename, authority, model, from_dialect, to_dialect, scope != "/")
-        if any(others):
+        unsupported = (rename, authority, model, from_dialect, to_dialect, scope != "/")
+        if any(unsupported):
             raise typer.BadParameter("of a registry with Confluent's API everything is copied, by the same names")
         return _run_confluent(source, target, follow=follow, every=every, state=state, as_json=as_json)
     for where in (source, target):
         if _is_remote(where) and "#" in where:
             part = where.partition("#")[2]
             raise typer.BadParameter(f"{where}: a URL names a whole registry; for a part of it give --scope {part}")
-    wanted = Scope.parse(scope, rename or ())
+    copy_scope = Scope.parse(scope, rename or ())
     # SIGNALBOOK_TOKEN is for one registry: of two, neither is to get the other's.
     token = "" if _is_remote(source) and _is_remote(target) else None
-    with _source(source, from_dialect, token) as ours, _target(target, to_dialect, source, token) as theirs:
+    with _open_source(source, from_dialect, token) as ours, _open_target(target, to_dialect, source, token) as theirs:
         # What was deleted at the source may still be at the target, and is deleted there: then something is done.
-        gone = None if _exists(ours, wanted.xid) else SignalbookError(f"{source} has no {wanted.xid} (--scope)")
-        if gone is not None and not _may_have(theirs, wanted.there(wanted.xid)):
+        gone = (
+            None
+            if _has_entity(ours, copy_scope.xid)
+            else SignalbookError(f"{source} has no {copy_scope.xid} (--scope)")
+        )
+        if gone is not None and not _may_have(theirs, copy_scope.there(copy_scope.xid)):
             raise gone
-        between = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
+        between = link(
+            ours, theirs, copy_scope, reached=source if _is_remote(source) else "", authorities=authority or ()
+        )
         if model:
             _extend_model(ours, theirs)
         report = CopyReport()
         work = Replication(
             ours, copying(ours, theirs, between, report), between, StateFile(state) if state else StateInMemory()
         )
-        with _shown(report):
-            _work(work, follow=follow, every=every)
+        with _show_work(report):
+            _run_work(work, follow=follow, every=every)
         if gone is not None and not report.moved:
             raise gone
     _print_report(report, as_json=as_json)
@@ -134,28 +140,28 @@ def _run_confluent(
     for where in (source, target):
         if not _is_remote(where.removeprefix(URL_PREFIX)):
             raise typer.BadParameter(f"{where}: Confluent's API is spoken to servers: give its URL, http(s)://...")
-    shown = without_user(source.removeprefix(URL_PREFIX))
+    source_url = without_user(source.removeprefix(URL_PREFIX))
     report = CopyReport(kinds=SubjectKind)
     with (
-        closing(connect(source, timeout=_timeout())) as ours,
-        closing(connect(target, timeout=_timeout(), headers={HEADER: shown})) as theirs,
+        closing(connect(source, timeout=_choose_timeout())) as ours,
+        closing(connect(target, timeout=_choose_timeout(), headers={HEADER: source_url})) as theirs,
     ):
         if is_same_registry(ours, theirs):
             raise LinkError(f"{ours.url} is source and target: nothing is to be copied")
         work = ConfluentCopy(ours, theirs, report, StateFile(state) if state else StateInMemory())
-        with _progress(work.progress):
+        with _show_progress(work.progress):
             if not follow and every is None:
                 work.everything()
             else:
                 pause = partial(time.sleep, _POLL if every is None else every)
                 with suppress(KeyboardInterrupt):
-                    repeat(Follower(work) if every is None else work, pause, threading.Event(), _failed)
+                    repeat(Follower(work) if every is None else work, pause, threading.Event(), _report_failure)
     _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
 
 
 @contextmanager
-def _progress(progress: CopyProgress) -> Iterator[None]:
+def _show_progress(progress: CopyProgress) -> Iterator[None]:
     """Show the progress of a round on a terminal."""
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -177,15 +183,15 @@ def _progress(progress: CopyProgress) -> Iterator[None]:
         yield
 
 
-def _exists(registry: ReadableRegistry, xid: Xid) -> bool:
+def _has_entity(registry: ReadableRegistry, xid: Xid) -> bool:
     """Return True if ``xid`` exists, or may exist: a collection by its type."""
     groups = registry.model().get("groups", {}) if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else {}
     match xid.kind:
         case Kind.GROUPS:
             return xid.group_type in groups
         case Kind.RESOURCES:
-            known = groups.get(xid.group_type, {}).get("resources", {})
-            return xid.resource_type in known and _exists(registry, Xid(xid.parts[:2]))
+            types = groups.get(xid.group_type, {}).get("resources", {})
+            return xid.resource_type in types and _has_entity(registry, Xid(xid.parts[:2]))
         case Kind.GROUP | Kind.RESOURCE:
             return registry.find(xid, deep=False) is not None
         case _:
@@ -201,7 +207,7 @@ def _may_have(target: CopyTarget, xid: Xid | None) -> bool:
     return xid is not None and xid.kind in (Kind.GROUP, Kind.RESOURCE) and target.find(xid, deep=False) is not None
 
 
-def _work(work: Replication, *, follow: bool, every: float | None) -> None:
+def _run_work(work: Replication, *, follow: bool, every: float | None) -> None:
     """Once, or until somebody interrupts it."""
     from signalbook.replication.replicating import keep_up, repeat
 
@@ -210,39 +216,41 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
         return
     with suppress(KeyboardInterrupt):
         if every is None:
-            keep_up(work, threading.Event(), _failed)
+            keep_up(work, threading.Event(), _report_failure)
         else:
-            repeat(work, partial(time.sleep, every), threading.Event(), _failed)
+            repeat(work, partial(time.sleep, every), threading.Event(), _report_failure)
 
 
-def _source(where: str, dialect: RegistryDialect | None, token: str | None) -> AbstractContextManager[ReadableRegistry]:
+def _open_source(
+    where: str, dialect: RegistryDialect | None, token: str | None
+) -> AbstractContextManager[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
-        return open_source(where, timeout=_timeout(), dialect=dialect, token=token)
-    return _local(where, create=False)
+        return open_source(where, timeout=_choose_timeout(), dialect=dialect, token=token)
+    return _open_local(where, create=False)
 
 
-def _target(
+def _open_target(
     where: str, dialect: RegistryDialect | None, source: str, token: str | None
 ) -> AbstractContextManager[CopyTarget]:
     from signalbook.replication.opening import open_target
 
     if _is_remote(where):
-        return open_target(where, timeout=_timeout(), dialect=dialect, source=source, token=token)
-    return _local(where, create=True)
+        return open_target(where, timeout=_choose_timeout(), dialect=dialect, source=source, token=token)
+    return _open_local(where, create=True)
 
 
 @contextmanager
-def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
+def _open_local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
     from signalbook.replication.local import LocalRegistry
 
-    given = database_settings(where)
-    with open_engine(given, create=create) as engine:
-        yield LocalRegistry(engine, given.base_url)
+    loaded = database_settings(where)
+    with open_engine(loaded, create=create) as engine:
+        yield LocalRegistry(engine, loaded.base_url)
 
 
-def _timeout() -> float:
+def _choose_timeout() -> float:
     """Twice as long as a server waits for its database."""
     return 2 * settings.load({}, environ=os.environ).request_timeout
 
@@ -260,16 +268,16 @@ def _extend_model(source: ReadableRegistry, target: CopyTarget) -> None:
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):
         raise LinkError("a target with the API of a CNCF draft has no model to extend")
-    wanted = extend_model(target.modelsource(), source.modelsource())
-    if wanted is not None:
+    model = extend_model(target.modelsource(), source.modelsource())
+    if model is not None:
         try:
-            target.replace_model(wanted)
+            target.replace_model(model)
         except Refusal as error:
             raise SignalbookError(reason_of(error)) from None
 
 
 @contextmanager
-def _shown(report: CopyReport) -> Iterator[None]:
+def _show_work(report: CopyReport) -> Iterator[None]:
     """Show the work so far on a terminal."""
     from rich.live import Live
     from rich.spinner import Spinner
@@ -288,7 +296,7 @@ def _shown(report: CopyReport) -> Iterator[None]:
         yield
 
 
-def _failed(error: SignalbookError | None) -> None:
+def _report_failure(error: SignalbookError | None) -> None:
     if error is not None:
         say(f"{error}; trying again", style="yellow")
 
@@ -299,7 +307,7 @@ def _print_report(report: CopyReport, *, as_json: bool) -> None:
         return
     say(str(report))
     for name, passed in (("skipped", report.skipped), ("refused", report.refused)):
-        for one in passed[:_SHOWN]:
-            say(f"{name} {one.xid}: {one.reason}", style="" if name == "skipped" else "yellow")
+        for row in passed[:_SHOWN]:
+            say(f"{name} {row.xid}: {row.reason}", style="" if name == "skipped" else "yellow")
         if len(passed) > _SHOWN:
             say(f"... and {report.passed[name] - _SHOWN} more {name}: --json names them")

@@ -26,20 +26,20 @@ _READ_TOGETHER: Final = 100
 
 def file_at(path: Path, revision: str) -> bytes | None:
     """Return the content of a file at a revision, or None. Raises ``SignalbookError``."""
-    commit = _commit(path, revision)
-    return None if commit is None else _git(path.parent, "cat-file", "blob", f"{commit}:./{path.name}")
+    commit = _find_commit(path, revision)
+    return None if commit is None else _run_git(path.parent, "cat-file", "blob", f"{commit}:./{path.name}")
 
 
 @contextmanager
 def copy_at(path: Path, revision: str) -> Iterator[Path | None]:
     """A copy of a folder, or of a file with what lies beside it, at a revision. As ``file_at``."""
-    commit = _commit(path, revision)
+    commit = _find_commit(path, revision)
     if commit is None:
         yield None
         return
-    folder, name = _place(path)
+    folder, name = _split_path(path)
     with tempfile.TemporaryDirectory(prefix="signalbook-") as copy:
-        content = _git(folder, "archive", "--format=tar", commit, "--", ".")
+        content = _run_git(folder, "archive", "--format=tar", commit, "--", ".")
         try:
             with tarfile.open(fileobj=io.BytesIO(content)) as archive:
                 archive.extractall(copy, filter="data")
@@ -65,7 +65,7 @@ class RevisionFiles:
 
     def read(self, path: Path) -> bytes:
         """Return the content of a file. Raises ``SignalbookError``."""
-        return _git(self.top, "cat-file", "blob", self.ids[path])
+        return _run_git(self.top, "cat-file", "blob", self.ids[path])
 
     def read_small(self, paths: Iterable[Path], max_bytes: int) -> Iterator[tuple[Path, bytes]]:
         """Yield those of the files that have at most ``max_bytes``, with their contents. Raises ``SignalbookError``."""
@@ -81,13 +81,13 @@ class RevisionFiles:
 
     def _run_batch(self, option: str, paths: Iterable[Path]) -> bytes:
         lines = "".join(f"{self.ids[path]}\n" for path in paths)
-        return _git(self.top, "cat-file", option, standard_input=lines.encode("ascii"))
+        return _run_git(self.top, "cat-file", option, standard_input=lines.encode("ascii"))
 
 
 def files_at(top: Path, revision: str) -> RevisionFiles:
     """Return the files that a folder of a repository has at a revision. Raises ``SignalbookError``."""
-    commit = _commit(top, revision)
-    entries = [] if commit is None else _git(top, "ls-tree", "-r", "-z", commit).split(b"\0")
+    commit = _find_commit(top, revision)
+    entries = [] if commit is None else _run_git(top, "ls-tree", "-r", "-z", commit).split(b"\0")
     ids = {}
     for entry in filter(None, entries):
         description, _, path = entry.partition(b"\t")
@@ -109,12 +109,12 @@ def changed_files(folder: Path, revision: str) -> list[FileChange]:
 
     Raises ``SignalbookError``.
     """
-    commit = _commit(folder, revision)
+    commit = _find_commit(folder, revision)
     if commit is None:
         return []
     # Relative to the folder; each status is followed by one name, of a renamed file by two.
     options = ("--name-status", "--find-renames", "--no-ext-diff", "--relative", "-z")
-    parts = _git(folder, "diff", *options, commit, "--", ".")
+    parts = _run_git(folder, "diff", *options, commit, "--", ".")
     names = iter(parts.decode("utf-8", "surrogateescape").split("\0"))
     changes = []
     for status in filter(None, names):
@@ -125,38 +125,38 @@ def changed_files(folder: Path, revision: str) -> list[FileChange]:
     return changes
 
 
-def _place(path: Path) -> tuple[Path, str]:
+def _split_path(path: Path) -> tuple[Path, str]:
     return (path, ".") if path.is_dir() else (path.parent, path.name)
 
 
-def _commit(path: Path, revision: str) -> str | None:
+def _find_commit(path: Path, revision: str) -> str | None:
     """The commit that a revision names, None if it does not have ``path``, or is the HEAD of a repository without any.
 
     Raises ``DocumentError`` for what is no file and no folder now, ``SignalbookError`` for what git does not know.
     """
     if not path.exists():
         raise DocumentError(f"{path}: cannot be read: there is no such file or folder")
-    folder, name = _place(path)
-    _git(folder, "rev-parse", "--git-dir")
+    folder, name = _split_path(path)
+    _run_git(folder, "rev-parse", "--git-dir")
     try:
         # Behind this option it is none itself, whatever it begins with.
-        found = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        output = _run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except SignalbookError:
         if revision == "HEAD":
             return None
         raise SignalbookError(f"git has no revision {revision!r} (--against git:{revision})") from None
-    commit = found.decode("ascii").strip()
-    return commit if _git(folder, "ls-tree", "--name-only", commit, "--", name).strip() else None
+    commit = output.decode("ascii").strip()
+    return commit if _run_git(folder, "ls-tree", "--name-only", commit, "--", name).strip() else None
 
 
-def _git(folder: Path, *arguments: str, standard_input: bytes = b"") -> bytes:
+def _run_git(folder: Path, *arguments: str, standard_input: bytes = b"") -> bytes:
     # In a hook git says which repository and folder it is about: all else would be looked for there, and not be found.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, input=standard_input, capture_output=True, check=False, env=environment)  # noqa: S603
+        process = subprocess.run(command, input=standard_input, capture_output=True, check=False, env=environment)  # noqa: S603
     except FileNotFoundError:
         raise SignalbookError("--against git:... needs git, which is not installed") from None
-    if done.returncode:
-        raise SignalbookError(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace').strip()}")
-    return done.stdout
+    if process.returncode:
+        raise SignalbookError(f"git {arguments[0]}: {process.stderr.decode('utf-8', 'replace').strip()}")
+    return process.stdout

@@ -61,7 +61,7 @@ class SchemaFile:
         if self.name == STANDARD_INPUT or "://" in self.name or not (self.revision or path.exists()):
             return None
         folder = path.resolve().parent
-        files = _files_of(_find_top(folder), self.revision)
+        files = _open_files(_find_top(folder), self.revision)
         match = _find_by_path(name, folder, files) or _find_by_identity(name, folder, files)
         return None if match is None else files.read(match)
 
@@ -98,7 +98,7 @@ _Files: TypeAlias = "_WorkingFiles | RevisionFiles"
 
 
 @lru_cache(maxsize=8)
-def _files_of(top: Path, revision: str) -> _Files:
+def _open_files(top: Path, revision: str) -> _Files:
     if not revision:
         return _WorkingFiles(top)
     from signalbook.cli.revisions import files_at
@@ -109,7 +109,7 @@ def _files_of(top: Path, revision: str) -> _Files:
 def _find_top(folder: Path) -> Path:
     """Return the folder that bounds what is read: the repository, the working directory, or the folder itself."""
     above = (folder, *folder.parents)
-    repository = next((each for each in above if (each / ".git").exists()), None)
+    repository = next((parent for parent in above if (parent / ".git").exists()), None)
     if repository is not None:
         return repository
     working = Path.cwd()
@@ -120,7 +120,7 @@ def _find_by_path(name: str, folder: Path, files: _Files) -> Path | None:
     relative = name.lstrip("/")
     if "://" in name or "\0" in name or _is_hidden(relative):
         return None
-    for start in _folders_up(folder, files.top):
+    for start in _walk_up(folder, files.top):
         for ending in _ENDINGS:
             path = Path(normpath(start / f"{relative}{ending}"))
             if path.is_relative_to(files.top) and files.is_file(path):
@@ -134,22 +134,22 @@ def _is_hidden(path: str) -> bool:
 
 def _find_by_identity(name: str, folder: Path, files: _Files) -> Path | None:
     """Return the nearest file that gives itself this name; None if several are as near."""
-    paths = _identities(files).get(name, ())
-    for start in _folders_up(folder, files.top):
+    paths = _index_by_identity(files).get(name, ())
+    for start in _walk_up(folder, files.top):
         near = [path for path in paths if path.is_relative_to(start)]
         if near:
             return near[0] if len(near) == 1 else None
     return None
 
 
-def _folders_up(folder: Path, top: Path) -> Iterator[Path]:
-    for each in (folder, *folder.parents):
-        if each.is_relative_to(top):
-            yield each
+def _walk_up(folder: Path, top: Path) -> Iterator[Path]:
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to(top):
+            yield parent
 
 
 @lru_cache(maxsize=8)
-def _identities(files: _Files) -> dict[str, list[Path]]:
+def _index_by_identity(files: _Files) -> dict[str, list[Path]]:
     """Return the files of a folder by the names that they give themselves."""
     from signalbook.formats.references import identities
 
@@ -162,8 +162,8 @@ def _identities(files: _Files) -> dict[str, list[Path]]:
 
 def forget_files() -> None:
     """Look through folders again: their files may have changed since an earlier command of this process."""
-    _files_of.cache_clear()
-    _identities.cache_clear()
+    _open_files.cache_clear()
+    _index_by_identity.cache_clear()
 
 
 def _list_named(files: _Files) -> Iterator[Path]:

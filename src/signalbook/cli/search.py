@@ -21,17 +21,17 @@ _PAGE: Final = 100
 _LIMIT: Final = 20
 
 
-def _facet(name: str, what: str) -> Any:
-    return Option(f"--{name}", metavar=name.upper(), help=f"Only {what}; repeatable.")
+def _build_facet_option(name: str, description: str) -> Any:
+    return Option(f"--{name}", metavar=name.upper(), help=f"Only {description}; repeatable.")
 
 
 def run(
     text: Annotated[list[str] | None, Argument(metavar="TEXT", help="Words, field:NAME, name:WORD; -WORD.")] = None,
-    type: Annotated[list[str] | None, _facet("type", "of this type, such as schemas")] = None,
-    group: Annotated[list[str] | None, _facet("group", "in this group, such as /schemagroups/g")] = None,
-    format: Annotated[list[str] | None, _facet("format", "in this format, such as avro")] = None,
-    protocol: Annotated[list[str] | None, _facet("protocol", "with this protocol, such as kafka")] = None,
-    envelope: Annotated[list[str] | None, _facet("envelope", "with this envelope")] = None,
+    type: Annotated[list[str] | None, _build_facet_option("type", "of this type, such as schemas")] = None,
+    group: Annotated[list[str] | None, _build_facet_option("group", "in this group, such as /schemagroups/g")] = None,
+    format: Annotated[list[str] | None, _build_facet_option("format", "in this format, such as avro")] = None,
+    protocol: Annotated[list[str] | None, _build_facet_option("protocol", "with this protocol, such as kafka")] = None,
+    envelope: Annotated[list[str] | None, _build_facet_option("envelope", "with this envelope")] = None,
     deprecated: Annotated[
         bool | None, Option("--deprecated/--not-deprecated", help="Only what is deprecated, or is not.")
     ] = None,
@@ -49,31 +49,31 @@ def run(
     field of that name, field:cust* one that begins so, and -word keeps out what has it (behind --, as options have the
     same dash).
     """
-    given = {"type": type, "group": group, "format": format, "protocol": protocol, "envelope": envelope}
+    filters = {"type": type, "group": group, "format": format, "protocol": protocol, "envelope": envelope}
     options: SearchOptions = {"versions": versions, "limit": min(limit, _PAGE)}
-    facets: SearchOptions = {name: values for name, values in given.items() if values}  # type: ignore[assignment]  # keys
+    facets: SearchOptions = {name: values for name, values in filters.items() if values}  # type: ignore[assignment]  # keys
     options |= facets
     if deprecated is not None:
         options["deprecated"] = deprecated
     query = " ".join(text or ())
 
     def remote(client: Client) -> JSONObject:
-        found = client.search(query, **options)
+        result = client.search(query, **options)
         return {
-            "count": found.count,
-            "complete": found.complete,
-            "hits": list(islice(found, limit)),
-            "facets": found.facets,
+            "count": result.count,
+            "complete": result.complete,
+            "hits": list(islice(result, limit)),
+            "facets": result.facets,
         }
 
     def local(engine: Engine, _: object) -> JSONObject:
         return _search(engine, query, options, limit)
 
-    with open_part(server, db, remote=remote, local=local, create=False) as found:
+    with open_part(server, db, remote=remote, local=local, create=False) as result:
         if json:
-            print_json(found)
+            print_json(result)
         else:
-            _show(found)
+            _show(result)
 
 
 def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> JSONObject:
@@ -84,7 +84,7 @@ def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> J
         parsed = parse_query(query)
     except QueryError as error:
         raise typer.BadParameter(f"{query!r} cannot be read: {error}", param_hint="TEXT") from None
-    wanted = Search(
+    search = Search(
         query=parsed,
         facets={name: tuple(values) for name, values in options.items() if name in FACETS},  # type: ignore[arg-type]  # lists
         deprecated=options.get("deprecated"),
@@ -92,22 +92,22 @@ def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> J
         limit=limit,
     )
     with engine.reading() as view:
-        page = view.search(wanted).to_json()
-    facets = {name: {each["value"]: each["count"] for each in values} for name, values in page["facets"].items()}
+        page = view.search(search).to_json()
+    facets = {name: {row["value"]: row["count"] for row in values} for name, values in page["facets"].items()}
     return {**page, "facets": facets}
 
 
-def _show(found: JSONObject) -> None:
-    for hit in found["hits"]:
-        named = f"  {plain(hit['name'])}" if hit["name"] else ""
+def _show(result: JSONObject) -> None:
+    for hit in result["hits"]:
+        name = f"  {plain(hit['name'])}" if hit["name"] else ""
         marked = "  (deprecated)" if hit["deprecated"] else ""
-        echo(f"{hit['xid']}{named}{marked}")
+        echo(f"{hit['xid']}{name}{marked}")
         for snippet in hit["snippets"]:
             if snippet["path"] in ("id", "xid", "name"):
                 continue
             about = "" if snippet["text"] == snippet["path"] else f": {plain(snippet['text'])}"
             of = f" of {snippet['schema']}" if "schema" in snippet else ""
             echo(f"    {snippet['kind']} {plain(snippet['path'])}{of}{about}")
-    count = f"{found['count']}" if found["complete"] else f"more than {found['count']}"
-    shown = f", {len(found['hits'])} shown" if len(found["hits"]) < found["count"] else ""
-    say(f"{count} found{shown}")
+    count = f"{result['count']}" if result["complete"] else f"more than {result['count']}"
+    shown_count = f", {len(result['hits'])} shown" if len(result["hits"]) < result["count"] else ""
+    say(f"{count} found{shown_count}")

@@ -30,14 +30,16 @@ def run(**given: Any) -> None:
 
 def _serve_parameters() -> list[inspect.Parameter]:
     table = [
-        _parameter(row.name, settings.option_for(row.name), type(row.default), _setting_help(row.name, row.default))
+        _build_parameter(
+            row.name, settings.option_for(row.name), type(row.default), _describe_setting(row.name, row.default)
+        )
         for row in fields(settings.Settings)
     ]
     text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
-    return [*table, _parameter("config", "--config", Path, text)]
+    return [*table, _build_parameter("config", "--config", Path, text)]
 
 
-def _setting_help(name: str, default: Any) -> str:
+def _describe_setting(name: str, default: Any) -> str:
     text = settings.help_for(name)
     if isinstance(default, tuple):
         listed = f" Default: {','.join(default)}." if default else ""
@@ -45,7 +47,7 @@ def _setting_help(name: str, default: Any) -> str:
     return text if default == "" else f"{text} Default: {default}."
 
 
-def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
+def _build_parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
     option = Option(flag, help=text)
     kind = list[str] if type is tuple else type
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table

@@ -55,7 +55,7 @@ def run(
 
     with working(f"reading {source}") as show, closing(open_store("sqlite://")) as store:
         snapshot = read_snapshot(source, lenient=lenient)
-        settings = replace(Settings(), model=model, registry_id=_registry_id(snapshot.document))
+        settings = replace(Settings(), model=model, registry_id=_choose_registry_id(snapshot.document))
         engine = Engine(store, settings=settings)
         synchronise(engine, snapshot, model_source(model))
         state = KeyValueStore(store).get(STATE_KEY) or {}
@@ -64,10 +64,10 @@ def run(
             undated=str(state.get("since", "")),
             progress=lambda done, of: show(f"writing page {done:,} of {of:,}"),
         )
-        known = _known(out)
+        earlier = _read_manifest(out)
         written: dict[str, str] = {}
-        files = _checked(site, out, known, written)
-        write_folder(out, files, instead=(PurePath(name) for name in known if name not in written))
+        files = _check_files(site, out, earlier, written)
+        write_folder(out, files, instead=(PurePath(name) for name in earlier if name not in written))
     summary = site.summary
     if json:
         print_json(
@@ -91,27 +91,27 @@ def run(
         say(f"the search index has no room for: {summary.left_out}")
 
 
-def _registry_id(document: dict[str, object]) -> str:
+def _choose_registry_id(document: dict[str, object]) -> str:
     from signalbook.settings import Settings
     from signalbook.xid import XidError, check_id
 
-    given = document.get("registryid")
+    stated = document.get("registryid")
     try:
-        check_id(str(given or ""))
+        check_id(str(stated or ""))
     except XidError:
         return Settings().registry_id
-    return str(given)
+    return str(stated)
 
 
-def _known(out: Path) -> dict[str, str]:
+def _read_manifest(out: Path) -> dict[str, str]:
     """Files that an earlier run wrote there, by digest. Raises ``SiteError`` if the list of them cannot be read."""
     try:
-        found = parse_json((out / MANIFEST).read_bytes())
+        manifest = parse_json((out / MANIFEST).read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, JSONError) as error:
         raise SiteError(f"{out / MANIFEST}: cannot be read ({error}): give another folder, or remove it") from None
-    files = found.get("files") if isinstance(found, dict) else None
+    files = manifest.get("files") if isinstance(manifest, dict) else None
     try:
         if not isinstance(files, dict):
             raise FileNameError("there is no list")
@@ -124,15 +124,17 @@ def _known(out: Path) -> dict[str, str]:
     return {name: str(digest) for name, digest in files.items()}
 
 
-def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, str]) -> Iterator[FolderFile]:
+def _check_files(site: Site, out: Path, earlier: dict[str, str], written: dict[str, str]) -> Iterator[FolderFile]:
     """The files of a site and the list of them, once it is sure that nothing of others is in the way."""
     from signalbook.documents import FolderFile
 
     for file in site.files():
-        written[str(file.path)] = _digest(file.content)
+        written[str(file.path)] = _compute_digest(file.content)
         yield FolderFile(path=file.path, content=file.content)
     # What is there already as it is to be was put there by a run that was cut short before its list was.
-    strange = [name for name in {**known, **written} if _is_strange(out, name, (known.get(name), written.get(name)))]
+    strange = [
+        name for name in {**earlier, **written} if _is_strange(out, name, (earlier.get(name), written.get(name)))
+    ]
     if strange:
         more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
         raise SiteError(
@@ -146,18 +148,18 @@ def _checked(site: Site, out: Path, known: dict[str, str], written: dict[str, st
 def _is_strange(out: Path, name: str, ours: tuple[str | None, ...]) -> bool:
     """Return True if a foreign file is at this path: it has none of the digests in ``ours``."""
     path = out / name
-    above = [each for each in path.parents if each != out and out in each.parents]
-    if any(each.is_symlink() or (each.exists() and not each.is_dir()) for each in above):
+    above = [parent for parent in path.parents if parent != out and out in parent.parents]
+    if any(parent.is_symlink() or (parent.exists() and not parent.is_dir()) for parent in above):
         return True
     if path.is_symlink() or path.is_dir():
         return True
     try:
-        return _digest(path.read_bytes()) not in ours
+        return _compute_digest(path.read_bytes()) not in ours
     except FileNotFoundError:
         return False
     except OSError:
         return True
 
 
-def _digest(content: bytes) -> str:
+def _compute_digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()

@@ -75,19 +75,19 @@ def subscribe(
     SINK is the URI of a web hook, or of a topic or queue at a broker. The scheme, or --protocol, says which.
     """
     filters = [_filter(text) for text in filter or ()] + ([{"prefix": {"subject": subject}}] if subject else [])
-    wanted = {
+    subscription = {
         "sink": sink,
-        "protocol": protocol or _protocol(sink),
+        "protocol": protocol or _guess_protocol(sink),
         "source": source,
         "types": type,
         "filters": filters,
-        "protocolsettings": dict(_setting(text) for text in setting or ()),
-        "sinkcredential": _document(credential) if credential else None,
+        "protocolsettings": dict(_parse_setting(text) for text in setting or ()),
+        "sinkcredential": _read_document(credential) if credential else None,
         "config": None if after is None else {"after": after},
     }
     with _open(server) as subscriptions:
-        made = subscriptions.add({name: value for name, value in wanted.items() if value})
-    _show_created(made, json)
+        created = subscriptions.add({name: value for name, value in subscription.items() if value})
+    _show_created(created, json)
 
 
 @app.command("list")
@@ -97,10 +97,16 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
         if json:
             print_json(list(subscriptions))
             return
-        for one in subscriptions:
-            state = one.get("status", {})
-            shown = (one["id"], state.get("state", ""), state.get("delivered", ""), one["sink"], state.get("lasterror"))
-            echo("\t".join(plain(str(text or "")) for text in shown).rstrip())
+        for subscription in subscriptions:
+            state = subscription.get("status", {})
+            columns = (
+                subscription["id"],
+                state.get("state", ""),
+                state.get("delivered", ""),
+                subscription["sink"],
+                state.get("lasterror"),
+            )
+            echo("\t".join(plain(str(text or "")) for text in columns).rstrip())
 
 
 @app.command("show")
@@ -117,10 +123,10 @@ def create(
     json: JsonOption = False,
 ) -> None:
     """Create the subscription that a document says, and print its id."""
-    document = _document(file)
+    document = _read_document(file)
     with _open(server) as subscriptions:
-        made = subscriptions.add(document)
-    _show_created(made, json)
+        created = subscriptions.add(document)
+    _show_created(created, json)
 
 
 @app.command("resume")
@@ -138,11 +144,11 @@ def delete(id: IdArgument, server: ServerOption = None) -> None:
         subscriptions.delete(id)
 
 
-def _show_created(made: JSONObject, json: bool) -> None:
+def _show_created(subscription: JSONObject, json: bool) -> None:
     if json:
-        print_json(made)
+        print_json(subscription)
     else:
-        echo(made["id"])
+        echo(subscription["id"])
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def _open(server: str | None) -> Iterator[Subscriptions]:
         yield client.subscriptions
 
 
-def _protocol(sink: str) -> str:
+def _guess_protocol(sink: str) -> str:
     scheme = sink.partition(":")[0].lower()
     if scheme not in _BY_SCHEME:
         raise typer.BadParameter(
@@ -173,7 +179,7 @@ def _filter(text: str) -> JSON:
         raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--filter") from None
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _parse_setting(text: str) -> tuple[str, Any]:
     """A value is JSON if it can be read so, else the text itself."""
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -184,12 +190,12 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _document(path: Path) -> JSONObject:
+def _read_document(path: Path) -> JSONObject:
     content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     try:
-        found = parse_json(content)
+        document = parse_json(content)
     except JSONError as error:
         raise SignalbookError(f"{path}: this is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SignalbookError(f"{path}: this is no JSON object")
-    return found
+    return document

@@ -53,41 +53,41 @@ def status(
     dead-lettered, and why.
     """
     if registry is not None and output is None:
-        _history(registry, name, as_json=as_json)
+        _print_history(registry, name, as_json=as_json)
     elif output is not None and registry is None and name is None:
-        _batches(place(output, storage), as_json)
+        _print_batches(place(output, storage), as_json)
     else:
         raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
 
 
-def _history(url: str, name: str | None, *, as_json: bool) -> None:
+def _print_history(url: str, name: str | None, *, as_json: bool) -> None:
     """Print the pipelines that a registry knows of, or the reports of one, the newest first."""
     from signalbook.cli.registry import open_client
 
     with open_client(url) as client:
-        for each in client.pipelines if name is None else client.pipelines.reports(name):
-            report = each["last"] if name is None else each["report"]
+        for row in client.pipelines if name is None else client.pipelines.reports(name):
+            report = row["last"] if name is None else row["report"]
             if as_json:
-                echo(dump_json(each))
+                echo(dump_json(row))
                 continue
             counts = f"{report['read']:,} read = {report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
-            shown = (each.get("name", ""), report["batch"], report.get("finished", ""), counts)
-            echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
+            columns = (row.get("name", ""), report["batch"], report.get("finished", ""), counts)
+            echo("\t".join(plain(text) for text in columns if text) + f" + {report['dropped']:,} dropped")
 
 
-def _batches(output: Place, as_json: bool) -> None:
+def _print_batches(output: Place, as_json: bool) -> None:
     from signalbook import pipeline
 
-    found = pipeline.status(output)
+    state = pipeline.status(output)
     if as_json:
-        for line in [*(each.to_json() for each in found.streams), *(each.to_json() for each in found.reports)]:
+        for line in [*(entry.to_json() for entry in state.streams), *(entry.to_json() for entry in state.reports)]:
             echo(dump_json(line))
         return
-    if found.streams:
-        console.output().print(_streams(found.streams))
+    if state.streams:
+        console.output().print(_build_streams_table(state.streams))
     batches = table("batch", numbers=("read", "landed", "dead letters", "dropped"))
     batches.add_column("reasons")
-    for report in found.reports:
+    for report in state.reports:
         tally = report.tally
         counts = (tally.read, report.landed, tally.dead_lettered, tally.dropped)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())
@@ -95,15 +95,15 @@ def _batches(output: Place, as_json: bool) -> None:
     console.output().print(batches)
 
 
-def _streams(streams: Sequence[StreamState]) -> Table:
-    found = table("stream", numbers=("batches", "read", "landed", "dead letters", "dropped"))
-    found.add_column("last batch")
-    for each in streams:
-        tally = each.tally
-        counts = (each.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
-        finished = f"{each.finished:%Y-%m-%d %H:%M:%S} UTC" if each.finished else ""
-        found.add_row(each.name, *(f"{count:,}" for count in counts), finished)
-    return found
+def _build_streams_table(streams: Sequence[StreamState]) -> Table:
+    grid = table("stream", numbers=("batches", "read", "landed", "dead letters", "dropped"))
+    grid.add_column("last batch")
+    for stream in streams:
+        tally = stream.tally
+        counts = (stream.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
+        finished = f"{stream.finished:%Y-%m-%d %H:%M:%S} UTC" if stream.finished else ""
+        grid.add_row(stream.name, *(f"{count:,}" for count in counts), finished)
+    return grid
 
 
 def profile(
@@ -124,37 +124,37 @@ def profile(
 
     with working("reading") as progress:
         profiles = pipeline.profile(place(output, storage), tuple(definition or ()), master, progress, registry)
-    for each in profiles:
+    for table_profile in profiles:
         if as_json:
-            echo(dump_json(each.to_json()))
+            echo(dump_json(table_profile.to_json()))
         else:
-            _show_profile(each)
+            _show_profile(table_profile)
 
 
-def _show_profile(found: Profile) -> None:
+def _show_profile(profile: Profile) -> None:
     from rich.table import Table
 
     screen = console.output()
-    columns = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
-    payload = [column for column in found.columns if column.payload]
+    columns = Table(title=f"{profile.definition}: {profile.rows:,} rows", title_justify="left")
+    payload = [column for column in profile.columns if column.payload]
     # Names say what the rest is about: on a narrow screen values are cut off before names are folded.
     widest = min(max(map(len, ["column", *(column.name for column in payload)])), _NAME_WIDTH)
     columns.add_column("column", overflow="fold", min_width=widest)
     columns.add_column("type", max_width=_TYPE_WIDTH, no_wrap=True)
     for name in ("empty", "distinct"):
         columns.add_column(name, justify="right", no_wrap=True, min_width=_COUNT_WIDTH)
-    taken = widest + _TYPE_WIDTH + 2 * _COUNT_WIDTH + _LINES
+    used_width = widest + _TYPE_WIDTH + 2 * _COUNT_WIDTH + _LINES
     for name in ("least", "greatest"):
-        columns.add_column(name, max_width=max((screen.width - taken) // 2, _COUNT_WIDTH), no_wrap=True)
+        columns.add_column(name, max_width=max((screen.width - used_width) // 2, _COUNT_WIDTH), no_wrap=True)
     for column in payload:
-        empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
+        empty = f"{column.nulls / profile.rows:.1%}" if profile.rows else ""
         distinct = "" if column.distinct is None else f"{column.distinct:,}"
         columns.add_row(column.name, column.type, empty, distinct, column.least, column.most)
     screen.print(columns)
-    if found.unseen:
-        screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
-    if found.undeclared:
-        screen.print(f"seen, and not declared: {', '.join(found.undeclared)}", soft_wrap=True)
+    if profile.unseen:
+        screen.print(f"declared, and never seen: {', '.join(profile.unseen)}", soft_wrap=True)
+    if profile.undeclared:
+        screen.print(f"seen, and not declared: {', '.join(profile.undeclared)}", soft_wrap=True)
 
 
 def compact(
@@ -171,28 +171,34 @@ def compact(
     """
     from signalbook import pipeline
 
-    with working("looking for small files") as shown:
+    with working("looking for small files") as update:
 
         def show(progress: Progress) -> None:
             if progress.stage == "compacting":
-                shown(f"compacting: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
+                update(f"compacting: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
 
-        done = pipeline.compact(place(output, storage), tuple(definition or ()), target_size * _MIB, show)
+        compactions = pipeline.compact(place(output, storage), tuple(definition or ()), target_size * _MIB, show)
     if as_json:
-        for each in done:
-            echo(dump_json(each.to_json()))
+        for compaction in compactions:
+            echo(dump_json(compaction.to_json()))
     else:
-        _show_compaction(done)
+        _show_compaction(compactions)
 
 
-def _show_compaction(done: Sequence[Compaction]) -> None:
-    if not done:
+def _show_compaction(compactions: Sequence[Compaction]) -> None:
+    if not compactions:
         echo("nothing to compact")
         return
     tables = table("table", numbers=("rows", "files before", "after", "MiB before", "after"))
-    for each in done:
-        sizes = (f"{size / _MIB:,.1f}" for size in (each.bytes_before, each.bytes_after))
-        tables.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
+    for compaction in compactions:
+        sizes = (f"{size / _MIB:,.1f}" for size in (compaction.bytes_before, compaction.bytes_after))
+        tables.add_row(
+            str(compaction.table),
+            f"{compaction.rows:,}",
+            f"{compaction.files_before:,}",
+            f"{compaction.files_after:,}",
+            *sizes,
+        )
     console.output().print(tables)
 
 
@@ -212,35 +218,35 @@ def backfill(
     from signalbook import pipeline
     from signalbook.messages import parse_flags
 
-    with working("reading definitions") as shown:
+    with working("reading definitions") as update:
 
         def show(progress: Progress) -> None:
             if progress.stage == "compacting":
-                shown(f"reading: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
+                update(f"reading: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
 
-        wanted = tuple(definition or ())
-        policies, named = parse_flags(policy or ()), subjects or ""
-        done = pipeline.backfill(
-            place(output, storage), registry, wanted, policies, show, notify=notice, subjects=named
+        definitions = tuple(definition or ())
+        policies, subject_names = parse_flags(policy or ()), subjects or ""
+        results = pipeline.backfill(
+            place(output, storage), registry, definitions, policies, show, notify=notice, subjects=subject_names
         )
     if as_json:
-        for each in done:
-            echo(dump_json(each.to_json()))
+        for result in results:
+            echo(dump_json(result.to_json()))
     else:
-        _show_backfill(done)
+        _show_backfill(results)
 
 
-def _show_backfill(done: Sequence[Backfill]) -> None:
-    if not done:
+def _show_backfill(results: Sequence[Backfill]) -> None:
+    if not results:
         echo("nothing to fill")
         return
     tables = table("table", numbers=("rows filled", "unfit", "files"))
-    for each in done:
-        tables.add_row(str(each.table), f"{each.filled:,}", f"{each.unfit:,}", f"{each.files:,}")
+    for result in results:
+        tables.add_row(str(result.table), f"{result.filled:,}", f"{result.unfit:,}", f"{result.files:,}")
     console.output().print(tables)
-    for each in done:
-        if each.refused:
-            echo(f"{each.table} has other columns of these names: {', '.join(map(plain, each.refused))}")
+    for result in results:
+        if result.refused:
+            echo(f"{result.table} has other columns of these names: {', '.join(map(plain, result.refused))}")
 
 
 def views(

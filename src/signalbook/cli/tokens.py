@@ -35,7 +35,7 @@ class _Tokens(Protocol):
 
     def __iter__(self) -> Iterator[JSONObject]: ...
 
-    def add(self, wanted: JSONObject) -> JSONObject: ...
+    def add(self, fields: JSONObject) -> JSONObject: ...
 
     def delete(self, id: str) -> None: ...
 
@@ -64,15 +64,18 @@ def create(
     the underscores is the user, the part behind them the password.
     """
     expires = format_timestamp(values.now() + timedelta(days=days)) if days else None
-    wanted: JSONObject = {"subject": subject, "groups": group or [], "expires": expires, "note": note}
+    fields: JSONObject = {"subject": subject, "groups": group or [], "expires": expires, "note": note}
     with _open(server, db) as (tokens, policy):
-        made = tokens.add(wanted | ({"scopes": scope} if scope else {}))
-        odd = _odd(policy(), made)
+        created = tokens.add(fields | ({"scopes": scope} if scope else {}))
+        odd = _find_warnings(policy(), created)
     if json:
-        print_json(made)
+        print_json(created)
     else:
-        echo(made["token"])
-        say(f"API token {made['id']} of {plain(subject)} in {where(server, db)}; {_ends(made)}. It is not shown again.")
+        echo(created["token"])
+        say(
+            f"API token {created['id']} of {plain(subject)} in {where(server, db)}; "
+            f"{_describe_expiry(created)}. It is not shown again."
+        )
     for warning in odd:
         say(f"warning: {plain(warning)}", style="yellow")
 
@@ -84,11 +87,11 @@ def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = F
         if json:
             print_json(list(tokens))
             return
-        for one in tokens:
-            groups, scopes = ",".join(one["groups"]), "all" if one["scopes"] is None else ",".join(one["scopes"])
-            used = f"used {one['used']}" if one["used"] else "never used"
-            shown = (one["id"], one["subject"], groups, scopes, _ends(one), used, one["note"])
-            echo("\t".join(plain(str(text)) for text in shown).rstrip())
+        for token in tokens:
+            groups, scopes = ",".join(token["groups"]), "all" if token["scopes"] is None else ",".join(token["scopes"])
+            used = f"used {token['used']}" if token["used"] else "never used"
+            columns = (token["id"], token["subject"], groups, scopes, _describe_expiry(token), used, token["note"])
+            echo("\t".join(plain(str(text)) for text in columns).rstrip())
 
 
 @app.command("revoke")
@@ -102,27 +105,27 @@ def revoke(
     if (id is None) is (subject is None):
         raise typer.BadParameter("name one token by its ID, or all tokens of somebody by --subject NAME")
     with _open(server, db) as (tokens, _):
-        gone = [id] if id is not None else [one["id"] for one in tokens if one["subject"] == subject]
+        gone = [id] if id is not None else [token["id"] for token in tokens if token["subject"] == subject]
         if not gone:
             raise SignalbookError(f"no API token acts as {subject!r}: signalbook token list shows those there are")
-        for each in gone:
-            tokens.delete(each)
+        for token_id in gone:
+            tokens.delete(token_id)
         if subject is not None:
             say(f"revoked: {', '.join(gone)}")
 
 
-def _ends(token: JSONObject) -> str:
+def _describe_expiry(token: JSONObject) -> str:
     if token["expires"] is None:
         return "never expires"
     return f"{'expired' if token['expired'] else 'expires'} {token['expires']}"
 
 
-def _odd(policy: JSONObject | None, made: JSONObject) -> list[str]:
+def _find_warnings(policy: JSONObject | None, token: JSONObject) -> list[str]:
     """Return warnings about a token under a policy."""
     from signalbook.access.policy import read_policy
     from signalbook.access.review import list_token_warnings
 
-    return [] if policy is None else list_token_warnings(read_policy(policy), made["subject"], made["groups"])
+    return [] if policy is None else list_token_warnings(read_policy(policy), token["subject"], token["groups"])
 
 
 def _open(server: str | None, db: str | None) -> AbstractContextManager[tuple[_Tokens, _ReadPolicy]]:
@@ -130,25 +133,25 @@ def _open(server: str | None, db: str | None) -> AbstractContextManager[tuple[_T
     return open_part(
         server,
         db,
-        remote=lambda client: (client.tokens, partial(_remote_policy, client)),
-        local=lambda engine, given: (_StoredTokens(engine), partial(_local_policy, engine, given)),
+        remote=lambda client: (client.tokens, partial(_read_remote_policy, client)),
+        local=lambda engine, given: (_StoredTokens(engine), partial(_read_local_policy, engine, given)),
         create=False,
     )
 
 
-def _remote_policy(client: Client) -> JSONObject | None:
+def _read_remote_policy(client: Client) -> JSONObject | None:
     # A token that was made is shown, whatever becomes of this.
     with suppress(SignalbookError):
         return client.access.policy()
     return None
 
 
-def _local_policy(engine: Engine, given: settings.Settings) -> JSONObject | None:
+def _read_local_policy(engine: Engine, loaded: settings.Settings) -> JSONObject | None:
     from signalbook.access.control import AccessControl
 
     with suppress(SignalbookError):
-        found = AccessControl(engine.store, given).current()
-        return None if found is None else found.document
+        policy = AccessControl(engine.store, loaded).current()
+        return None if policy is None else policy.document
     return None
 
 
@@ -165,11 +168,11 @@ class _StoredTokens:
         with self._engine.store.read() as transaction:
             yield from map(describe, transaction.tokens.page("", MAX_TOKENS))
 
-    def add(self, wanted: JSONObject) -> JSONObject:
+    def add(self, fields: JSONObject) -> JSONObject:
         """Make one."""
         from signalbook.access.tokens import describe, read_request
 
-        request = read_request(wanted, values.now())
+        request = read_request(fields, values.now())
         with self._engine.writing() as session:
             stored, text = session.create_token(request)
         return {**describe(stored), "token": text}

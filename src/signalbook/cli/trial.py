@@ -113,9 +113,9 @@ def _show(folder: Path, definitions: Path, inputs: list[str], inferred: Inferred
     screen = output()
     result = report.to_json()
     landed = sorted(((counts["landed"], xid) for xid, counts in result["by_message"].items()), reverse=True)
-    paths = {xid: _table_path(folder, xid) for count, xid in landed if count}
+    paths = {xid: _find_table_path(folder, xid) for count, xid in landed if count}
     for xid, path in list(paths.items())[:_SHOWN_TABLES]:
-        screen.print(_rows_table(xid, path, result["by_message"][xid]["landed"]))
+        screen.print(_build_rows_table(xid, path, result["by_message"][xid]["landed"]))
     if len(paths) > _SHOWN_TABLES:
         screen.print(f"… and {len(paths) - _SHOWN_TABLES} more tables in {folder / _LAKE / 'tables'}")
     if result["reasons"]:
@@ -151,40 +151,40 @@ def _print_next_steps(
         files = str(path / "*.parquet").replace('"', '""')
         steps = {"Query a table": shlex.join(["duckdb", "-c", f'FROM "{files}" LIMIT 5']), **steps}
     screen.print()
-    for what, command in steps.items():
-        screen.print(f"{what}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+    for title, command in steps.items():
+        screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _table_path(folder: Path, xid: str) -> Path:
+def _find_table_path(folder: Path, xid: str) -> Path:
     from signalbook.pipeline.tables.naming import home, table_name
 
     return folder / _LAKE / home(table_name(xid), "parquet")
 
 
-def _rows_table(xid: str, path: Path, count: int) -> Table:
+def _build_rows_table(xid: str, path: Path, count: int) -> Table:
     """Return the first rows of a table with the first columns of its payload."""
     from rich.text import Text
 
-    rows = _first_rows(path)
+    rows = _read_first_rows(path)
     names = [name for name in rows.schema.names if not name.startswith(("_", "ce_"))]
-    shown = table(
+    grid = table(
         *(plain(name) for name in names[:_SHOWN_COLUMNS]),
         numbers=(),
         title=plain(f"{xid.rpartition('/')[2]}: {count:,} rows, {len(names)} columns"),
     )
     for row in rows.to_pylist():
-        shown.add_row(*(Text(_cell_text(row[name])) for name in names[:_SHOWN_COLUMNS]))
-    return shown
+        grid.add_row(*(Text(_format_cell(row[name])) for name in names[:_SHOWN_COLUMNS]))
+    return grid
 
 
-def _first_rows(path: Path) -> pa.Table:
+def _read_first_rows(path: Path) -> pa.Table:
     import pyarrow.dataset
 
-    found: pa.Table = pyarrow.dataset.dataset(path).head(_SHOWN_ROWS)
-    return found
+    rows: pa.Table = pyarrow.dataset.dataset(path).head(_SHOWN_ROWS)
+    return rows
 
 
-def _cell_text(value: object) -> str:
+def _format_cell(value: object) -> str:
     """Return the beginning of a value as text, of lists and objects as JSON."""
     is_nested = isinstance(value, (dict, list))
     text = "" if value is None else plain(json.dumps(value, default=str) if is_nested else str(value))
