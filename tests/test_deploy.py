@@ -144,7 +144,7 @@ def test_references_of_composed_services_are_declared() -> None:
         assert f"{name}=" in example
 
 
-def test_no_example_has_a_secret_that_works(tmp_path: Path) -> None:
+def test_examples_have_no_usable_secrets(tmp_path: Path) -> None:
     """Whoever forgets to replace it is to notice: a published key protects nothing."""
     example = (DEPLOY / "compose" / "example.env").read_text()
     assert dict(re.findall(r"^(\w*(?:PASSWORD|TOKEN))=(.*)$", example, re.MULTILINE)).keys() == {
@@ -199,7 +199,7 @@ def test_manifests_keep_to_kubernetes_schemas(path: Path) -> None:
     kubernetes_validate.validate(read(path), VERSION, strict=True)
 
 
-def test_a_manifest_that_is_wrong_would_be_noticed() -> None:
+def test_invalid_manifest_is_detected() -> None:
     wrong = read(KUBERNETES / "deployment.yaml")
     wrong["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):

@@ -156,7 +156,7 @@ def test_a_damaged_database(settings: Settings, statement: str, expected: str) -
     assert "restore a backup" in check.advice
 
 
-def test_pages_of_sqlite_that_are_damaged(tmp_path: Path) -> None:
+def test_damaged_sqlite_pages_are_detected(tmp_path: Path) -> None:
     settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}")
     fill(settings)
     change(settings.db, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -197,7 +197,7 @@ def put_revision(url: str, revision: str) -> None:
     engine.dispose()
 
 
-def test_a_database_that_takes_no_writes(postgres_database: str) -> None:
+def test_read_only_database_is_an_error(postgres_database: str) -> None:
     open_store(postgres_database).close()
     name = postgres_database.split("@/")[1].partition("?")[0]
     with psycopg.connect(postgres_database, autocommit=True) as connection:
@@ -225,7 +225,7 @@ def test_the_clock_of_postgresql_is_asked(postgres_database: str) -> None:
     assert inspect(postgres_database, timeout=5).skew != 0
 
 
-def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
+def test_files_readable_by_others_are_a_warning(settings: Settings, tmp_path: Path) -> None:
     config = tmp_path / "signalbook.toml"
     config.write_text("")
     config.chmod(0o640)

@@ -157,7 +157,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("answer", SLOW)
-def test_servers_that_take_their_time(serve: Serve, answer: Answer) -> None:
+def test_slow_servers_are_an_error(serve: Serve, answer: Answer) -> None:
     with pytest.raises(FetchError, match="did not come within 2 seconds"):
         fetch(serve(answer), limits=SHORT)
 
@@ -354,7 +354,7 @@ def test_connection_uses_the_checked_address() -> None:
         reachable("a" * 64 + ".example", 9, AllowList([]), 10)
 
 
-def test_a_name_that_leads_inside(serve: Serve) -> None:
+def test_name_of_an_internal_address_is_rejected(serve: Serve) -> None:
     """``localhost`` by another name: the list has the name, and not the address."""
     port = serve(body(b"1")).rpartition(":")[2]
     with pytest.raises(FetchError, match=r"127\.0\.0\.1, which is not public"):
@@ -386,7 +386,7 @@ def test_places(entry: str, host: str, port: int, is_named: bool) -> None:
 @pytest.mark.parametrize(
     "entry", ["", "http://example.com", "a:b", "a:99999", "user@host", "10.0.0.1/8", "*/x", "[::1"]
 )
-def test_entries_that_name_no_place(entry: str) -> None:
+def test_invalid_allow_list_entries_are_rejected(entry: str) -> None:
     with pytest.raises(SettingError, match="allow_fetch: "):
         AllowList([entry])
 

@@ -44,7 +44,7 @@ def test_ordinary_ids_are_unchanged(text: str) -> None:
     assert file_name(text) == text
 
 
-def test_names_that_the_caller_reserves() -> None:
+def test_reserved_names_are_escaped() -> None:
     assert file_name("Index.html", mark="=", reserved={"index.html"}) == "=49ndex.html"
 
 

@@ -78,7 +78,7 @@ def test_documents_of_a_message_catalog_are_served(folder: ServedFolder) -> None
     assert folder.watch.status["repairs"] == 1
 
 
-def test_a_catalog_that_changes(folder: ServedFolder) -> None:
+def test_changed_catalog_is_followed(folder: ServedFolder) -> None:
     folder.write("shop/group.json", GROUP)
     folder.write("shop/placed.json", {"id": "placed", "definition": PUB})
     folder.watch.load()
@@ -125,7 +125,7 @@ def test_removed_entities_are_deleted(folder: ServedFolder) -> None:
     assert not folder.has("/schemagroups/g")
 
 
-def test_versions_and_meta_that_go(folder: ServedFolder) -> None:
+def test_removed_versions_and_meta_are_deleted(folder: ServedFolder) -> None:
     version = SCHEMA["versions"]["1"]  # type: ignore[index]
     meta = {"labels": {"a": "b"}, "defaultversionid": "1", "defaultversionsticky": True}
     folder.write("a.json", {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version, "2": version},
@@ -172,7 +172,7 @@ def test_a_model_of_its_own(folder: ServedFolder) -> None:
     assert "dirs" not in folder.get()
 
 
-def test_a_model_that_neither_old_nor_new_entities_bar(folder: ServedFolder) -> None:
+def test_model_and_entities_can_change_together(folder: ServedFolder) -> None:
     """Everything is created again in one transaction if the model cannot be changed step by step."""
     model = {"groups": {"dirs": {"singular": "dir", "attributes": {"old": {"type": "string"}}}}}
     folder.write("a.json", {"modelsource": model, "dirs": {"d": {"old": "x"}}})
@@ -258,7 +258,7 @@ def test_broken_file_keeps_the_last_revision(
     assert followed.has("/messagegroups/n")
 
 
-def test_a_folder_that_is_gone_or_empty(followed: ServedFolder) -> None:
+def test_missing_or_empty_folder_keeps_the_registry(followed: ServedFolder) -> None:
     (followed.path / "a.json").unlink()
     followed.watch.look()
     assert "holds no registry document" in followed.watch.status["error"]

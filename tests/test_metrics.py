@@ -83,7 +83,7 @@ def test_metrics_include_all_processes_and_dead_ones(tmp_path: Path) -> None:
     assert values["signalbook_cpu_seconds_total", ()] > 0
 
 
-def test_open_metrics_for_who_asks() -> None:
+def test_open_metrics_format_is_negotiated() -> None:
     media_type, text = metrics.exposition("application/openmetrics-text; version=1.0.0")
     assert media_type.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")

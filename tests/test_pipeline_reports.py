@@ -45,11 +45,11 @@ def test_fault_has_its_path(change: dict[str, Any], path: str) -> None:
     assert fault.path == path
 
 
-def test_definitions_that_were_left_out() -> None:
+def test_omitted_definitions_are_kept() -> None:
     assert '"left_out":' in read_report(report(left_out={XID: ["dataschema: no schema"]})).text
 
 
-def test_a_key_that_may_not_be() -> None:
+def test_empty_key_is_rejected() -> None:
     assert faults(reasons={"": 1})[0].message == "Expected `str` of length >= 1 as key"
 
 

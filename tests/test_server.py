@@ -215,7 +215,7 @@ def children(process: subprocess.Popen[str]) -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()}
 
 
-def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
+def test_dead_server_process_is_replaced(tmp_path: Path) -> None:
     """Clients that connect meanwhile are answered by the next one."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, process):
         assert httpx.put(f"{url}/schemagroups/g", json={}, timeout=PATIENCE).status_code == 201

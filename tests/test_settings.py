@@ -54,7 +54,7 @@ def test_faults_in_a_file(config: Path, text: str, message: str) -> None:
         load(config=config)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_config_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"cannot read config file .*gone.toml: No such file"):
         load(config=tmp_path / "gone.toml")
 

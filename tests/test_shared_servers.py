@@ -60,7 +60,7 @@ def test_shared_servers_end_with_a_killed_run() -> None:
         shutil.rmtree(str(folder_left))
 
 
-def test_a_server_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_server_that_is_not_installed_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(servers, "METADATA", tmp_path / "absent")
     with (
         closing(SharedServers()) as shared,

@@ -121,7 +121,7 @@ def test_refusals_are_stored_by_themselves(store: Store, monkeypatch: pytest.Mon
     recorder.stop()
 
 
-def test_refusals_wait_for_a_store_that_is_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_are_kept_while_the_store_is_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Audit(store, Settings())
     recorder.refused(REFUSAL)
 
@@ -148,7 +148,7 @@ def test_old_entries_are_deleted(store: Store) -> None:
     assert [record.who for record in stored(store)] == ["1"]
 
 
-def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Store) -> None:
+def test_audit_log_is_private_and_is_reopened_after_a_move(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "audit.jsonl"
     previous = os.umask(0)
     try:

@@ -99,7 +99,9 @@ def test_invalid_stored_policy_admits_nobody(store: Store) -> None:
         ({"rules": [{"who": ["subject:sam"], "role": "administrator"}]}, PAT, "pat could not change this policy back"),
     ],
 )
-def test_a_policy_that_locks_out_is_refused(store: Store, policy: JSON, by: Identity | None, message: str) -> None:
+def test_policy_without_administrators_is_rejected(
+    store: Store, policy: JSON, by: Identity | None, message: str
+) -> None:
     control = AccessControl(store, Settings())
     put(control, store, OPEN_TO_READ)
     with pytest.raises(PolicyRefused, match=message):
@@ -108,7 +110,7 @@ def test_a_policy_that_locks_out_is_refused(store: Store, policy: JSON, by: Iden
     assert readable(control, store)
 
 
-def test_caller_who_lost_administration_changes_nothing(store: Store) -> None:
+def test_former_administrator_cannot_change_the_policy(store: Store) -> None:
     control = AccessControl(store, Settings())
     put(control, store, {"rules": [ADMINISTRATOR, {"who": ["subject:sam"], "role": "administrator"}]})
     before = control.policy(store.generation())

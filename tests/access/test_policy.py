@@ -81,7 +81,7 @@ def test_identities_with_equal_rules_share_a_key() -> None:
     assert rules.access(PAT).key != rules.access(Identity(subject="sam")).key
 
 
-def test_ids_that_may_be_readable() -> None:
+def test_readable_ids_are_derived_from_the_rules() -> None:
     access = policy(
         {"who": ["anyone"], "role": "reader", "on": ["/schemagroups/A", "/schemagroups/b/schemas/s"]},
         {"who": ["anyone"], "role": "reader", "on": ["/messagegroups/m*"]},

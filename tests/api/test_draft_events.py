@@ -82,7 +82,7 @@ def test_one_event_for_each_object(
     assert [(event["type"], event["subject"]) for event in told(registry, start)] == expected
 
 
-def test_the_time_is_that_of_the_object(registry: Client) -> None:
+def test_event_has_the_time_of_the_object(registry: Client) -> None:
     """D-18, D-20: `time` as the group itself tells it; `source` and `subject` make its URL"""
     registry.send("PUT", GROUP, content=b'{"id": "g"}').raise_for_status()
     (event,) = told(registry, 0)

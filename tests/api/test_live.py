@@ -161,7 +161,7 @@ def test_invalid_stream_request_is_rejected(run: Callable[[Body], None]) -> None
     run(story)
 
 
-def test_a_policy_holds_for_those_who_listen_already(
+def test_new_policy_applies_to_open_streams(
     run: Callable[[Body], None], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a server asks a database across a network is taken as it is for that long.

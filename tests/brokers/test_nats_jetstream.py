@@ -137,7 +137,7 @@ def test_expired_consumer_is_not_an_error() -> None:
     ("code", "number", "kind"),
     [(503, 10008, NATSError), (503, 10076, BrokerRefused), (503, 10039, BrokerRefused), (400, 1, BrokerRefused)],
 )
-def test_a_server_that_is_not_ready_refuses_nothing(code: int, number: int, kind: type[BrokerError]) -> None:
+def test_errors_are_distinguished_by_their_code(code: int, number: int, kind: type[BrokerError]) -> None:
     with pytest.raises(BrokerError) as caught:
         scripted(error(code, number)).stream("S")
     assert type(caught.value) is kind

@@ -220,7 +220,7 @@ def shop() -> Path:
 
 
 @pytest.mark.parametrize("where", ["db", "server"])
-def test_a_document_that_replaces_another(
+def test_check_and_import_report_the_same_changes(
     cli: Cli, serve: Callable[..., str], shop: Path, tmp_path: Path, where: str
 ) -> None:
     """Issue 11, 5.1: check and import say the same of what is unchanged, and of what its rule forbids."""
@@ -390,7 +390,7 @@ def test_imports_of_files(cli: Cli) -> None:
     assert cli("check", "protos/a/old.proto", "--against", "protos/a/old.proto").code == 0
 
 
-def test_files_that_a_schema_refers_to(cli: Cli) -> None:
+def test_referenced_files_are_resolved(cli: Cli) -> None:
     """References are found by path, by $id and by the name of a type. References of the earlier schema are read
     from git.
     """
@@ -456,7 +456,7 @@ def test_rejection_lists_lenient_repairs(cli: Cli) -> None:
     assert "lenient" not in cli("check", "a.json", "--offline", "--lenient").out
 
 
-def test_a_file_that_cannot_be_checked_hides_no_other(cli: Cli) -> None:
+def test_uncheckable_file_does_not_hide_others(cli: Cli) -> None:
     Path("lost.json").write_text('{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"gone.json"}')
     ran = cli("check", "lost.json", "new.avsc", "gone.avsc", "--against", "old.avsc", "--format", "Avro/1.12")
     assert (ran.code, "refused  new.avsc" in ran.out, "gone.avsc: cannot be read" in ran.err) == (1, True, True)

@@ -174,7 +174,7 @@ def test_ids_of_a_server_stay_in_the_folder(cli: Cli, hostile: str, where: str) 
         assert list(Path("book/deeper").iterdir()) == []
 
 
-def test_ids_of_a_server_that_differ_only_in_case(cli: Cli) -> None:
+def test_ids_that_differ_only_in_case_are_an_error(cli: Cli) -> None:
     documents = {
         "/model": {"groups": {"dirs": {"resources": {}}}},
         "/modelsource": {"groups": {}},

@@ -83,7 +83,7 @@ def test_a_request_to_an_endpoint(cli: Cli) -> None:
     ]  # fmt: skip
 
 
-def test_a_request_that_is_no_event(cli: Cli) -> None:
+def test_request_without_an_envelope_is_built(cli: Cli) -> None:
     """K-50, K-53"""
     ran = build(cli, "hook", "--set", "shop=7", "--set", "protocoloptions.query.q=a b", "--data", "-", "--as", "http")
     assert ran.out.split("\r\n")[0] == "POST /hooks/7?q=a%20b HTTP/1.1"
@@ -107,7 +107,7 @@ def test_payloads_of_all_kinds(cli: Cli, name: str, data: bytes, payload: dict[s
     assert (checked.code, checked.out) == (0, "1 checked: 1 may be sent, 0 may not\n")
 
 
-def test_a_payload_that_is_written_already(cli: Cli, tmp_path: Path) -> None:
+def test_encoded_payload_is_sent_unchanged(cli: Cli, tmp_path: Path) -> None:
     """An encoded payload is checked and sent unchanged (K-52)."""
     (tmp_path / "n.avro").write_bytes(b"\x02\x02")
     assert json.loads(build(cli, "packed", "--payload", "n.avro").out)["body"] == "\x02\x02"
@@ -174,7 +174,7 @@ def test_invalid_messages_are_reported(cli: Cli, tmp_path: Path) -> None:
     assert list(result["definitions"]) == [f"{GROUP}broken"]
 
 
-def test_a_base_that_is_a_version(cli: Cli, tmp_path: Path) -> None:
+def test_base_message_can_be_a_version(cli: Cli, tmp_path: Path) -> None:
     """F-15, F-18: a Version is inherited from, whichever is the default one; a base that is not there is named."""
     base = {"versions": {str(n): {**EVENT, "description": str(n), "envelopemetadata": {
         "type": {"value": f"order.{n}"}, "source": {"value": f"/shops/{n}"}}} for n in (1, 2)}}  # fmt: skip
@@ -216,6 +216,6 @@ def test_an_endpoint_takes_messages_of_its_protocol(cli: Cli) -> None:
         ('{"protocol": "KAFKA", "sections": 5}', "not a message as message build writes it"),
     ],
 )
-def test_files_that_hold_something_else(cli: Cli, text: str, complaint: str) -> None:
+def test_invalid_input_files_are_errors(cli: Cli, text: str, complaint: str) -> None:
     ran = cli("message", "check", "-", "--registry", "book.json", stdin=text.encode())
     assert (ran.code, complaint in ran.err) == (1, True)

@@ -77,7 +77,7 @@ def draft(document: JSONObject) -> str:
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document})
 
 
-def test_files_that_others_refer_to_come_first(cli: Cli) -> None:
+def test_referenced_files_are_registered_first(cli: Cli) -> None:
     Path("order.json").write_text(draft(REFERRING))
     Path("address.json").write_text(draft({"$id": "https://example.org/address"}))
     Path("Order.avsc").write_text('{"type":"record","name":"a.Order","fields":[{"name":"b","type":"a.B"}]}')
@@ -122,7 +122,7 @@ def test_missing_format_is_an_error(cli: Cli, server: str) -> None:
     assert "JsonSchema/draft-07" in ran.err
 
 
-def test_the_format_is_that_of_the_schema(cli: Cli, server: str) -> None:
+def test_file_gets_the_format_of_the_schema(cli: Cli, server: str) -> None:
     """The Versions of a schema have one format, whatever format the file resembles."""
     Path("user.avsc").write_text(json.dumps(USER))
     command = ("register", "user.avsc", "--group", "older", "--server", server)
@@ -131,7 +131,7 @@ def test_the_format_is_that_of_the_schema(cli: Cli, server: str) -> None:
     assert "versions/2 (Avro/1.11" in cli(*command).out
 
 
-def test_a_default_that_was_chosen(cli: Cli, target: tuple[str, ...]) -> None:
+def test_added_version_is_named_with_a_sticky_default(cli: Cli, target: tuple[str, ...]) -> None:
     """The Version that was added is named, which is not the default one."""
     command = ("register", "user.avsc", "--group", "sticky", *target)
     Path("user.avsc").write_text(json.dumps(USER))

@@ -223,7 +223,7 @@ def test_credentials(
         assert (ran.code, "1 version" in ran.err) == (0, True), ran.err
 
 
-def test_a_target_of_which_only_a_part_may_be_written(
+def test_partly_writable_target_gets_the_permitted_subjects(
     cli: Cli, serve: Callable[..., str], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every subject that the caller can write is copied; the others are listed with the reason."""

@@ -43,7 +43,7 @@ def test_only_regular_files_are_read_for_identities() -> None:
     assert resolve("https://example.org/nothing") is None
 
 
-def test_a_namespace_is_that_of_a_file() -> None:
+def test_namespace_is_resolved_to_its_file() -> None:
     content = f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="{URI}"/>'
     Path("address.xsd").write_text(content)
     write("order.xsd")
@@ -51,7 +51,7 @@ def test_a_namespace_is_that_of_a_file() -> None:
     assert resolve(URI, "order.xsd") is None
 
 
-def test_paths_that_are_not_read() -> None:
+def test_unreadable_paths_are_not_resolved() -> None:
     write("order.json")
     write(".git/config")
     write(".hidden/address.json")

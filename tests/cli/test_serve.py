@@ -168,7 +168,7 @@ def test_a_folder_is_looked_at_when_asked(serve_process: Serve, tmp_path: Path) 
     ("name", "text", "message"),
     [("gone", None, "does not exist"), ("bad", "[[", "x.json: line 1: the document ends before it is complete")],
 )
-def test_a_folder_that_cannot_be_served(cli: Cli, tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_unusable_folder_is_an_error(cli: Cli, tmp_path: Path, name: str, text: str | None, message: str) -> None:
     if text is not None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.json").write_text(text)

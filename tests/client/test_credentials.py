@@ -56,7 +56,7 @@ def test_first_available_credentials_are_used(home: Path, monkeypatch: pytest.Mo
     assert sent("https://u:p%40@r.example/registry", "given") == basic("u:p@")
 
 
-def test_secrets_that_are_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_from_variables_and_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = home / "token"
     file.write_text("from a file\n".replace(" ", "-"))
     monkeypatch.setenv("MINE", "from-a-variable")

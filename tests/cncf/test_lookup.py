@@ -187,7 +187,7 @@ def test_an_authority_is_a_claim(filled: Registry) -> None:
     assert '"/schemagroups/g/schemas/copy/versions/1"' in error.title
 
 
-def test_one_request_that_claims_twice(filled: Registry) -> None:
+def test_duplicate_uri_in_an_import_is_rejected(filled: Registry) -> None:
     """A-21: in an import all count, those that go with the same request do not"""
     versions = {number: {"format": "Own/1", "globaluri": "urn:twin"} for number in ("1", "2")}
     filled.refused("POST", "/schemagroups/g/schemas", {"a": {"versions": versions}})

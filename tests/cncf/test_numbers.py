@@ -34,7 +34,7 @@ def test_counted_versions(filled: Registry, path: str) -> None:
         assert latest_number(view, Xid.parse(path)) == 10
 
 
-def test_the_latest_behind_many_that_are_gone(filled: Registry) -> None:
+def test_latest_number_is_found_behind_deleted_versions(filled: Registry) -> None:
     """The latest number is found behind many deleted versions (A-51)."""
     filled.put(f"{S}/versions/500", {"format": "Own/1"})
     filled.delete(f"{S}/versions/500")

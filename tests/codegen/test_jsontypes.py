@@ -74,7 +74,7 @@ def test_record_has_its_members() -> None:
     assert record.extra == PlainType("integer")
 
 
-def test_definitions_that_several_use_are_one_record() -> None:
+def test_shared_definitions_become_one_record() -> None:
     schema = {"type": "object", "properties": {"from": {"$ref": "#/$defs/place"}, "to": {"$ref": "#/$defs/place"}},
               "$defs": {"place": {"type": "object", "properties": {"x": {"type": "integer"}}}}}  # fmt: skip
     _, table = types(schema)

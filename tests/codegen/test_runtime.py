@@ -31,7 +31,7 @@ SHAPE: dict[str, Any] = {"anyOf": [
         (None, "NoneType"),
     ],
 )
-def test_the_branch_of_a_union_that_fits(data: Any, name: str, tmp_path: Path) -> None:
+def test_matching_branch_of_a_union_is_chosen(data: Any, name: str, tmp_path: Path) -> None:
     message = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": SHAPE}
     generated(tmp_path, {"messagegroups": {"g": {"messages": {"shape": message}}}})
     with imported(tmp_path) as modules:

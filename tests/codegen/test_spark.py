@@ -24,7 +24,7 @@ def schemas(make: Make) -> dict[str, StructType]:
     return run_schemas(make("spark"))
 
 
-def test_schemas_have_the_columns_that_land(make: Make) -> None:
+def test_schemas_have_the_landed_columns(make: Make) -> None:
     schema = schemas(make)["shop.orders.order.placed"]
     assert schema["kind"].simpleString() == "kind:string"
     assert schema["total"].metadata == {"comment": "Euros | cents"}

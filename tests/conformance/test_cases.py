@@ -90,7 +90,7 @@ def test_broken_files(case: dict[str, Any], message: str) -> None:
         parse_topic("01-t.yaml", topic(**case))
 
 
-def test_file_that_is_no_yaml() -> None:
+def test_invalid_yaml_is_an_error() -> None:
     with pytest.raises(CaseError, match=r"01-t.yaml: line"):
         parse_topic("01-t.yaml", b"cases: [")
 
@@ -113,7 +113,7 @@ def test_needs_are_read_from_requests() -> None:
         ({"do": "PATCH {n}?setdefaultversionid=null", "json": {}}, True),
     ],
 )
-def test_cases_that_make_versions(step: dict[str, Any], expected: bool) -> None:
+def test_cases_that_create_versions_are_recognised(step: dict[str, Any], expected: bool) -> None:
     (case,) = parse_topic("01-t.yaml", topic(steps=[step])).cases
     assert case.makes_versions is expected
 

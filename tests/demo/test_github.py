@@ -68,7 +68,7 @@ def test_a_message_per_event_and_action_with_a_cloudevents_variant(webhooks: git
     assert variant["envelopemetadata"]["type"] == {"value": "com.github.issues.opened"}
 
 
-def test_payloads_that_miss_their_schema_are_known_beforehand(webhooks: github.Webhooks) -> None:
+def test_invalid_payloads_are_known_in_advance(webhooks: github.Webhooks) -> None:
     http, cloudevents = github.sound_templates(webhooks)
     assert [template.reason for template in http] == ["", "", "schema_violation"]
     assert [template.reason for template in cloudevents] == ["", "", "schema_violation"]

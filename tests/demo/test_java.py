@@ -22,7 +22,7 @@ def test_jars_are_there_once_all_of_them_are(tmp_path: Path, monkeypatch: pytest
     assert kafka.jars("kafka") == folder
 
 
-def test_the_java_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_selects_the_java_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     assert kafka.command("kafka", "kafka.Kafka")[0] == "/opt/java/bin/java"
     monkeypatch.delenv("JAVA_HOME")

@@ -55,7 +55,7 @@ def test_a_model_extends_the_one_there() -> None:
 
 
 @pytest.mark.parametrize("model", [{}, GROUP_TYPES, {"groups": {}}])
-def test_a_model_that_adds_nothing_is_not_sent(model: JSON) -> None:
+def test_model_without_additions_is_not_sent(model: JSON) -> None:
     assert extended(model, GROUP_TYPES) is None
 
 

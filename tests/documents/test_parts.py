@@ -96,7 +96,7 @@ def test_documents_are_as_deep_as_they_may_be(depth: int) -> None:
         assert read(partial(Parts().parse, max_depth=MAX_DEPTH + 2), encoded) == read(deeper, encoded)
 
 
-def test_a_name_that_comes_twice_hides_nothing() -> None:
+def test_invalid_json_under_a_duplicate_name_is_an_error() -> None:
     """The last one counts, and what the others have must be JSON all the same."""
     text = b'{"g": {"g": {"schemas": {"a": {"n": 1e999}, "a": {"n": 1}}}}}'
     with pytest.raises(JSONError, match="out of range"):

@@ -59,7 +59,7 @@ def test_files_elsewhere_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("data", "advice"), [(b"[1,]", "line 1: took away the comma before ]"), (b'{"a": }', "")])
-def test_advice_for_text_that_is_broken(data: bytes, advice: str) -> None:
+def test_error_of_broken_text_advises_lenient_parsing(data: bytes, advice: str) -> None:
     with pytest.raises(DocumentError) as caught:
         parse_source(data, name="x.json")
     assert ("--lenient would repair it" in str(caught.value)) == bool(advice)

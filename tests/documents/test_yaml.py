@@ -54,7 +54,7 @@ def test_faults_tell_the_place(text: str, message: str) -> None:
         parse_yaml(text, max_depth=3)
 
 
-def test_aliases_that_multiply_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exponential_aliases_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_NODES", 10_000)
     lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
     with pytest.raises(DocumentError, match="more than 10000 values"):

@@ -141,13 +141,13 @@ def test_offered_formats(listed: list[str], format: str, expected: bool) -> None
         *("JsonStructure/draft-02", "JsonStructure/draft-03"),
     ],
 )
-def test_every_release_that_can_be_read(format: str) -> None:
+def test_all_supported_releases_are_offered(format: str) -> None:
     everything = capabilities.everything()
     assert capabilities.is_offered(everything["formats"], format)
     assert capabilities.compares(everything, format, "backward")
 
 
-def test_a_release_that_is_not_listed(registry: Registry) -> None:
+def test_unlisted_release_can_be_chosen(registry: Registry) -> None:
     """R118, R120: a single release can be chosen, for formats and for rules."""
     rules = {"Avro/1.11.3": ["full"]}
     registry.configure("capabilities", {"formats": ["avro/1.11.3"], "compatibilities": rules}, "PATCH")

@@ -142,7 +142,7 @@ def test_messages_live_in_groups(registry: Registry) -> None:
     registry.patch("/messagegroups/g/messages/shop.order.placed/meta", {"deprecated": replaced})
 
 
-def test_names_that_generated_schemas_do_not_know(registry: Registry) -> None:
+def test_names_unknown_to_generated_schemas_are_accepted(registry: Registry) -> None:
     """F-57b: selectors in any case, basemessage beside basemessageuri; the model decides, not what is made of it."""
     body: JSONObject = {"envelope": "cloudevents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
     registry.put("/messagegroups/g/messages/a", body)

@@ -141,7 +141,7 @@ def test_patch_of_meta_moves_the_default_alone(files: Registry) -> None:
     ("method", "meta"),
     [("PATCH", {"defaultversionid": "foo"}), ("PUT", {"defaultversionid": "foo", "defaultversionsticky": True})],
 )
-def test_default_that_does_not_exist(files: Registry, method: str, meta: JSONObject) -> None:
+def test_unknown_default_version_is_rejected(files: Registry, method: str, meta: JSONObject) -> None:
     """An unknown default version is rejected (R230)."""
     files.put(F1, V1)
     error = files.refused(method, F1, {"meta": meta})

@@ -328,7 +328,7 @@ def test_other_documents_by_the_names_they_have_now(registry: Registry) -> None:
     assert outcome(registry) == (True, "")
 
 
-def test_names_that_change_while_documents_stay(registry: Registry) -> None:
+def test_references_are_checked_again_after_renaming(registry: Registry) -> None:
     """The same request refers to an older Version that becomes the default one, and to another name."""
     text = 'syntax = "proto3"; import "new/a.proto"; message Order { m.Money price = 1; }'
     registry.put(f"{SHOP}/schemas/x", json_schema(f"{URI}/old"))
@@ -354,7 +354,7 @@ def test_names_that_change_while_documents_stay(registry: Registry) -> None:
     assert outcome(registry, f"{SHOP}/schemas/by_new_name")[0] is False
 
 
-def test_many_names_that_change_while_documents_stay(registry: Registry) -> None:
+def test_references_are_checked_again_after_many_renamings(registry: Registry) -> None:
     numbers = range(250)
     registry.patch(SHOP, {"schemas": {f"s{number}": json_schema(f"{URI}/{number}") for number in numbers}})
     renamed = {f"s{number}": {"name": f"new/{number}.json"} for number in numbers}
@@ -363,7 +363,7 @@ def test_many_names_that_change_while_documents_stay(registry: Registry) -> None
     assert [outcome(registry, f"{SHOP}/schemas/{name}") for name in refs] == [(True, "")] * 3
 
 
-def test_cross_references_that_the_same_request_writes(registry: Registry) -> None:
+def test_cross_references_of_the_same_request_are_resolved(registry: Registry) -> None:
     target = "/schemagroups/base/schemas/t"
     registry.put(target, json_schema(f"{URI}/t"))
     for name in ("x", "y"):

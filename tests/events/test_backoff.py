@@ -24,7 +24,7 @@ def test_random_factor_spreads_retries() -> None:
     assert len({RETRIES.wait(1, random.random()) for _ in range(100)}) > 50
 
 
-def test_events_that_were_taken() -> None:
+def test_delivered_events_reset_the_failures() -> None:
     before = DeliveryState(position=7, state=RETRYING, delivered=3, failures=2, failing="x", lasterror="y", next="z")
     at = "2030-01-01T00:00:00Z"
     assert delivered(before, 2, NOW) == DeliveryState(position=7, delivered=5, lastattempt=at, lastdelivery=at)

@@ -97,7 +97,7 @@ def test_one_event_for_each_object(change_record: Record, count: int) -> None:
     assert len(dialect(SCHEMAS).events(change_record)) == count
 
 
-def test_the_time_is_that_of_the_object() -> None:
+def test_drafts_use_the_time_of_the_object() -> None:
     """D-18: where it is not that of the write, in the words of the drafts alone"""
     update = record(G, "updated", *STAMPS)
     update.change["time"] = "2020-01-01T00:00:00Z"

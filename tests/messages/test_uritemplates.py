@@ -152,7 +152,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "aab", "c"]), min_size=1, 
 
 
 @given(st.sets(TEMPLATES, max_size=12), TEXTS)
-def test_the_tree_misses_no_template_that_fits(templates: set[str], text: str) -> None:
+def test_tree_finds_every_matching_template(templates: set[str], text: str) -> None:
     """K-14: what is found is a superset of what fits; templates that are one placeholder are not filed."""
     tree: TemplateTree[str] = TemplateTree("/")
     filed = [parse_template(filed_text) for filed_text in templates if not parse_template(filed_text).whole]

@@ -346,7 +346,7 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
     assert [finding.path for finding in rules.check({"i": 4.5, "u": -4.0}).findings] == ["i", "u"]
 
 
-def test_the_member_of_deprecated_that_is_wrong() -> None:
+def test_invalid_member_of_deprecated_is_named() -> None:
     """R45, R278: "name: Name of the attribute in question"."""
     times = {"effective": "2026-01-02T00:00:00Z", "removal": "2026-01-01T00:00:00Z"}
     group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]

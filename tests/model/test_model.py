@@ -15,7 +15,7 @@ from signalbook.xid import Xid
 
 
 @pytest.mark.others("the full view of xRegistry's sample model", ours="test_full_view_has_every_attribute")
-def test_full_view_is_that_of_the_specification(shared_data: Path) -> None:
+def test_full_view_equals_the_specification(shared_data: Path) -> None:
     """R64, R65: every attribute the specification defines, with its flags, in its order."""
     models = shared_data / "xregistry-models"
     full = compile_model(json.loads((models / "sample-model.json").read_bytes())).full()
@@ -76,7 +76,7 @@ FILES = compile_model(SOURCE).groups["dirs"].resources["files"]
         ([{"o": {}}, {}], ()),
     ],
 )
-def test_attributes_that_versions_share(versions: list[JSONObject], paths: tuple[str, ...]) -> None:
+def test_differing_matchversions_attributes_are_reported(versions: list[JSONObject], paths: tuple[str, ...]) -> None:
     """Attributes with matchversions that differ are reported (R81)."""
     assert FILES.mismatched(versions) == paths
 

@@ -80,7 +80,7 @@ def test_one_column(shape: Shape, values: list[Any], column: list[Any], form: Va
 
 
 @pytest.mark.parametrize("form", ValueForm)
-def test_members_that_are_absent_or_null(form: ValueForm) -> None:
+def test_absent_and_null_members_are_null(form: ValueForm) -> None:
     shape = struct(size=SIZE, any=Anything(), n=Scalar(kind="int32"))
     values = [{"size": {"l": 1}, "any": [1], "n": 1}, {"size": None, "any": None}, {}, None]
     inputs = [None if v is None else typed(v, shape) for v in values] if form is ValueForm.TYPED else values
@@ -88,7 +88,7 @@ def test_members_that_are_absent_or_null(form: ValueForm) -> None:
     assert build(shape, inputs, form) == expected
 
 
-def test_values_of_formats_that_have_dates() -> None:
+def test_decoded_dates_and_bytes_are_kept() -> None:
     shape = struct(t=Scalar(kind="timestamp"), b=Scalar(kind="bytes"))
     assert build(shape, [{"t": NOON, "b": b"\0"}], ValueForm.DECODED) == [[NOON], [b"\0"]]
 
@@ -232,7 +232,7 @@ def test_names_of_headers(name_lists: list[list[str] | None], folded: bool) -> N
     assert not names.alike or all(row == rows[0] and len(set(row)) == len(row) for row in rows)
 
 
-def test_names_that_all_messages_have() -> None:
+def test_shared_header_names_are_recognised() -> None:
     assert arrays.HeaderNames.of(listed([["a", "b"]] * 3), folded=False).alike
     assert not arrays.HeaderNames.of(listed([["b", "B"]] * 3), folded=True).alike
 

@@ -151,7 +151,7 @@ def test_job_runs_on_a_cluster(cluster: Cluster, definitions: Path, skewed: Path
     assert shares["parcel.accepted"].total() > 15 * shares["parcel.delivered"].total()
 
 
-def test_workers_that_share_no_folder(
+def test_workers_need_no_shared_folder(
     cluster: Cluster, definitions: Path, skewed: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Input and output are in a store; a worker's executor is killed while it works, and the batch is whole."""
@@ -186,7 +186,7 @@ def test_workers_that_share_no_folder(
 
 
 @pytest.mark.parametrize("protocol", GIVES)
-def test_a_stream_that_is_received(
+def test_workers_get_received_messages_through_the_store(
     cluster: Cluster, protocol: str, definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Workers see nothing of what the driver keeps: messages come to them by the store alone."""

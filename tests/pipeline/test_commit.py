@@ -42,7 +42,7 @@ def test_replaced_files_are_committed_first(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("died", [False, True])
-def test_letters_that_someone_took_away_stop_nothing(lake: Lake, died: bool) -> None:
+def test_removed_letters_withdraw_the_replay(lake: Lake, died: bool) -> None:
     """Before, the batch stayed prepared for ever, and nothing else could land."""
     batch = replayed(lake)
     IcebergTables(lake.output).catalog.drop_table(("signalbook", "dead_letters"))
@@ -57,7 +57,7 @@ def test_letters_that_someone_took_away_stop_nothing(lake: Lake, died: bool) -> 
 
 
 @pytest.mark.parametrize("kind", ["parquet", "parquet-s3proxy"])
-def test_a_batch_that_another_run_landed_meanwhile(
+def test_concurrently_landed_batch_is_landed_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run is delayed while it enters the batch, and killed afterwards: the rows of the other run exist,
@@ -85,7 +85,7 @@ def test_a_batch_that_another_run_landed_meanwhile(
     assert not [entry for entry in lake.place.files(deep=True) if entry.path.startswith((".staging", PREPARED))]
 
 
-def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:
+def test_concurrently_created_tables_of_another_format_are_an_error(lake: Lake) -> None:
     """A stream may have begun when there was nothing yet."""
     attempt = BatchAttempt(
         journal=lake.journal,

@@ -132,7 +132,7 @@ def test_a_crash_in_a_store(
     ("table_format", "works"),
     [("parquet", WORKS.values()), pytest.param("iceberg", [replay, land], marks=pytest.mark.merge)],
 )
-def test_a_crash_of_the_machine_that_has_the_folder(
+def test_output_is_consistent_after_a_crash_of_the_machine(
     table_format: TableFormat, works: Iterable[Work], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unsynced changes are lost. The last work may be lost although the next one is on the disk."""

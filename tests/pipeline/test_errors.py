@@ -47,7 +47,7 @@ def test_a_failed_job_in_one_line(text: str, words: str) -> None:
         (errno.EACCES, "cannot write to lake: Permission denied"),
     ],
 )
-def test_a_disk_that_fails(code: int, words: str) -> None:
+def test_disk_failures_are_described(code: int, words: str) -> None:
     assert words in str(disk_failure(OSError(code, "Permission denied"), "lake"))
 
 

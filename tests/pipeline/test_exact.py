@@ -109,7 +109,7 @@ def test_digits_are_read_and_written(text: str) -> None:
         ("1e400", (None, False)), ("9" * 400, (None, False)), ("true", (None, False)), ('"1"', (None, False)),
     ],
 )  # fmt: skip
-def test_floats_that_lack_digits_say_so(text: str, expected: tuple[float | None, bool]) -> None:
+def test_inexact_floats_are_marked(text: str, expected: tuple[float | None, bool]) -> None:
     assert exact.held(Scalar(kind="float64", sent="float64"), parse_json(text, exact=True)) == expected
 
 
@@ -117,7 +117,7 @@ def test_floats_that_lack_digits_say_so(text: str, expected: tuple[float | None,
     ("value", "expected"),
     [(5, 5), (1e23, 10**23), (Decimal("9007199254740993.0"), 9007199254740993), (Decimal("1E+400"), 10**400)],
 )
-def test_integers_have_the_digits_that_were_sent(value: float | Decimal, expected: int) -> None:
+def test_integers_keep_their_digits(value: float | Decimal, expected: int) -> None:
     assert exact.to_integer(value) == expected
 
 

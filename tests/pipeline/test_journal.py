@@ -176,7 +176,7 @@ def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:
     assert settled(Policy(), other).columns == "typed"
 
 
-def test_columns_follow_the_last_batch_that_landed_something(tmp_path: Path) -> None:
+def test_columns_follow_the_last_landed_batch(tmp_path: Path) -> None:
     """Whatever names batches have: one that had other columns is followed, or tables would alternate."""
     journal = Journal.open(tmp_path)
     for number in reversed(range(10)):

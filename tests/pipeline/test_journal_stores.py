@@ -66,7 +66,7 @@ def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place)
         assert (first.unfinished(), first.find("b1")) == ([], mine)
 
 
-def test_files_that_others_swept_are_not_prepared(output: Place) -> None:
+def test_swept_files_are_not_prepared(output: Place) -> None:
     """Prepared files are not swept either; whichever happens first wins."""
     first, second = Journal.open(output), Journal.open(output)
     with first.alone():
@@ -139,7 +139,7 @@ def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.
     assert len(requested) == 1
 
 
-def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_batch_is_known_before_it_is_listed(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease tells whoever has it next."""
     first, second = Journal.open(output), Journal.open(output)
     with first.alone():
@@ -170,7 +170,7 @@ def test_many_entries_are_read_on_demand(output: Place, monkeypatch: pytest.Monk
     assert journal.files() == {}
 
 
-def test_a_store_that_refuses(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_refusal_of_the_store_is_an_error(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     there = place("s3proxy", tmp_path, request)
     wrong = dict(there.storage.options) | {"secret_access_key": "wrong-4711"}
     journal = Journal.open(place_of(str(there), Storage.of(wrong)))

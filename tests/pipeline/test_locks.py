@@ -171,7 +171,7 @@ def test_invalid_lease_is_reported(stored: Place) -> None:
         lease(stored).take()
 
 
-def test_a_file_that_was_taken_away_locks_nobody_out(tmp_path: Path) -> None:
+def test_removed_lock_file_locks_nobody_out(tmp_path: Path) -> None:
     """A process that opened the file before waits for a lock on a removed file; other processes lock the new file."""
     path = tmp_path / ".lock"
     first, second = FolderLock(path), FolderLock(path)

@@ -124,7 +124,7 @@ def _pushed(source: Server) -> int:
 
 
 @pytest.mark.merge
-def test_a_target_that_is_away_or_made_anew(serve: Serve, tmp_path: Path) -> None:
+def test_unavailable_or_new_target_is_caught_up(serve: Serve, tmp_path: Path) -> None:
     """The target is retried; a new target in the place of the old one gets everything."""
     target = ServerProcess(folder=tmp_path)
     source = serve(push=(target.url,))

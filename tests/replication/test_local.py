@@ -123,7 +123,7 @@ def test_missing_entity_is_not_found(target: LocalRegistry) -> None:
         target.patch(xid, {"unknown": {"versions": {}}})
 
 
-def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
+def test_everything_is_compared_if_events_are_pruned(target: LocalRegistry) -> None:
     """The pruned events are lost: everything is compared, and nothing is missed."""
     with closing(open_store("sqlite://")) as store:
         registry = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")

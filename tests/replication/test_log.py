@@ -20,7 +20,7 @@ from .servers import Server, version, wait_until
 
 
 @pytest.mark.parametrize(("level", "least"), [("INFO", logging.WARNING), ("DEBUG", logging.NOTSET)])
-def test_requests_to_others_are_logged_for_who_looks_closely(level: str, least: int) -> None:
+def test_requests_to_others_are_logged_at_debug_level(level: str, least: int) -> None:
     """A server that follows another one asks it something every second."""
     log = logging.getLogger("httpx")
     begin_log(level)

@@ -213,7 +213,7 @@ def test_settings_of_subjects(store: Store) -> None:
         assert writer.confluent.setting("mode", "s") is None
 
 
-def test_configs_and_modes_that_may_be_in_force(store: Store) -> None:
+def test_configs_and_modes_in_force_are_found(store: Store) -> None:
     with store.write() as writer:
         writer.confluent.put_setting("config", "", {"of": ""})
         writer.confluent.put_setting("mode", ":.:a", {"of": ":.:a"})

@@ -84,7 +84,7 @@ def test_behind_an_id(store: Store, things_key: int) -> None:
     assert chosen(store, things_key, after="t") == ["u/1", "v/1", "v/b"]
 
 
-def test_rows_that_are_wanted(store: Store, things_key: int) -> None:
+def test_only_selected_rows_are_read(store: Store, things_key: int) -> None:
     selection = Selection(parent=things_key, types=("things",), resource=0, rows=frozenset({0}))
     with store.read() as reader:
         hits_by_id = {hit.folded: hit for (hit,) in reader.entities.select(selection)}

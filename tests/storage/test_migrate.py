@@ -331,7 +331,7 @@ def at_revision(revision: str, url: str, *rows: str) -> None:
     run(url, *rows)
 
 
-def test_words_of_versions_that_are_not_the_default_move(store_url: str) -> None:
+def test_words_of_other_versions_are_migrated(store_url: str) -> None:
     words = "'nold'" if store_url.startswith("postgresql") else "'old', '', '', '', ''"
     rows = (f"({key}, '/{name}', '{name}', {key}, NULL, NULL, NULL, '[]')" for key, name in ((1, "a"), (2, "b")))
     entries = f"INSERT INTO index_entries VALUES {', '.join(rows)}"
@@ -359,7 +359,7 @@ def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> Non
         assert reader.entities.get(ROOT) is None
 
 
-def test_a_migration_that_fails_leaves_no_table(tmp_path: Path) -> None:
+def test_failed_migration_leaves_no_table(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'other.db'}"
     engine = create_engine(url)
     with engine.begin() as connection:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from signalbook.storage.store import Store
 
 
-def test_a_time_is_found_among_changes_that_were_pruned_too(store: Store) -> None:
+def test_times_of_pruned_changes_are_found(store: Store) -> None:
     stamps = [datetime(2030, 1, day, tzinfo=UTC) for day in (1, 2, 2, 2, 5)]
     for stamp in stamps:
         with store.write() as writer:

@@ -136,7 +136,9 @@ def test_a_connection_lost_while_writing_loses_the_write(opened: Store, server: 
     assert touch(opened) == 1
 
 
-def test_a_database_that_may_not_be_changed(opened: Store, server: psycopg.Connection, postgres_database: str) -> None:
+def test_missing_database_rights_are_an_error(
+    opened: Store, server: psycopg.Connection, postgres_database: str
+) -> None:
     server.execute("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     store = open_store(postgres_database.replace("//postgres@", "//reader@"))
     with store.read() as reader:

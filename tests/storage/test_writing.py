@@ -111,7 +111,7 @@ def test_nothing_is_counted_under_deleted_entities(store: Store) -> None:
         assert reader.entities.counts([resource.key]) == {}
 
 
-def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
+def test_keys_of_a_failed_part_are_free_again(store: Store) -> None:
     with store.write() as writer:
         plant(writer, None, [ROOT])
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012

@@ -333,7 +333,7 @@ OWN_UNNAMED = {"associationType": "value", "schema": {"schema": ONE}}
         ),
     ],
 )
-def test_the_right_is_that_of_the_subject_that_is_written(
+def test_right_is_checked_for_the_subject_that_is_written(
     store: Store, serve: Serve, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     """Ann may write only context a, which has subjects of the same names as contexts that she may only read."""

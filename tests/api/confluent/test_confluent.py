@@ -122,7 +122,7 @@ def test_subjects_of_any_name(api: Api, name: str) -> None:
     assert api.ask("DELETE", f"/subjects/{path}?permanent=true") == [1]
 
 
-def test_subjects_that_differ_in_case_are_two(api: Api) -> None:
+def test_subjects_are_case_sensitive(api: Api) -> None:
     api.register("Orders")
     api.register("orders", TWO)
     assert sorted(api.get("/subjects")) == ["Orders", "orders"]
@@ -265,7 +265,7 @@ def test_a_read_only_registry_takes_no_config(api: Api) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "/:.__GLOBAL:"])
-def test_a_mode_that_overrides_stops_writes_in_all_contexts(api: Api, place: str) -> None:
+def test_override_mode_stops_writes_in_all_contexts(api: Api, place: str) -> None:
     """Whatever mode a subject or its context has, reads report the mode that writes meet."""
     for where in ("s", ":.Team:s", ":.Team:"):
         api.ask("PUT", f"/mode/{where}", {"mode": "READWRITE"})
@@ -472,7 +472,7 @@ def test_a_subject_of_several_drafts(api: Api, kind: str, first: str, second: st
     assert api.register("s", f"{second} ", schemaType=kind)["version"] == 3
 
 
-def test_a_draft_that_only_the_format_states_stays(api: Api) -> None:
+def test_draft_of_the_format_is_kept_without_a_schema_keyword(api: Api) -> None:
     body = {"format": "JsonSchema/draft/2019-09", "schema": {"type": "object"}}
     api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body)
     later = '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}'

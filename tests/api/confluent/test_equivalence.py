@@ -54,7 +54,7 @@ def test_protobuf_layout_does_not_change_the_schema_id(api: Api, text: str) -> N
     assert api.code("POST", "/subjects/p", {"schemaType": "PROTOBUF", "schema": other}) == 40403
 
 
-def test_avro_types_that_are_written_out(api: Api) -> None:
+def test_inlined_avro_types_equal_references(api: Api) -> None:
     """Java's generated classes have whole schemas, whatever the registered one refers to (Confluent's canLookup)."""
     header: dict[str, Any] = {"type": "record", "name": "Header", "namespace": "c.t", "fields": []}
     fields = [{"name": "h", "type": "c.t.Header"}, {"name": "again", "type": "Header"}]

@@ -52,7 +52,7 @@ def test_invalid_default_is_ignored(api: Api) -> None:
     assert api.register("t", record(a={}, b={}))["version"] == 2
 
 
-def test_a_schema_that_refers_to_others_is_treated_alike(api: Api) -> None:
+def test_schema_with_references_is_treated_alike(api: Api) -> None:
     api.ask("PUT", "/config", OFF)
     api.register("s", DEFAULT)
     fields = [{"name": "r", "type": "R"}, {"name": "n", "type": "int", "default": None}]

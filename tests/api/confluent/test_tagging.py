@@ -75,7 +75,7 @@ def test_tags_are_propagated_to_the_next_version(api: Api) -> None:
     ]
 
 
-def test_protobuf_that_states_its_tags_itself(api: Api) -> None:
+def test_protobuf_tag_options_need_no_reference(api: Api) -> None:
     """The options that Kafka's clients have for tags are there without a reference, also in a descriptor."""
     stated = PROTO.replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
     stated = stated.replace("a = 1", 'a = 1 [(confluent.field_meta).tags = "PII"]')
@@ -118,7 +118,7 @@ def test_metadata_of_a_request_for_tags_replace_those_of_the_version(api: Api, m
     assert version["metadata"] == {"properties": {**expected, "confluent:version": "2"}}
 
 
-def test_tags_that_cannot_be_put(api: Api) -> None:
+def test_invalid_tags_are_rejected(api: Api) -> None:
     api.register("s")
     path = "/subjects/s/versions/1/tags"
     lost = [{"schemaEntity": {"entityPath": "R.none", "entityType": "sr_field"}, "tags": ["A"]}]

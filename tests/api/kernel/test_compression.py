@@ -42,7 +42,7 @@ def asked(client: Client, accept: str, path: str = PATH, **headers: str) -> http
         ("", ""),
     ],
 )
-def test_the_coding_that_a_client_prefers(accept: str, expected: str) -> None:
+def test_coding_follows_the_preference_of_the_client(accept: str, expected: str) -> None:
     response = Response(headers=(("Content-Type", "application/json"),), body=b" " * 1024)
     assert coding(response, [(b"accept-encoding", accept.encode())]) == expected
 

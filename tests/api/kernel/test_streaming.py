@@ -42,7 +42,7 @@ def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: py
     assert large.headers["Content-Type"] == small.headers["Content-Type"]
 
 
-def test_a_large_answer_that_is_there_already(filled: Client) -> None:
+def test_unchanged_large_response_is_not_modified(filled: Client) -> None:
     """R314: 304 without making it again, until anything changes; to HEAD too."""
     tag = filled.get("/export").headers["ETag"]
     for method in ("GET", "HEAD"):

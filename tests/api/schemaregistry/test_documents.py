@@ -245,7 +245,7 @@ def test_invalid_version_is_not_found(filled: Schemas) -> None:
             assert answer.status_code == 404, (method, answer.text)
 
 
-def test_versions_that_are_not_counted(filled: Schemas) -> None:
+def test_unnumbered_versions_are_hidden(filled: Schemas) -> None:
     """J-10: they are not here; a schema that has no others is listed, and cannot be read."""
     plain = {"format": "Own/1"}
     filled.other.put("/schemagroups/open/schemas/n$details", {"versionid": "v1", **plain})

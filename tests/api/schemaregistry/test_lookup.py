@@ -67,7 +67,7 @@ def test_uris_of_nothing(filled: Schemas) -> None:
         assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
 
 
-def test_a_version_that_is_not_counted(filled: Schemas) -> None:
+def test_unnumbered_version_is_not_found_by_its_uri(filled: Schemas) -> None:
     """Versions without a number are not found by their URI (J-10)."""
     filled.other.put("/schemagroups/open/schemas/n/versions/v1$details", {"format": "Own/1", "globaluri": "urn:v1"})
     assert filled.lookup("urn:v1").status_code == 404

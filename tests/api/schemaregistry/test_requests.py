@@ -77,7 +77,7 @@ def test_etag_changes_with_the_document(filled: Schemas) -> None:
     assert filled.get(S).headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_registry_that_is_read_only(filled: Schemas) -> None:
+def test_writes_to_a_read_only_registry_are_rejected(filled: Schemas) -> None:
     """C-37 for this API too: 405, and reads go on."""
     capabilities = filled.other.get("/capabilities").json()
     capabilities["available"]["entities"]["mutable"] = False

@@ -152,7 +152,7 @@ def test_a_form_of_which_the_beginning_is_not_known_still_overwrites_nothing(exp
     assert fields(page)["name"] == "Mine"
 
 
-def test_a_form_that_comes_back_still_knows_its_beginning(explorer: Client) -> None:
+def test_returned_form_keeps_the_original_values(explorer: Client) -> None:
     form = opened(explorer, GROUP) | {"name": "Mine"}
     checked = post(explorer, GROUP, form, "check")
     again = fields(Document(200, checked.headers, checked.text, parse(checked.text)))

@@ -34,7 +34,7 @@ def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, in
     assert all(order[a.id] < order[b.id] for a in nodes for b in nodes if a.column < b.column)
 
 
-def test_the_order_of_a_column_follows_that_of_its_neighbours() -> None:
+def test_nodes_are_ordered_by_their_neighbours() -> None:
     nodes = [node(name, column) for column, names in enumerate(("abcd", "hgfe")) for name in names]
     at = rows(layered(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")}))
     assert sorted("efgh", key=at.__getitem__) == ["e", "f", "g", "h"]

@@ -134,7 +134,7 @@ def test_versions_are_compared_with_ancestor_and_default() -> None:
     assert "text 4" in pages(site)[f"{folder}/1/-default.html"].words("main")
 
 
-def test_a_large_collection_has_pages_that_follow_one_another(shop: dict[str, bytes]) -> None:
+def test_large_collection_is_divided_into_linked_pages(shop: dict[str, bytes]) -> None:
     site_pages = pages(shop)
     met, name = [], "messagegroups/index.html"
     while True:

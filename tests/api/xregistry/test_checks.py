@@ -126,7 +126,7 @@ def test_unvalidated_format_is_a_finding(filled: Client) -> None:
     assert other["message"].startswith('Version "1" was not validated')
 
 
-def test_domain_rules_that_reject(store: Store, serve: Serve) -> None:
+def test_check_reports_domain_rule_errors(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", domain_rules="reject")
     (error,) = checked(client, "PUT", "/endpoints/e", json={"usage": ["producer", "consumer"]})["errors"]
     assert error["type"].endswith("#invalid_attribute")
@@ -209,7 +209,7 @@ def test_references_by_url(filled: Client, place: str) -> None:
         ("PATCH", "/", {"json": {"schemagroups": {"g": {"schemas": {"s": {"schema": MORE}}}}}}),
     ],
 )
-def test_a_document_that_replaces_another(
+def test_check_reports_incompatible_replacement(
     filled: Client, store: Store, serve: Serve, caplog: pytest.LogCaptureFixture, method: str, path: str, sent: Any
 ) -> None:
     """Issue 11, 5.1: a check says so, the write is logged; with the setting both are refused."""

@@ -112,7 +112,7 @@ def test_headers_have_the_type_of_any_attribute(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", [F1, f"{F1}/versions/1"])
-def test_the_version_that_is_shown(filled: Client, path: str) -> None:
+def test_content_location_names_the_version(filled: Client, path: str) -> None:
     """R152: of a Resource the default one."""
     filled.put_document(f"{F1}/versions/2", b"two")
     expected = f"{ROOT}{F1}/versions/{2 if path == F1 else 1}"

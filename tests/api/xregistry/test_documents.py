@@ -101,7 +101,7 @@ def test_fileurl_is_encoded_in_its_header(client: Client) -> None:
 
 
 @pytest.mark.parametrize("contenttype", ["text/html\r\nX-Evil: 1", "é/x", "\u2028"])
-def test_a_content_type_that_is_no_header(client: Client, contenttype: str) -> None:
+def test_invalid_content_type_is_served_as_bytes(client: Client, contenttype: str) -> None:
     """R317: shown as bytes."""
     client.put(f"{F1}$details", {"contenttype": contenttype, "filebase64": "eA=="})
     answer = client.get(F1)

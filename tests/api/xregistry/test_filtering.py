@@ -50,7 +50,7 @@ def tree(root: dict[str, Any]) -> list[str]:
         ("filter=dirs.filescount=0", []),
     ],
 )
-def test_the_tree_that_is_left(filled: Client, query: str, expected: list[str]) -> None:
+def test_filters_leave_the_expected_tree(filled: Client, query: str, expected: list[str]) -> None:
     """R181 to R184, R190, R191, trap 19: the examples of the specification among others."""
     assert tree(filled.get(f"/?{query}&inline=*").json()) == expected
 

@@ -199,7 +199,7 @@ def test_a_content_type_is_not_asked_for(filled: Client, path: str, method: str)
 
 
 @pytest.mark.parametrize("path", ["/export/x", "/model/x", "/capabilities/foo", f"{F1}/other", f"{F1}/meta/x"])
-def test_paths_that_do_not_exist(unchanged: Client, path: str) -> None:
+def test_unknown_paths_are_not_found_with_any_method(unchanged: Client, path: str) -> None:
     """R133: whatever the method."""
     assert {send(unchanged, method, path).status_code for method in METHODS} == {404}
     assert unchanged.get(path).json()["type"].endswith("http.md#api_not_found")

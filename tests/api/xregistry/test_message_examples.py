@@ -186,7 +186,7 @@ def test_native_values_in_amqp(client: Client) -> None:
         "boolean": True, "integer": 5, "number": 2.5, "urireference": "../a?b#c"}  # fmt: skip
 
 
-def test_values_that_no_message_carries(client: Client) -> None:
+def test_impossible_attribute_values_are_rejected(client: Client) -> None:
     """F-23, F-41: "MUST be a valid value for the property"; the finding names it."""
     metadata = {"type": {"value": "t"}, "x": {"type": "any", "value": {"a": 1}}, "y": {"type": "integer", "value": "a"}}
     answer = client.put(f"{G}/messages/m", {**EVENT, "envelopemetadata": metadata})
@@ -200,7 +200,7 @@ def test_attributes_one_level_down(client: Client) -> None:
     assert json.loads(message.body or b"")["type"] == "t"
 
 
-def test_envelopes_and_protocols_that_nobody_knows(client: Client) -> None:
+def test_unknown_envelopes_and_protocols_are_accepted(client: Client) -> None:
     """F-5, F-6, F-44: applications may define their own, with whatever belongs to them."""
     body = {"envelope": "SOAP/1.2", "envelopemetadata": {"Header": {"wsa:To": "x"}}, "envelopeoptions": {"a-b": [1]},
             "protocol": "COAP/1.0", "protocoloptions": {"uri-path": "/a", "observe": 0}}  # fmt: skip

@@ -220,7 +220,7 @@ def test_trailing_slashes_and_head(client: Client, path: str) -> None:
         ("TRACE", "/"),
     ],
 )
-def test_methods_that_are_not_supported(client: Client, method: str, path: str) -> None:
+def test_unsupported_methods_are_rejected(client: Client, method: str, path: str) -> None:
     """R134, R284."""
     answer = client.send(method, path)
     assert (answer.status_code, answer.json()["args"]) == (405, {"action": method})

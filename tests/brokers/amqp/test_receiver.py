@@ -174,7 +174,7 @@ def test_parting_reads_on_to_the_end(farewell: bytes) -> None:
     assert stream.read(9) == b""
 
 
-def test_a_peer_that_parted_is_not_waited_for() -> None:
+def test_reading_ends_when_the_peer_closes() -> None:
     stream = Scripted(OPENED + frame(0, CLOSE) + HEARTBEAT * 9)
     connection = AMQPConnection(stream, host="broker.example", container="tests")
     with pytest.raises(AMQPEnded):

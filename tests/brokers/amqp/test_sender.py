@@ -115,7 +115,7 @@ def test_a_message_larger_than_a_frame_takes_several() -> None:
     assert [fields[5] if len(fields) > 5 else False for fields in transfers] == [True, True, False]
 
 
-def test_a_flow_that_asks_for_one_is_answered() -> None:
+def test_flow_request_is_answered_with_a_flow() -> None:
     asking = frame(0, FLOW, Uint(0), Uint(1000), Uint(0), Uint(100), None, None, None, None, None, True)
     stream = Scripted(OPENED + ATTACHED + asking + flow(1) + answer(0))
     sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")

@@ -117,7 +117,7 @@ def test_the_encodings_of_the_standard(value: Any, written: str) -> None:
         ("e0020340", [None, None, None]),
     ],
 )
-def test_encodings_that_others_may_choose(written: str, value: Any) -> None:
+def test_alternative_encodings_are_decoded(written: str, value: Any) -> None:
     assert decode(bytes.fromhex(written)) == [value]
 
 

@@ -99,7 +99,7 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
         ("xRegistry", {"protocol": "NATS", "protocoloptions": {"subject": "a"}, "datacontenttype": "a/b"}),
     ],
 )
-def test_formats_that_no_draft_has(format: str, message: Any) -> None:
+def test_unknown_formats_are_converted_both_ways(format: str, message: Any) -> None:
     """J-18: options, or all of a message that defines it."""
     assert definition_to_message(format, message_to_definition(format, message), format_attributes(format)) == message
 

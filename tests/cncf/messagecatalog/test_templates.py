@@ -18,7 +18,7 @@ from signalbook.values import JSON
         pytest.param("/messagecatalog/{group-id}", id="C-21 a dash"),
     ],
 )
-def test_values_that_may_be(value: JSON) -> None:
+def test_valid_values_have_no_error(value: JSON) -> None:
     assert templates.value_error(value, templates.STRING) == ""
 
 

@@ -54,7 +54,7 @@ RIGHT: list[Any] = [
 
 
 @pytest.mark.parametrize(("format", "definition"), RIGHT)
-def test_definitions_that_are_right(format: str, definition: Any) -> None:
+def test_valid_definitions_have_no_findings(format: str, definition: Any) -> None:
     assert paths(format, definition) == []
 
 

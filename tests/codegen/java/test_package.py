@@ -68,7 +68,7 @@ def test_class_file_limits_are_respected(make: Make) -> None:
     ]
 
 
-def test_no_class_is_called_like_one_that_others_of_its_package_use(make: Make) -> None:
+def test_class_names_do_not_hide_imported_classes(make: Make) -> None:
     names = ["Boolean", "Double", "Integer", "Long", "Object", "Override", "String"]
     document = {"messagegroups": {"g": {"messages": dict.fromkeys(names, hard.message(True))}}}
     classes = {file.path.rpartition("/")[2] for file in make("java", document).files}

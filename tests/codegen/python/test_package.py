@@ -132,7 +132,7 @@ def test_strict_type_checkers_accept_the_package(tmp_path: Path) -> None:
     assert any('Revealed type is "in_dataclass.payloads.order_placed_2.OrderPlaced"' in line for line in errors)
 
 
-def test_definitions_that_collide_are_told_apart(tmp_path: Path) -> None:
+def test_colliding_definitions_get_distinct_names(tmp_path: Path) -> None:
     """Names that are keywords, no identifiers, or names of the package itself, in groups and messages."""
     schema = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "object", "properties": {"a": True}}}
     names = ["class", "Class.", "CLASS-", "1", "日本", "__init__", "a b", "a.b", "a/b"[:1], "None"]

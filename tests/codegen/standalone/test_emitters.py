@@ -122,9 +122,7 @@ def test_unsupported_messages_are_omitted(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["go", "java", "rust"])
-def test_the_code_of_messages_is_that_which_was_compiled(
-    target: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_code_of_messages_equals_the_stored_code(target: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """``make merge`` compiles it. ``pytest --renew`` stores it anew after a change on purpose."""
     files = suite.write(target, tmp_path, DOCUMENT).files
     text = "\n".join(f"==> {file.path} <==\n{file.content.decode()}" for file in files if file.xids)

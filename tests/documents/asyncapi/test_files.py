@@ -82,7 +82,7 @@ def test_references_to_files_are_resolved(
     assert read_documents(str(tmp_path)) == read_documents(str(tmp_path / "api.json"))
 
 
-def test_channels_servers_and_traits_in_files_that_refer_to_each_other(tmp_path: Path) -> None:
+def test_references_between_files_are_resolved(tmp_path: Path) -> None:
     """A reference is relative to the file that contains it, even if a trait copies it to another file."""
     messages = {"placed": reference("../api.json#/components/messages/placed")}
     channel = {"address": "orders.placed", "messages": messages, "servers": [reference("../servers.yaml#/prod")]}
@@ -102,7 +102,7 @@ def test_channels_servers_and_traits_in_files_that_refer_to_each_other(tmp_path:
     assert not [repair for repair in source.repairs if repair.rule == "AS-1"]
 
 
-def test_a_schema_file_that_stands_alone_keeps_its_bytes(tmp_path: Path) -> None:
+def test_separate_schema_file_keeps_its_bytes(tmp_path: Path) -> None:
     text = '{ "type": "object",  "properties": {"gone": {"$ref": "gone.json"}} }'
     write(tmp_path, api_json=api({"payload": reference("order.json")}), order_json=text)
     schema = read_source(tmp_path / "api.json").document["schemagroups"]["Orders"]["schemas"]["order"]
@@ -161,7 +161,7 @@ def test_files_above_the_document_are_read_within_the_folder_that_is_imported(tm
         read_source(tmp_path / "apis" / "api.json")
 
 
-def test_documents_that_refer_to_each_other(tmp_path: Path) -> None:
+def test_document_without_channels_is_only_a_part(tmp_path: Path) -> None:
     """A document without channels is only a part of others: by itself, its messages would match every topic."""
     common = {"asyncapi": "3.0.0", "info": {"title": "Common"}, "components": {"messages": {"paid": {}}}}
     other = api({"title": "Other"}) | {"info": {"title": "Other"}}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from signalbook.documents.modernise import modernise
 
 
-def test_aspects_that_are_gone() -> None:  # F-56
+def test_removed_model_aspects_are_replaced() -> None:  # F-56
     resource = {"singular": "file", "setdefaultversionsticky": False, "matchcase": True, "compatiblewith": "u"}
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": resource}}}}
     modernised, repairs = modernise(model, source="m.json")

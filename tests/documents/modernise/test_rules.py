@@ -82,6 +82,6 @@ def test_only_invalid_documents_are_repaired(document: JSON, lenient: bool) -> N
         pytest.param('{"a": {"b": 1, // optional\n}}', id="L-26 comments in it"),
     ],
 )
-def test_text_like_that_of_the_specifications(text: str) -> None:
+def test_errors_of_specification_examples_are_repaired(text: str) -> None:
     _, repairs = parse_document(text.encode(), name="x.json", lenient=True)
     assert repairs

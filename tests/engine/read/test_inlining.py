@@ -104,7 +104,7 @@ def test_bad_syntax(value: str) -> None:
         ("/dirs/d1/files/f1/versions", "versions"),
     ],
 )
-def test_names_that_cannot_be_inlined(target: str, value: str) -> None:
+def test_non_inlineable_names_are_rejected(target: str, value: str) -> None:
     """R201, R202; paths are relative to the request, in exact case."""
     with pytest.raises(RegistryError) as caught:
         parsed(target, value)

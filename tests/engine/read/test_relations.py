@@ -94,7 +94,7 @@ def test_relations_of_a_version_include_those_of_its_schema(engine: Engine) -> N
     assert steps(find(engine, f"{ADDRESS}/versions/1"))["/schemagroups/g/schemas/pinned"] == -1
 
 
-def test_files_that_are_imported(engine: Engine) -> None:
+def test_imports_are_relations(engine: Engine) -> None:
     common, uses = "/schemagroups/g/schemas/common.proto", "/schemagroups/g/schemas/uses"
     assert links(find(engine, uses)) == {(uses, "import", common)}
     assert links(find(engine, common)) == {(uses, "import", common)}

@@ -148,7 +148,7 @@ def test_new_version_that_is_not_the_default_affects_nothing(engine: Engine) -> 
     assert (result.effect.fate, result.affected, result.complete) == ("breaks", (), True)
 
 
-def test_a_definition_that_is_gone(engine: Engine) -> None:
+def test_removed_definition_breaks_its_users(engine: Engine) -> None:
     names = {"definitions": {"name": {"type": "string"}}}
     put(
         engine,

@@ -35,7 +35,7 @@ def test_maps_hold_objects(registry: Registry, method: str, path: str, body: JSO
 
 
 @pytest.mark.parametrize("body", [{"files": {}}, {"files": None}, {"filesurl": 5, "filescount": "x"}])
-def test_collections_that_change_nothing(registry: Registry, body: JSON) -> None:
+def test_empty_collections_change_nothing(registry: Registry, body: JSON) -> None:
     """An empty collection changes nothing (R50)."""
     registry.put(F1, {})
     registry.put("/dirs/d1", body)
@@ -75,7 +75,7 @@ def test_implicit_parents(registry: Registry) -> None:
     assert list(registry.versions()) == ["v1"]
 
 
-def test_implicit_parent_that_needs_more(registry: Registry) -> None:
+def test_parent_with_required_attributes_is_not_created_implicitly(registry: Registry) -> None:
     """A parent with required attributes is not created implicitly (R52)."""
     model = {"groups": {"dirs": {"singular": "dir", "attributes": {"owner": {"type": "string", "required": True}}}}}
     model["groups"]["dirs"]["resources"] = {"files": {"singular": "file"}}

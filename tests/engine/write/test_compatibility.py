@@ -149,7 +149,7 @@ def test_avro_releases_are_validated_and_compared(checked: Registry) -> None:
     assert refused.code == "compatibility_violation"
 
 
-def test_a_version_of_a_format_that_cannot_be_read(checked: Registry) -> None:
+def test_unsupported_format_is_reported_as_not_validated(checked: Registry) -> None:
     """R254: the outcome says that nothing was checked."""
     checked.put(F1, {"format": "JsonStructure/draft-99", "file": BAD})
     assert outcome(checked)["formatvalidatedreason"] == 'the format "JsonStructure/draft-99" is not supported'
@@ -588,7 +588,9 @@ def versions_of(*schemas: JSON) -> JSONObject:
     ("turned", "expected"),
     [({"validateformat": True}, None), ({"validateformat": True, "validatecompatibility": True}, True)],
 )
-def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expected: JSON) -> None:
+def test_stored_versions_are_validated_when_the_model_demands_it(
+    store: Store, turned: JSONObject, expected: JSON
+) -> None:
     """R99, R100, R253, R256: what is stored gets its outcomes, and loses them with the model's demand."""
     comparing = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
     comparing.configure("modelsource", model_of())
@@ -604,7 +606,7 @@ def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expe
     ("schemas", "rule", "fault"),
     [((PLAIN, {"type": "nonsense"}), None, f"{F1}/versions/2#"), ((PLAIN, DEMANDING), "backward", f"{F1}/versions/2#")],
 )
-def test_a_model_that_stored_documents_are_against(
+def test_model_is_rejected_if_stored_documents_violate_it(
     store: Store, schemas: tuple[JSON, ...], rule: str | None, fault: str
 ) -> None:
     """R70, G-24."""

@@ -176,7 +176,7 @@ def test_base_messages(make_registry: Made) -> None:
     assert [finding.rule for finding in elsewhere.findings] == ["basemessage_unresolved"]
 
 
-def test_base_messages_that_are_versions(make_registry: Made) -> None:
+def test_versions_can_be_base_messages(make_registry: Made) -> None:
     """F-15, F-16: pinned ones, those that a cross reference shows, chains and circles through them."""
     registry = make_registry("warn")
     base, shown_xid = f"{G}/messages/base", "/messagegroups/h/messages/shown"

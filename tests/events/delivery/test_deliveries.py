@@ -45,7 +45,7 @@ def test_the_policy_is_the_operators() -> None:
     assert sink_policy(Settings()).origin == "localhost"
 
 
-def test_a_server_that_leaves_them_to_others(store: Store) -> None:
+def test_server_without_deliveries_reports_it(store: Store) -> None:
     off = deliveries(store, deliveries="off")
     off.start()
     assert off.status() == {"delivers": False}

@@ -43,7 +43,7 @@ def test_number_of_running_attempts_is_limited() -> None:
     pool.close()
 
 
-def test_work_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_work_does_not_stop_the_pool(caplog: pytest.LogCaptureFixture) -> None:
     pool, finished = WorkerPool("test", 1), threading.Event()
 
     def fail() -> None:

@@ -145,7 +145,7 @@ def _apply(world: World, name: str, value: object) -> None:
             del world.deliveries[key]
 
 
-def test_one_read_is_for_all_that_keep_up() -> None:
+def test_current_deliveries_share_a_read() -> None:
     world = World()
     for _ in range(10):
         world.add("/dirs/a", 0)

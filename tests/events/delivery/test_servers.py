@@ -148,7 +148,7 @@ def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-def test_a_server_that_stops_hands_over_at_once(start: Start, hook: Hook) -> None:
+def test_stopping_server_hands_over_at_once(start: Start, hook: Hook) -> None:
     """The server finishes running attempts, stores its position and releases the lease: nothing is sent twice."""
     server = start(hook)
     path = server.subscribe(hook)

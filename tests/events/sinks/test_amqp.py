@@ -92,7 +92,7 @@ def test_full_queue_reports_the_accepted_messages(artemis: Broker) -> None:
     assert parsed(bodies(artemis, "small", 2)) == events(2)
 
 
-def test_an_address_that_may_not_be_sent_to(artemis: Broker) -> None:
+def test_unauthorized_address_is_an_error(artemis: Broker) -> None:
     with pytest.raises(DeliveryError, match=r"the broker ended the link: amqp:unauthorized-access"):
         deliver(artemis, events(1), address="refused.changes")
 
@@ -103,7 +103,7 @@ def test_a_user_is_taken_by_the_password(artemis: Broker) -> None:
     assert len(bodies(artemis, "mine", 1)) == 1
 
 
-def test_a_user_without_the_password_gets_that_answer(artemis: Broker) -> None:
+def test_wrong_password_is_reported(artemis: Broker) -> None:
     with pytest.raises(DeliveryError, match="the broker does not take the user and the password") as caught:
         deliver(artemis, events(1), credential=plain("not-it"), address="mine")
     assert "not-it" not in str(caught.value)

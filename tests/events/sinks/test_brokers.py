@@ -123,14 +123,14 @@ def test_a_path_means_nothing_where_the_setting_is_required(protocol: str) -> No
         (plain("x" * 5000), "secret"),
     ],
 )
-def test_credentials_that_brokers_do_not_know(protocol: str, credential: Credential, place: str) -> None:
+def test_unsupported_credentials_are_rejected(protocol: str, credential: Credential, place: str) -> None:
     """D-31: they know PLAIN."""
     with pytest.raises(SubscriptionError, match=f"^/sinkcredential/{place}: "):
         base.find_sink(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example", credential), LOCAL)
 
 
 @pytest.mark.parametrize("protocol", SETTINGS)
-def test_a_subscription_that_became_wrong_is_not_delivered(protocol: str) -> None:
+def test_invalid_stored_subscription_is_not_delivered(protocol: str) -> None:
     with pytest.raises(DeliveryError, match=r"^/sink: "):
         base.find_sink(protocol).open(made(protocol, "https://broker.example"), LOCAL)
 

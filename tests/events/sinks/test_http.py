@@ -198,7 +198,7 @@ class TestCredentials:
         authorization = hook.posts[0].headers["authorization"]
         assert base64.b64decode(authorization.removeprefix("Basic ")).decode() == "me:pä:ss"
 
-    def test_a_token_that_is_over(self, serve: Serve) -> None:
+    def test_expired_token_is_an_error(self, serve: Serve) -> None:
         hook = serve(Hook())
         past = format_timestamp(values.now() - timedelta(minutes=1))
         with pytest.raises(DeliveryError, match="token is over"):
@@ -328,7 +328,7 @@ def test_an_endless_answer_is_not_read(serve: Serve) -> None:
     assert hook.ids == [1, 2]
 
 
-def test_a_connection_that_was_closed_between_two_events(serve: Serve) -> None:
+def test_closed_connection_is_replaced_between_events(serve: Serve) -> None:
     hook = serve(Hook(always=Says(204, (("Connection", "close"),))))
     deliver(subscription(hook), policy(hook), events(1, 2, 3))
     assert hook.ids == [1, 2, 3]
@@ -439,7 +439,7 @@ def test_invalid_credentials_are_rejected(credential: Credential, expected: str)
     assert str(raised.value).startswith(expected)
 
 
-def test_a_name_that_leads_inside(serve: Serve) -> None:
+def test_name_of_an_internal_address_is_rejected_on_connecting(serve: Serve) -> None:
     """The address is looked at with each connection, not only when the subscription was made (DNS rebinding)."""
     hook = serve(Hook())
     port = hook.place.rpartition(":")[2]

@@ -111,7 +111,7 @@ def test_a_user_is_taken_by_the_password(kafka: Broker, topic: str) -> None:
     assert len(records(kafka, topic, 1)) == 1
 
 
-def test_a_user_without_the_password_gets_that_answer(kafka: Broker) -> None:
+def test_wrong_password_is_reported(kafka: Broker) -> None:
     with pytest.raises(DeliveryError, match="the cluster does not take the user and the password") as caught:
         deliver(kafka, events(1), address(kafka, "password"), plain("not-it"), topicname="x")
     assert "not-it" not in str(caught.value)
@@ -134,7 +134,7 @@ def test_a_cluster_does_not_lead_to_places_that_are_not_allowed(kafka: Broker) -
         deliver(kafka, events(1), address(kafka, "away"), topicname="x")
 
 
-def test_a_cluster_may_lead_to_places_that_are_allowed(kafka: Broker, topic: str) -> None:
+def test_cluster_may_lead_to_allowed_addresses(kafka: Broker, topic: str) -> None:
     allowed = policy(kafka, f"127.0.0.2:{kafka.ports['far']}")
     sink = FACTORY.open(subscription("KAFKA", address(kafka, "away"), topicname=topic), allowed)
     sink.send(events(1))

@@ -82,7 +82,7 @@ def test_a_message_of_version_3_is_the_event_alone(mosquitto: Broker) -> None:
     assert parsed([message.payload]) == events(1)
 
 
-def test_the_last_event_is_retained_if_that_is_wanted(mosquitto: Broker) -> None:
+def test_last_event_is_retained_on_request(mosquitto: Broker) -> None:
     """D-30 retain."""
     deliver(mosquitto, "MQTT5", 3, topicname="kept", retain=True)
     with listening(mosquitto, "kept") as messages:

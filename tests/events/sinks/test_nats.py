@@ -109,7 +109,7 @@ def test_a_user_is_taken_by_the_password(nats: Broker) -> None:
     deliver(nats, events(1), plain(), subject="x")
 
 
-def test_a_user_without_the_password_gets_that_answer(nats: Broker) -> None:
+def test_wrong_password_is_reported(nats: Broker) -> None:
     with pytest.raises(DeliveryError, match="Authorization Violation") as caught:
         deliver(nats, events(1), plain("not-it"), subject="x")
     assert "not-it" not in str(caught.value)

@@ -97,7 +97,7 @@ def test_a_published_key_is_refused(tmp_path: Path, before: str) -> None:
     assert "Y2hhbmdl" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_or_made(tmp_path: Path) -> None:
+def test_unusable_key_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read"):
         Keyring(tmp_path).keys()
     with pytest.raises(SettingError, match="cannot be made"):

@@ -155,7 +155,7 @@ MEANT = {
 }  # fmt: skip
 
 
-def test_logical_types_are_values_unless_that_loses_something() -> None:
+def test_logical_types_are_decoded_without_loss() -> None:
     schema = parse(LOGICAL)
     assert schema.decode(dump_json(SENT), "application/json") == MEANT
     assert schema.decode(binary(schema, MEANT)) == MEANT

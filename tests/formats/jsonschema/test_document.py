@@ -102,7 +102,7 @@ def test_a_document_found_by_path_may_call_itself_something_else() -> None:
         (b"{", ()),
     ],
 )
-def test_the_names_that_a_document_gives_itself(document: bytes, names: tuple[str, ...]) -> None:
+def test_identities_of_a_document_are_found(document: bytes, names: tuple[str, ...]) -> None:
     assert FORMAT.identities(document) == names
 
 

@@ -141,7 +141,7 @@ def test_constants_are_required_closed_and_scalar(parse: Any) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
-def test_constants_of_alternatives_are_those_that_all_have(parse: Any, keyword: str) -> None:
+def test_constants_must_be_stated_by_all_alternatives(parse: Any, keyword: str) -> None:
     """K-30: as GitHub's ``pull_request`` events, whose reviewers are people or teams."""
 
     def one(required: list[str], **members: Any) -> dict[str, Any]:

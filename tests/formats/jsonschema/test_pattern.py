@@ -65,7 +65,7 @@ def test_any_translation_means_the_same(pattern: str, text: str) -> None:
         ("^a+?$", (0, None)),
     ],
 )
-def test_lengths_of_texts_that_match(pattern: str, lengths: tuple[int, int | None]) -> None:
+def test_lengths_of_matching_texts_are_bounded(pattern: str, lengths: tuple[int, int | None]) -> None:
     assert find_lengths(pattern) == lengths
     check = FORMAT.parse(dump_json({"pattern": pattern}), "JsonSchema/draft/2020-12").validator
     sizes = {len(text) for text in TEXTS if check.is_valid(text)}

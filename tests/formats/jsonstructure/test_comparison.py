@@ -270,7 +270,7 @@ def test_definitions_are_compared_by_name_where_there_is_no_type() -> None:
     assert why({"definitions": {"A": INT}}, {"type": "int32"}) == [("", "type_removed")]
 
 
-def test_types_that_contain_themselves() -> None:
+def test_recursive_types_are_compared() -> None:
     def tree(leaf: JSON, **more: JSON) -> JSONObject:
         node = closed(leaf=leaf, left=ref("Node"), right={"type": ["null", {"$ref": "#/definitions/Node"}]}, **more)
         return {"$root": "#/definitions/Node", "definitions": {"Node": node}}

@@ -69,7 +69,7 @@ def test_imports_are_limited() -> None:
     assert MAX_FILES <= 1000
 
 
-def test_a_document_that_imports_many() -> None:
+def test_document_with_many_imports_is_gathered() -> None:
     count = MAX_FILES - 1
     document = "".join(f'import "f{n}.proto";' for n in range(count)).encode()
     assert len(gather(document, lambda path: f"// {path}".encode())) == MAX_FILES

@@ -197,7 +197,7 @@ def test_options_that_nothing_defines_are_warnings(statements: str, severities: 
         assert parse(document, "A").decode(b"\x08\x05") == {"b": 5}
 
 
-def test_documents_that_import_others_are_not_judged_alone() -> None:
+def test_unresolved_import_is_a_warning() -> None:
     findings = FORMAT.check(b'syntax = "proto3"; import "other.proto"; message A {}', "Protobuf/3")
     assert [(finding.rule, finding.severity) for finding in findings] == [("import", "warning")]
 

@@ -110,7 +110,7 @@ def test_content_models(version: str, old: str, new: str, backward: str | None, 
     check(before, after, backward, forward)
 
 
-def test_reasons_name_the_element_that_has_to_be_there() -> None:
+def test_reasons_name_the_required_element() -> None:
     """The last of the possible next elements is named, because the others are optional."""
     before, after = (text(of(content_model)) for content_model in (choice(A, B), seq(element("a", occurs="?"), B)))
     assert ("r/b", "min_occurs_increased") in why(before, after, "backward")
@@ -283,7 +283,7 @@ def test_substitutes() -> None:
     assert ("r/h", "element_removed") in why(plain, abstract)
 
 
-def test_types_that_xsi_type_may_name() -> None:
+def test_types_available_to_xsi_type_are_compared() -> None:
     base = '<xs:complexType name="B"><xs:sequence><xs:element name="a" type="xs:int"/></xs:sequence></xs:complexType>'
     more = '<xs:complexType name="D"><xs:complexContent><xs:extension base="B"><xs:attribute name="{}"/></xs:extension></xs:complexContent></xs:complexType>'  # noqa: E501
     root = '<xs:element name="r" type="B"/>'
@@ -306,7 +306,7 @@ def test_identity_constraints() -> None:
     assert why(keyed(unique("t")), keyed(unique("p"), "p")) == []
 
 
-def test_types_that_contain_themselves() -> None:
+def test_recursive_types_are_compared() -> None:
     def tree(leaf: str) -> SchemaText:
         node = seq(element("leaf", leaf), element("node", "Node", "*"))
         return text(f'<xs:element name="tree" type="Node"/><xs:complexType name="Node">{node}</xs:complexType>')

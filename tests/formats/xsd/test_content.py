@@ -170,7 +170,7 @@ def test_types_inside_themselves_stay_xml_there() -> None:
     assert schema.validate(value) == []
 
 
-def test_types_that_multiply_make_few_columns() -> None:
+def test_exponential_types_have_few_columns() -> None:
     types = "".join(
         f'<xs:complexType name="t{n}"><xs:sequence><xs:element name="x" type="t{n - 1}"/>'
         f'<xs:element name="y" type="t{n - 1}"/></xs:sequence></xs:complexType>'

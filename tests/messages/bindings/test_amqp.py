@@ -86,7 +86,7 @@ def test_binary_attributes(separator: str) -> None:
         ),
     ],
 )
-def test_properties_that_are_no_attributes(message_: Message, complaint: str) -> None:
+def test_invalid_attribute_properties_are_rejected(message_: Message, complaint: str) -> None:
     """K-5 AMQP row: one separator per message."""
     with pytest.raises(EventError, match=complaint):
         attributes(message_)

@@ -77,7 +77,7 @@ def test_binary_attributes() -> None:
         (("ce-datacontenttype", "a/b"), "drop ce-datacontenttype"),
     ],
 )
-def test_headers_that_are_no_attributes(header: tuple[str, str], message: str) -> None:
+def test_invalid_attribute_headers_are_rejected(header: tuple[str, str], message: str) -> None:
     """K-5 HTTP row"""
     with pytest.raises(EventError, match=message) as caught:
         attributes(request("POST", "/", [*CE, header], b""))

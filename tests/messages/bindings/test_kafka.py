@@ -76,7 +76,7 @@ def test_binary_attributes() -> None:
         (("ce_datacontenttype", b"a/b"), "drop ce_datacontenttype"),
     ],
 )
-def test_headers_that_are_no_attributes(header: tuple[str, bytes], message: str) -> None:
+def test_invalid_attribute_headers_are_rejected(header: tuple[str, bytes], message: str) -> None:
     with pytest.raises(EventError, match=message):
         attributes(record("x", b"", [*CE, header]))
 

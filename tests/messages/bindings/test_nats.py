@@ -65,7 +65,7 @@ def test_binary_attributes() -> None:
 @pytest.mark.parametrize(
     ("header", "complaint"), [(("ce-subject", "%C0%A0"), "not as UTF-8"), (("ce-id", "2"), "occurs 2 times")]
 )
-def test_headers_that_are_no_attributes(header: tuple[str, str], complaint: str) -> None:
+def test_invalid_attribute_headers_are_rejected(header: tuple[str, str], complaint: str) -> None:
     with pytest.raises(EventError, match=complaint):
         attributes(message("x", b"", [*CE, header]))
 

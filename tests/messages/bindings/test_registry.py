@@ -10,7 +10,7 @@ from signalbook.plugins import PluginClash, collect
 HTTP = "signalbook.messages.bindings.http:BINDING"
 
 
-def test_the_bindings_that_come_along() -> None:
+def test_included_bindings_are_found() -> None:
     assert set(protocols()) == {"", "AMQP/1.0", "HTTP", "KAFKA", "MQTT/3.1.1", "MQTT/5.0", "NATS"}
     binding = find_binding("HTTP")
     assert binding is not None

@@ -27,7 +27,7 @@ S = "/schemagroups/g/schemas/s"
                      (f"https://x.example/f.json#{S}", "R"), id="I-3-file-url-link"),
     ],
 )  # fmt: skip
-def test_the_first_reading_that_names_something(uri: str, there: str, expected: tuple[str, str]) -> None:
+def test_first_existing_reading_of_a_uri_is_used(uri: str, there: str, expected: tuple[str, str]) -> None:
     """G-15, G-16, I-3"""
     assert next(reading for reading in readings(uri) if reading[0] == there) == expected
 

@@ -57,7 +57,7 @@ def test_schema_of_a_definition_is_found(definition: dict[str, Any], good: Any, 
         (f"{S}#/definitions/none", Reason.CONTRACT_UNAVAILABLE),
     ],
 )
-def test_schemas_that_cannot_be_used(uri: str, reason: Reason) -> None:
+def test_unusable_schemas_are_reported(uri: str, reason: Reason) -> None:
     """K-39, K-44"""
     use = shelf().of_definition({"dataschemaformat": FORMAT, "dataschemauri": uri})
     assert (use.schema, use.reason) == (None, reason)
@@ -86,7 +86,7 @@ def test_the_writers_version(dataschema: str, good: Any) -> None:
     assert use.schema.validate(good) == []
 
 
-def test_a_writers_version_that_is_not_there() -> None:
+def test_missing_version_of_the_writer_is_reported() -> None:
     """K-39, K-44"""
     schemas = shelf()
     use = schemas.of_writer(schemas.of_definition({"dataschemauri": S}), f"https://r.example{S}/versions/9")

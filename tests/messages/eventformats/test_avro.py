@@ -61,7 +61,7 @@ def test_data(data: Any, content_type: str | None, value: Any, body: bytes | Non
     assert (event.value, event.body) == (value, body)
 
 
-def test_data_that_contradicts_its_content_type() -> None:
+def test_data_must_match_its_content_type() -> None:
     assert failure(written(True, datacontenttype="text/plain")) == ("invalid_cloudevent", "data")
 
 
@@ -85,7 +85,7 @@ def deep(levels: int) -> bytes:
     ],
     ids=["empty", "short", "varint", "json", "cut", "more", "cut data", "count", "deep"],
 )
-def test_bytes_that_are_no_event(body: bytes) -> None:
+def test_undecodable_bytes_are_rejected(body: bytes) -> None:
     """K-22, K-44"""
     assert failure(body) == ("decode_error", "")
 
@@ -104,12 +104,12 @@ def test_data_is_no_deeper_than_json_may_be() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("data", [lambda n: n, lambda n: {"a": n}, lambda n: [{"value": {"a": n}}]])
-def test_numbers_that_json_has_not(data: Callable[[float], Any], number: float) -> None:
+def test_numbers_without_json_form_are_rejected(data: Callable[[float], Any], number: float) -> None:
     """K-22, K-24: in JSON they would become null."""
     assert failure(written(data(number))) == ("invalid_cloudevent", "data")
 
 
-def test_a_record_that_is_no_cloudevent() -> None:
+def test_record_without_required_attributes_is_rejected() -> None:
     """A record without the required attributes is invalid (K-24)."""
     stream = BytesIO()
     fastavro.schemaless_writer(stream, PARSED, {"attribute": {"id": "1"}, "data": None})

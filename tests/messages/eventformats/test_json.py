@@ -69,7 +69,7 @@ def test_data_is_handed_on_as_it_was_written() -> None:
         (b'{"specversion":"1.0","id":"1","source":"/s"}', ("invalid_cloudevent", "type")),
     ],
 )
-def test_bytes_that_are_no_event(body: bytes, expected: tuple[str, str]) -> None:
+def test_invalid_events_are_rejected(body: bytes, expected: tuple[str, str]) -> None:
     """K-22, K-24, K-44"""
     assert failure(body) == expected
 
@@ -121,7 +121,7 @@ def test_bytes_survive_encoding(body: bytes, content_type: str) -> None:
     assert again.payload() == body or msgspec.json.decode(again.payload() or b"") == msgspec.json.decode(body)
 
 
-def test_an_attribute_that_comes_twice() -> None:
+def test_duplicate_attribute_is_rejected() -> None:
     """CloudEvents 1.0.2: "Each context attribute MUST only appear at most once"."""
     for more in (',"subject":"a","subject":"a"', ',"\\u0069d":"2"', ',"data":1,"data":2'):
         reason, path = failure(f"{{{HEAD}{more}}}".encode())

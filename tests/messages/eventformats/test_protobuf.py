@@ -84,7 +84,7 @@ def test_a_type_url_as_dataschema_gets_the_scheme_it_lacks(event_type: Any) -> N
 
 
 @pytest.mark.parametrize("body", [b"\xff" * 20, b"\x0a\x05ab", b"\x0a\x01\xff", b'{"id":"1"}', b"\x0b" * 10_000])
-def test_bytes_that_are_no_message(body: bytes) -> None:
+def test_undecodable_bytes_are_rejected(body: bytes) -> None:
     """K-22, K-44: garbage, cut off, not UTF-8, another format, groups without end."""
     assert failure(body) == ("decode_error", "")
 
@@ -99,7 +99,7 @@ def test_bytes_that_are_no_message(body: bytes) -> None:
         ({"attributes": {"time": {"ce_timestamp": {"nanos": -1}}}}, "time"),
     ],
 )
-def test_messages_that_are_no_event(event_type: Any, more: Any, path: str) -> None:
+def test_invalid_attributes_are_rejected(event_type: Any, more: Any, path: str) -> None:
     """Messages with invalid attributes are rejected (K-24)."""
     assert failure(event(event_type, **more).SerializeToString()) == ("invalid_cloudevent", path)
 

@@ -120,7 +120,7 @@ def test_lazy_and_eager_contracts_have_equal_outcomes(
     assert later.definitions.keys() == eager.definitions.keys()
 
 
-def test_only_definitions_that_occur_are_compiled() -> None:
+def test_only_used_definitions_are_compiled() -> None:
     """K-14: with thousands of them a contract is ready at once."""
     definitions = {
         f"{GROUP}/m{number}": {

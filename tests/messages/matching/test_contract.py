@@ -119,7 +119,7 @@ def test_reasons(
         (post(("ce-id", "1"), ("ce-source", "/"), ("ce-type", "t")), "not_cloudevent"),
     ],
 )
-def test_messages_that_are_no_events(contract_of: ContractOf, message: Message, expected: str) -> None:
+def test_non_events_are_rejected(contract_of: ContractOf, message: Message, expected: str) -> None:
     """K-21, K-22, K-24, K-44"""
     outcome = one(contract_of({"m": typed("t")}), message)
     assert word(outcome) == expected
@@ -434,7 +434,7 @@ def test_only_options_that_were_compared_count(contract_of: ContractOf, line: Li
     )
 
 
-def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, line: Line) -> None:
+def test_equal_scores_are_ambiguous(contract_of: ContractOf, line: Line) -> None:
     """Equal scores leave a message ambiguous (K-29)."""
     outcome = one(contract_of({"a": typed("t"), "b": typed("t")}, on_ambiguous="best"), line())
     assert isinstance(outcome, Rejected)
@@ -581,7 +581,7 @@ def test_payloads_of_files_are_presumed_to_conform(contract_of: ContractOf) -> N
     assert contract.presumed(Message(content_type="application/json", body=b'{"kind":"c"}')) is None
 
 
-def test_a_type_names_the_message_of_that_id(contract_of: ContractOf, line: Line) -> None:
+def test_type_selects_the_message_with_that_id(contract_of: ContractOf, line: Line) -> None:
     """F-4, F-55b, K-32"""
     contract = contract_of({"t": event(), "u": event()})
     assert word(one(contract, line(type="t"))) == "t"

@@ -135,7 +135,7 @@ def test_a_payload_is_compared_with_no_definition_it_cannot_be(contract_of: Cont
     assert [definition.message_id for definition in candidates.narrowed({"action": "a42"})] == ["m42"]
 
 
-def test_every_definition_that_fits_is_found(contract_of: ContractOf) -> None:
+def test_every_matching_definition_is_found(contract_of: ContractOf) -> None:
     """K-14: the index leaves out nothing, whatever mix of keys there is."""
     contract = contract_of({
         "typed": events(type="t"), "templated": events(source="/a/{x}"), "loose": events(),

@@ -78,7 +78,7 @@ def test_unspecified_attributes_come_from_the_transport(contract_of: ContractOf)
         ({"source": {"value": "no uri"}}, "source"),
     ],
 )
-def test_messages_that_yield_no_event(contract_of: ContractOf, metadata: dict[str, Any], path: str) -> None:
+def test_unmappable_messages_are_rejected(contract_of: ContractOf, metadata: dict[str, Any], path: str) -> None:
     """K-35, K-44"""
     result = outcome(contract_of, definition(**metadata))
     assert isinstance(result, Rejected)

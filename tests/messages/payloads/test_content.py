@@ -127,7 +127,7 @@ def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
         ("zstd", arrow("zstd")[:-1], "decode_error"),
     ],
 )
-def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str) -> None:
+def test_invalid_encoded_bodies_are_rejected(encoding: str, body: bytes, reason: str) -> None:
     """K-40, K-44"""
     with pytest.raises(Unreadable) as caught:
         unpack_message(Message(body=body, content_encoding=encoding))
@@ -173,6 +173,6 @@ def test_packed_content_can_be_unpacked(encoding: str) -> None:
     assert pack_message(Message(body=None, content_encoding=encoding)).body is None
 
 
-def test_encodings_that_are_not_written() -> None:
+def test_encoding_without_an_encoder_is_an_error() -> None:
     with pytest.raises(Unreadable, match="no encoder for content encoding 'br'; there are: gzip"):
         pack_message(Message(body=b"text", content_encoding="br"))

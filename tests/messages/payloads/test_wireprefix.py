@@ -45,7 +45,7 @@ def prefixed(number: int, payload: bytes) -> bytes:
     return b"\x00" + number.to_bytes(4, "big") + payload
 
 
-def test_the_number_tells_which_version_wrote_a_payload() -> None:
+def test_payload_is_decoded_with_the_schema_of_its_prefix() -> None:
     """K-39, K-40: the definition's schema reads it."""
     versions: dict[int, JSON] = {7: OLD, 300: NEW}
     for body, expected in ((b"\x06", {"a": 3, "b": "none"}), (b"\x06\x02x", {"a": 3, "b": "x"})):
@@ -138,7 +138,7 @@ def test_a_json_payload_is_validated() -> None:
         (None, "schema_violation"),
     ],
 )
-def test_payloads_that_cannot_be_read(body: bytes | None, expected: str) -> None:
+def test_undecodable_payloads_are_rejected(body: bytes | None, expected: str) -> None:
     """K-44: a number nobody knows waits for its schema."""
     assert reason(outcome(body, {7: OLD}, "Avro/1.11")) == expected
 

@@ -63,7 +63,7 @@ def test_the_time_of_an_event(define: Define, entry: Any, override: dict[str, An
     assert attributes(outbound).get("time") == expected
 
 
-def test_an_event_that_declares_nothing(define: Define) -> None:
+def test_undeclared_attributes_get_defaults(define: Define) -> None:
     """K-50, F-4: its type is the message's id; there is no time that nobody asked for."""
     outbound = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
     assert attributes(outbound) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
@@ -113,7 +113,7 @@ def test_ambiguous_value_is_rejected(define: Define, text: str) -> None:
         build(define(**event(subject={"value": text, "required": True})), {"a": "1-2/3", "b": "4"})
 
 
-def test_values_that_are_given_fill_placeholders_elsewhere(define: Define) -> None:
+def test_given_values_fill_placeholders_elsewhere(define: Define) -> None:
     """K-50, F-27"""
     metadata = event(source={"value": "/s/{x}", "type": "uritemplate"}, subject={"value": "{x}", "required": True})
     outbound = build(define(**metadata), overrides={"source": "/s/a%20b"})
@@ -139,7 +139,7 @@ def test_a_message_of_a_protocol(define: Define) -> None:
     assert (outbound.body, outbound.content_type) == (b'{"n":1}', "application/json")
 
 
-def test_headers_that_are_there_twice(define: Define) -> None:
+def test_repeated_headers_are_built(define: Define) -> None:
     """K-50: as a definition demands both, a message has both."""
     headers = [{"name": "Link", "value": value} for value in ("a", "b")]
     outbound = build(define(protocol="HTTP", protocoloptions={"headers": headers}))

@@ -186,7 +186,7 @@ def test_only_conforming_messages_can_be_sent(
     assert all(refusal.violations for refusal in refusals)
 
 
-def test_a_definition_that_was_removed(contract_of: ContractOf, line: Line) -> None:
+def test_removed_definition_cannot_be_sent(contract_of: ContractOf, line: Line) -> None:
     """K-33, K-54"""
     order = {**ORDER, "deprecated": {"removal": "2020-01-01T00:00:00Z"}}
     contract = contract_of({"order": order}, on_removed="accept")

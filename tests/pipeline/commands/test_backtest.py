@@ -75,7 +75,7 @@ def test_a_stricter_schema_breaks_and_a_laxer_one_mends(landed: BacktestJob, par
     assert 0 < sampled.messages < 11
 
 
-def test_members_that_no_schema_declared_are_judged(landed: BacktestJob, tmp_path: Path) -> None:
+def test_undeclared_members_are_judged(landed: BacktestJob, tmp_path: Path) -> None:
     result = candidate(landed, tmp_path, {"type": "object", "not": {"required": ["seal"]}})
     assert (result.broken.rules, [example.id for example in result.broken.examples]) == ({"not at /": 1}, ["e-4"])
 

@@ -98,7 +98,7 @@ def test_letters_are_counted_by_what_their_rows_would_say(
     assert room.compared(letters, by=by).mended.producers == expected
 
 
-def test_a_letter_without_that_is_counted_by_its_address(room: Room) -> None:
+def test_letter_without_the_attribute_is_counted_by_its_address(room: Room) -> None:
     headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/depots/7"), ("ce_type", b"parcel.new")]
     letters = room.letters(record("parcels", b"{}", headers))
     assert room.compared(letters, by="ce_subject").mended.producers == {"parcels": 1}
@@ -118,7 +118,7 @@ def test_rows_of_an_older_table_are_doubtful(room: Room) -> None:
     assert room.compared(room.rows({**ROWS[0], "size": 1.5, "stops": {"a": 1}})).doubtful == 1
 
 
-def test_rows_of_a_definition_that_comes_back(room: Room, parcels: Any) -> None:
+def test_rows_of_a_returning_definition_are_rebuilt(room: Room, parcels: Any) -> None:
     """The rows are rebuilt with the candidate schema."""
     other_definitions = tuple(xid for xid in room.today.selected if xid != ACCEPTED)
     room.today = Snapshot(messages=room.today.messages, schemas=room.today.schemas, selected=other_definitions)

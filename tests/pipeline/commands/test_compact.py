@@ -164,7 +164,7 @@ def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
     assert lake.rows() == [{"a": 1, "s": {"m": 1, "n": None}}, {"a": 2**40, "s": {"m": 2**40, "n": None}}]
 
 
-def test_files_that_were_tampered_with(lake: Lake) -> None:
+def test_altered_files_are_not_compacted(lake: Lake) -> None:
     path = lake.files()[0]
     pq.write_table(pq.ParquetFile(path.arrow_source()).read().slice(0, 1), path.arrow_source())
     with pytest.raises(PipelineError, match="hold 6 rows where the journal counts 7"):

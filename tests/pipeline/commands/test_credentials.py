@@ -195,7 +195,7 @@ def way(s3proxy: Broker) -> Iterator[StoreWay]:
         ("metadata/", False, "iceberg"),
     ],
 )
-def test_keys_that_end_in_a_run(
+def test_run_with_expired_keys_is_completed_with_new_ones(
     word: str,
     after: bool,
     table_format: TableFormat,

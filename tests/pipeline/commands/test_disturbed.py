@@ -188,7 +188,7 @@ def test_refusing_store_is_reported(
 
 
 @pytest.mark.parametrize("kind", merge_some(KINDS, 2), indirect=True)
-def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
+def test_run_fails_on_a_lasting_overload_and_can_be_repeated(way: StoreWay, job: Job) -> None:
     way.fate = Refusing(r"/\.staging/.*\.parquet", 2, 503)
     with pytest.raises(PipelineError, match=rf"cannot write to {job.output}: the store answers 503"):
         run(job)
@@ -199,7 +199,7 @@ def test_a_store_that_is_overloaded_for_long(way: StoreWay, job: Job) -> None:
 
 
 @pytest.mark.parametrize("kind", [KINDS[0], *merge_some(KINDS[1:], 2)], indirect=True)
-def test_listings_that_are_old(way: StoreWay, root: Place, job: Job, definitions: Path) -> None:
+def test_runs_tolerate_stale_listings(way: StoreWay, root: Place, job: Job, definitions: Path) -> None:
     """Two runs follow on one of which they see nothing in listings.
 
     Delta finds the end of its log by listings: with an old one it refuses the next batch, which is kept.

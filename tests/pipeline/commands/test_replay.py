@@ -82,7 +82,7 @@ AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
-def test_letters_that_conform_are_moved(make_job: Make, table_format: TableFormat, definitions: Path) -> None:
+def test_conforming_letters_are_replayed(make_job: Make, table_format: TableFormat, definitions: Path) -> None:
     output = folder(make_job(table_format))
     before = files(output)
     result = replay(make_job(table_format)).to_json()
@@ -162,7 +162,7 @@ def test_unreadable_letter_is_unchanged(make_job: Make, definitions: Path) -> No
     assert pq.read_table(path).equals(changed)
 
 
-def test_letters_of_a_table_that_was_dropped(make_job: Make, definitions: Path) -> None:
+def test_letters_of_a_dropped_table_are_not_replayed(make_job: Make, definitions: Path) -> None:
     """Their files are there still; whoever dropped the table wants them no more."""
     job = make_job("iceberg")
     relax(definitions)

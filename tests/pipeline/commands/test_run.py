@@ -325,7 +325,7 @@ def processes(driver: int) -> dict[int, str]:
         for killed in ("driver", "workers", "all")
     ],
 )
-def test_processes_that_are_killed_while_workers_write(
+def test_batch_is_completed_after_processes_are_killed(
     job: Callable[..., Job], server: str, killed: str, tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
 ) -> None:
     """A driver alone, whose Java and workers go on for a moment; workers, whose tasks begin again; all at once."""
@@ -522,7 +522,7 @@ def test_definitions_that_cannot_be_read_leave_no_output(
     assert len(list(Journal.existing(output).committed())) == 1
 
 
-def test_a_definition_that_cannot_be_used(
+def test_unusable_definition_is_omitted_or_stops_the_run(
     job: Callable[..., Job], definitions: Path, parcels: Any, tmp_path: Path
 ) -> None:
     """The definition is omitted and reported, and its messages wait; or the policy stops the run."""

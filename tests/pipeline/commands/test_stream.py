@@ -149,7 +149,9 @@ def test_every_message_lands_exactly_once(job: Job, topic: Topic, monkeypatch: p
 
 
 @pytest.mark.merge
-def test_a_catalog_that_is_killed(job: Job, topic: Topic, own_catalog: Broker, request: pytest.FixtureRequest) -> None:
+def test_stream_continues_after_the_catalog_is_killed(
+    job: Job, topic: Topic, own_catalog: Broker, request: pytest.FixtureRequest
+) -> None:
     """The catalog is killed at a different stage in each batch: the stream ends with an error, and continues when
     the catalog is back.
     """
@@ -317,7 +319,7 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
 
 
 @pytest.mark.merge
-def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
+def test_stream_continues_from_the_journal_without_a_checkpoint(job: Job, topic: Topic) -> None:
     """The stream goes on where the journal ends, whatever ``startingOffsets`` says; one that is older is no other."""
     topic.send(20)
     follow(job, most=8)
@@ -396,7 +398,7 @@ FAILURES = [
         pytest.param("s3proxy", *FAILURES[0], id="store", marks=pytest.mark.merge),
     ],
 )
-def test_a_source_that_fails_leaves_no_output(
+def test_failing_source_leaves_no_output(
     job: Job,
     kafka: Broker,
     tmp_path: Path,

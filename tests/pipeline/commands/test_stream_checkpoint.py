@@ -80,7 +80,7 @@ def test_lost_checkpoint_is_recreated(landed: Landed, count: int, planned: int) 
     assert landed.resume() == ""
 
 
-def test_a_checkpoint_that_was_killed_in_its_first_write(landed: Landed) -> None:
+def test_unfinished_first_write_is_removed(landed: Landed) -> None:
     """Spark does not start where there is anything beside the offsets of its first batch."""
     offsets = landed.checkpoint / "offsets"
     offsets.mkdir(parents=True)
@@ -90,7 +90,7 @@ def test_a_checkpoint_that_was_killed_in_its_first_write(landed: Landed) -> None
     assert list(offsets.iterdir()) == []
 
 
-def test_a_checkpoint_that_knows_of_more_than_the_journal(landed: Landed) -> None:
+def test_checkpoint_ahead_of_the_journal_is_an_error(landed: Landed) -> None:
     """The stream does not skip what the journal has lost."""
     landed.plan(0)
     with pytest.raises(PipelineError, match=r"last is the beginning: remove .*checkpoint, and the stream goes on"):
@@ -101,7 +101,7 @@ def test_a_checkpoint_that_knows_of_more_than_the_journal(landed: Landed) -> Non
         landed.resume()
 
 
-def test_a_checkpoint_that_ends_elsewhere(landed: Landed) -> None:
+def test_differing_checkpoint_is_an_error(landed: Landed) -> None:
     landed.plan(0)
     landed.land(0)
     landed.plan(0, end=7)

@@ -149,7 +149,7 @@ def test_every_message_lands_exactly_once(job: Job, stream: Stream, monkeypatch:
     assert all_once(folder(job), 40)
 
 
-def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
+def test_dropped_messages_are_an_error(job: Job, stream: Stream) -> None:
     stream.make()
     stream.send(5)
     follow(job)
@@ -162,7 +162,7 @@ def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 9])
-def test_a_stream_that_was_made_anew(job: Job, stream: Stream, count: int) -> None:
+def test_recreated_stream_is_read_from_its_beginning(job: Job, stream: Stream, count: int) -> None:
     """The numbers begin at 1 again: the new stream is read from its beginning, even if it is longer than the old
     one.
     """
@@ -176,7 +176,7 @@ def test_a_stream_that_was_made_anew(job: Job, stream: Stream, count: int) -> No
         follow(job)
 
 
-def test_a_checkpoint_that_is_gone(job: Job, stream: Stream) -> None:
+def test_stream_continues_from_the_journal_without_a_checkpoint(job: Job, stream: Stream) -> None:
     stream.make()
     stream.send(5)
     follow(job)

@@ -227,7 +227,7 @@ KILLED = [(GIVES[number % 2], *stage, number // 2 % 2 == 0) for number, stage in
     ("protocol", "request_", "at", "after", "lost"),
     [pytest.param(*case, marks=[] if case == KILLED[4] else pytest.mark.soak) for case in KILLED],
 )
-def test_a_driver_that_is_killed(
+def test_stream_continues_after_its_driver_is_killed(
     way: StoreWay, disturbed: Job, sending: Sending, state: Path, request_: str, at: int, after: bool, lost: bool
 ) -> None:
     """The driver is killed at a request to the spool, and in half of the cases its local files are lost too."""
@@ -257,7 +257,7 @@ def test_a_driver_that_is_killed(
 
 
 @pytest.mark.parametrize("protocol", [GIVES[0], pytest.param(GIVES[1], marks=pytest.mark.soak)])
-def test_a_store_that_fails_meanwhile(way: StoreWay, disturbed: Job, sending: Sending) -> None:
+def test_stream_tolerates_temporary_errors_of_the_store(way: StoreWay, disturbed: Job, sending: Sending) -> None:
     """The stream continues after temporary errors, and ends with the error of the store if it persists."""
     way.fate = now_and_then(in_turn(*FATES))
     follow(disturbed)

@@ -228,7 +228,7 @@ def test_types_inside_themselves_are_text() -> None:
     assert rows[0]["next"] == "null"
 
 
-def test_times_are_those_that_were_written() -> None:
+def test_times_are_decoded_exactly() -> None:
     kinds = {"a": ("long", "timestamp-millis"), "b": ("int", "date"), "c": ("long", "time-micros")}
     schema = record(**{name: {"type": kind, "logicalType": logical} for name, (kind, logical) in kinds.items()})
     value = {"a": datetime(1969, 7, 20, 20, 17, tzinfo=UTC), "b": date(2026, 1, 2), "c": time(1, 2, 3, 4)}
@@ -289,7 +289,7 @@ def written_as_text(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.Sea
 
 @given(st.data())
 @settings(max_examples=examples(60), deadline=None)
-def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> None:
+def test_unions_equal_the_text_of_the_slow_path(data: st.DataObject) -> None:
     """K-41. To the byte: readers compare texts."""
     kinds, values = data.draw(unions())
     schema = record(u=kinds, n="int")

@@ -318,7 +318,7 @@ def test_doubtful_payloads_are_left_to_others(kind: Any, text: bytes) -> None:
     check(schema, payloads)
 
 
-def test_depth_is_that_of_decoding() -> None:
+def test_depth_limit_equals_that_of_decoding() -> None:
     schema = parse({"type": "object", "properties": {"v": {}}})
     payloads = [b'{"v": ' + b"[" * count + b"]" * count + b"}" for count in (MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH)]
     assert taken(schema, payloads) == [0, 1]
@@ -374,13 +374,13 @@ def test_rules_without_plan_are_guarded(document: Any, plan: tuple[str, ...], mo
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
-def test_names_that_json_escapes_have_no_plan() -> None:
+def test_escaped_names_have_no_plan() -> None:
     schema = parse({"type": "object", "properties": {'a"b': {"type": "string"}}})
     with pytest.raises(NoPlan):
         json_decoder(schema, schema.shape())
 
 
-def test_payloads_that_are_checked_as_a_whole() -> None:
+def test_whole_payloads_are_validated() -> None:
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "minProperties": 1})
     payloads = [b'{"a": 1}', b"{}", b'{"a": 1.0}', b'{"a": "x"}', b'{"b": [ 1 ], "a": 2}', b'{"c": 1}', b"{"]
     assert taken(schema, payloads) == [0, 4, 5]
@@ -388,7 +388,7 @@ def test_payloads_that_are_checked_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]" * 9, "[" * 70 + "]" * 70, "[" * 63 + "]" * 63, '"' + "[" * 99 + '"', ""])
-def test_only_brackets_that_nest_count(text: str) -> None:
+def test_only_nested_brackets_count(text: str) -> None:
     check(parse({}), [b"[]", text.encode(), b"{}"])
 
 

@@ -356,7 +356,7 @@ def test_names_that_come_twice_are_judged_by_policy(contracts: list[Contract], p
     assert {violation["rule"] for violation in violations} == {"duplicate"}
 
 
-def test_names_that_come_twice_in_binary_mode(contracts: list[Contract]) -> None:
+def test_duplicate_names_in_binary_mode_are_handled_by_policy(contracts: list[Contract]) -> None:
     values = (b'{"id":"P","id":"Q","weight":1}', b'{"id":"P","weight":1,"x":{"y":1,"y":2}}', JSON_VALUES[0])
     batches_ = batches(*((value, event_headers()) for value in values))
     assert processed(contracts[0], KAFKA, batches_)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
@@ -444,7 +444,7 @@ def test_rejected_records_take_the_fast_path(contract: Contract, changes: dict[s
         (6, "accepted", b"", (b'{"id":"P","id":"Q","weight":1}', b'{"id":1}'), {"decode_error", "schema_violation"}),
     ],
 )
-def test_payloads_that_nothing_decodes_take_it_too(
+def test_undecodable_payloads_take_the_fast_path_too(
     contracts: list[Contract], policy: int, kind: str, content_type: bytes, values: tuple[bytes, ...], reasons: set[str]
 ) -> None:
     """K-40, K-44: and is said of each what its schema says."""

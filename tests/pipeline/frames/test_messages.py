@@ -119,7 +119,7 @@ def test_other_payloads(held: Held, kind: str, content_type: str, value: bytes, 
     assert (landed["data"], landed["data_binary"]) == (data, None if data else value)
 
 
-def test_outcomes_have_the_columns_that_tables_have(held: Held) -> None:
+def test_outcomes_have_the_columns_of_tables(held: Held) -> None:
     landed, dead = held(records(binary("ce_"), binary("ce_", b"1")))
     assert list(landed["landed"]) == LANDED.names
     assert list(dead["dead_letter"]) == DEAD_LETTER.names

@@ -119,7 +119,7 @@ def test_times_as_attributes(spark_session: SparkSession, contract: Contract) ->
     assert [row.ce_extensions for row in landed_rows] == expected
 
 
-def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contract) -> None:
+def test_unusable_columns_are_errors(spark_session: SparkSession, contract: Contract) -> None:
     frame = spark_session.range(1).selectExpr("id", "struct(id) AS parsed", "'x' AS text")
     for columns, words in (
         (None, "has no column 'value' for the body of messages"),

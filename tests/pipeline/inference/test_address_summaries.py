@@ -43,7 +43,7 @@ def test_templates(texts: list[str], template: str | None) -> None:
 
 
 @given(st.lists(PARTS.map("/".join), min_size=1, max_size=6), st.integers(0, 6))
-def test_a_template_fits_all_that_was_seen_in_whatever_order(texts: list[str], cut: int) -> None:
+def test_template_matches_all_observed_addresses(texts: list[str], cut: int) -> None:
     halves = seen(*texts[:cut]), seen(*texts[cut:])
     halves[0].merge(halves[1])
     assert halves[0].template(set()) == seen(*texts).template(set())

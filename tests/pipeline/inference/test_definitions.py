@@ -89,7 +89,7 @@ def test_requests_are_defined_by_the_telling_header() -> None:
     assert accepted(document, *messages) == 20
 
 
-def test_payloads_that_are_not_json_get_no_schema() -> None:
+def test_non_json_payloads_get_no_schema() -> None:
     messages = [request(n, "scan", b"\x00", "application/octet-stream") for n in range(10)]
     document = drafted(*messages)
     assert "schemagroups" not in document

@@ -48,7 +48,7 @@ def change(n: int, table: str, op: str) -> dict[str, Any]:
     ],
     ids=["member", "nested", "number", "Debezium"],
 )
-def test_the_member_is_chosen_that_predicts_the_shape(payloads: list[dict[str, Any]], member: str) -> None:
+def test_member_that_predicts_the_shape_is_chosen(payloads: list[dict[str, Any]], member: str) -> None:
     assert chosen(*payloads) == member
 
 

@@ -114,13 +114,13 @@ def test_a_member_is_chosen_for_each_topic() -> None:
     assert (choices["t"].values, choices["t"].share) == (2, 1)
 
 
-def test_the_telling_header_is_the_one_that_payloads_follow() -> None:
+def test_header_that_predicts_the_payload_is_the_discriminator() -> None:
     kinds = enumerate(["push", "ping"] * 15)
     messages = [request({about: 1}, x_event=about, x_shard=str(n % 3), x_id=str(n)) for n, about in kinds]
     assert find_discriminator(messages, "")[0].header == "x-event"
 
 
-def test_a_header_that_is_not_always_there_tells_nothing() -> None:
+def test_occasional_header_is_no_discriminator() -> None:
     rare = [request({}, x_event=str(n % 2)) for n in range(9)] + [request({})]
     clients = [request({}, user_agent=str(n % 2)) for n in range(9)]
     assert [find_discriminator(messages, "")[0].header for messages in (rare, clients)] == ["", ""]

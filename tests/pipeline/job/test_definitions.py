@@ -69,7 +69,7 @@ def test_rereading_equal_definitions_is_no_change(definitions: Path) -> None:
     assert followed.said == []
 
 
-def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+def test_broken_definitions_are_not_used(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     """K-47: the last good state stays in force, whole, and people are warned once."""
     followed = Followed(definitions, "", STOP)
     for text in ("{", json.dumps(parcels.catalogue())[:-20]):
@@ -84,7 +84,9 @@ def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callab
     assert followed.said[-1] == "the definitions can be followed again"
 
 
-def test_a_file_that_is_gone_for_a_while(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+def test_definitions_are_kept_while_their_file_is_missing(
+    definitions: Path, rewrite: Callable[..., None], parcels: Any
+) -> None:
     followed = Followed(definitions)
     definitions.unlink()
     assert len([followed.types() for _ in range(2)][-1]) == 3
@@ -93,7 +95,9 @@ def test_a_file_that_is_gone_for_a_while(definitions: Path, rewrite: Callable[..
     assert "late" in followed.types()
 
 
-def test_definitions_that_are_bad_from_the_start(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
+def test_invalid_definitions_at_the_start_are_an_error(
+    definitions: Path, rewrite: Callable[..., None], parcels: Any
+) -> None:
     rewrite(bad=parcels.message("bad", **BROKEN))
     with pytest.raises(PipelineError, match="cannot be used"):
         Followed(definitions, "", STOP)
@@ -120,7 +124,7 @@ def test_broken_definition_is_omitted_until_it_is_repaired(
     assert followed.definitions.current().left_out == {}
 
 
-def test_a_registry_that_is_down_from_the_start(definitions: Path) -> None:
+def test_stored_definitions_are_used_if_the_registry_is_down(definitions: Path) -> None:
     nowhere = "http://127.0.0.1:1"
     with pytest.raises(Unreachable):
         Followed(definitions, nowhere)

@@ -104,7 +104,7 @@ def test_settings_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-def test_a_variable_of_storage_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_storage_variable_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error contains no other values; if a flag overrides the setting, the variable is not needed."""
     monkeypatch.setenv("STORE_OF_TESTS", "store.example")
     monkeypatch.setenv("SECRET_OF_TESTS", "hush-4711")
@@ -193,7 +193,7 @@ def test_file_urls_are_local_folders(output: str) -> None:
     assert job_options(None, options).job().place == place_of(output) == LocalPlace(Path("/a/b"))
 
 
-def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_job_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SignalbookError, match=r"gone\.toml: No such file"):
         job_options(tmp_path / "gone.toml", {})
 

@@ -109,7 +109,7 @@ def die(numbers: Iterable[int]) -> Iterator[bytes]:
         (die, "^a process of this run was killed, nothing was committed: "),
     ],
 )
-def test_a_task_that_fails_in_a_process(work: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_a_task_process_is_an_error(work: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[3])  # where the process finds the module of ``work``
     with pytest.raises(PipelineError, match=words):
         LocalRunner(2, small_bytes=0).run(2, work, 1)

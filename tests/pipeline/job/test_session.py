@@ -47,7 +47,7 @@ def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSes
 
 
 @pytest.mark.usefixtures("spark_session")
-def test_results_wait_for_a_driver_that_is_held_up() -> None:
+def test_spark_waits_for_a_delayed_driver() -> None:
     """Java waits for this many seconds; the variable sets the timeout of Spark."""
     assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
 
@@ -126,7 +126,7 @@ with open_session("local[1]") as session:
         ),
     ],
 )
-def test_a_master_that_cannot_be_used(errors: dict[str, str]) -> None:
+def test_unusable_master_is_an_error(errors: dict[str, str]) -> None:
     """The error is one line, and the next session is not affected."""
     command = [sys.executable, "-c", UNUSABLE, *errors]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)

@@ -329,7 +329,7 @@ def test_a_base_that_is_not_there_is_named_before_a_message_is_read(reference: s
     assert "/messagegroups/g/messages/m0" in checked.compile(Policy()).definitions
 
 
-def test_chains_that_lead_back_through_versions_end() -> None:
+def test_cycle_through_versions_is_reported() -> None:
     """A cycle of base messages through versions is reported (F-16)."""
     document = based(f"{BASE}/versions/1")
     document["messagegroups"]["g"]["messages"]["base"]["versions"]["1"]["basemessage"] = f"{BASE}/versions/3"
@@ -355,7 +355,7 @@ def test_an_endpoint_selects_its_messages_and_its_groups(parcels: Any) -> None:
     assert {xid.split("/")[2] for xid in selected} == {"e", "parcels"}
 
 
-def test_documents_that_disagree(parcels: Any) -> None:
+def test_contradicting_documents_are_an_error(parcels: Any) -> None:
     other = {"messagegroups": {"parcels": {"messages": {"parcel.noted": parcels.message("else")}}}}
     with pytest.raises(PipelineError, match=r"document 1 says something else of .*parcel\.noted"):
         snapshot(parcels.catalogue(), other)
@@ -433,7 +433,7 @@ def test_resource_has_its_default_version(parcels: Any) -> None:
 @pytest.mark.parametrize(
     "xid", ["/schemagroups/parcels/schemas/parcel/versions/9", "/schemagroups/parcels/schemas/parcel", "/x", ""]
 )
-def test_a_version_that_is_not_there(parcels: Any, xid: str) -> None:
+def test_unknown_version_is_an_error(parcels: Any, xid: str) -> None:
     with pytest.raises(PipelineError, match="no Version"):
         Snapshot.of_documents([("d", parcels.catalogue())], versions=(xid,))
 
@@ -533,7 +533,7 @@ def test_findings_of_a_cached_check_are_reported_again(parcels: Any) -> None:
 
 
 @pytest.mark.parametrize("pair", [(("g", "a"), ("g", "A")), (("g", "a"), ("G", "a"))])
-def test_ids_that_differ_only_in_case(pair: tuple[tuple[str, str], ...], parcels: Any) -> None:
+def test_ids_that_differ_only_in_case_are_an_error(pair: tuple[tuple[str, str], ...], parcels: Any) -> None:
     """The messages would land in one table on file systems that ignore case."""
     groups: dict[str, Any] = {}
     for group, message in pair:

@@ -117,7 +117,7 @@ def test_weight_of_a_frame_includes_headers() -> None:
 
 
 @pytest.mark.parametrize("name", ["cloudevents-jsonl", "cloudevents-batch", "http-jsonl"])
-def test_a_message_that_is_too_long(take: Take, name: str) -> None:
+def test_overlong_message_is_a_dead_letter(take: Take, name: str) -> None:
     texts = [b"1", b'"' + b"x" * 200_000 + b'"', b"2"]
     content = b"[" + b",".join(texts) + b"]" if name == "cloudevents-batch" else b"\n".join(texts)
     read, _, letters = take(name, content, limit=1000)
@@ -166,7 +166,7 @@ PRICE = {"type": "number", "multipleOf": 0.01}
     "text", ["90071992547409.93", "999999999999999.99", "12345678901234567890.12", "123456789012345678901234567890"]
 )
 @pytest.mark.parametrize("twice", [False, True])
-def test_decimals_have_the_digits_that_were_sent(text: str, twice: bool) -> None:
+def test_decimals_keep_their_digits(text: str, twice: bool) -> None:
     """The two paths keep the digits: a duplicate member selects the slow one."""
     again = f',"x":{text}' if twice else ""
     (row,) = order({"p": PRICE}, f'{{"p":{text},"x":{text}{again}}}')

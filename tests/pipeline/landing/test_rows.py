@@ -77,7 +77,7 @@ def test_payload_is_restored(value: JSON) -> None:
     assert schema.validate(payload) == []
 
 
-def test_a_payload_that_is_no_object() -> None:
+def test_non_object_payload_is_kept() -> None:
     schema = schema_of({"type": "array", "items": {"type": "integer"}})
     assert payloads_of(schema)({"data": [1, 2]}) == [1, 2]
 

@@ -117,7 +117,7 @@ def _staged(staging: Path, name: str, content: bytes) -> Path:
     return folder
 
 
-def test_a_file_that_cannot_grow(staging: Path) -> None:
+def test_file_size_limit_is_reported_with_the_place(staging: Path) -> None:
     """The error names, as on a full disk, the place; a child process is used because limits are per process."""
     reader, writer = os.pipe()
     pid = os.fork()

@@ -171,7 +171,7 @@ def test_silent_name_node_is_an_error(monkeypatch: pytest.MonkeyPatch, fresh_cli
             place_of(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/x").exists()
 
 
-def test_a_name_service_that_nobody_knows() -> None:
+def test_unknown_name_service_is_an_error() -> None:
     with pytest.raises(PipelineError, match=r"^hdfs://lake has no port and is no name service .* by namenodes in"):
         place_of("hdfs://lake/x").exists()
 

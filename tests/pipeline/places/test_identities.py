@@ -409,7 +409,7 @@ def test_unusable_credential_files_are_reported(
     assert "4711" not in str(failure.value)
 
 
-def test_a_file_that_says_too_little(bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_incomplete_credential_file_is_an_error(bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"type": "external_account", "audience": 4711}')
     environ.setenv(DEFAULT, str(tmp_path / "x.json"))
     with pytest.raises(OSError, match="no token is given by") as failure:
@@ -543,9 +543,7 @@ def test_delta_goes_by_what_the_job_says(environ: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_settings_of_azure_that_cannot_be_used(
-    variables: dict[str, str], words: str, environ: pytest.MonkeyPatch
-) -> None:
+def test_unusable_azure_settings_are_errors(variables: dict[str, str], words: str, environ: pytest.MonkeyPatch) -> None:
     set_all(environ, variables)
     with pytest.raises(PipelineError, match=words) as failure:
         azure()

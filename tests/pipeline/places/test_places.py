@@ -393,7 +393,7 @@ assert halfway.is_set()
 """
 
 
-def test_threads_that_ask_first(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_concurrent_first_requests_succeed(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A thread gets a complete obstore even if another one is importing it."""
     stored = pickle.dumps(place("s3proxy", tmp_path, request))
     result = subprocess.run(
@@ -418,7 +418,7 @@ def test_requests_are_made_ahead_of_their_use(url: str, ahead: int) -> None:
     assert sorted(requested) == list(range(100))
 
 
-def test_a_request_of_many_that_fails() -> None:
+def test_failure_of_a_parallel_request_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
 

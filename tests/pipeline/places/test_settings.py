@@ -79,7 +79,7 @@ def test_keys_of_others_with_the_region_of_a_profile(monkeypatch: pytest.MonkeyP
         assert Storage().settings("s3") == {}
 
 
-def test_profiles_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_profiles_are_errors(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="have no profile 'nobody'"):
         aws_profile("nobody")
     with pytest.raises(PipelineError, match=r"'login' has sso_session.*aws configure export-credentials"):

@@ -122,7 +122,7 @@ def test_the_share_of_dead_letters() -> None:
     [(None, {}), (2**62, {}), (-(2**62), {}), (4 * 10**15, {"seconds": 0.0})],
     ids=["none", "beyond", "before", "ahead"],
 )
-def test_clocks_that_are_wrong(newest: int | None, lag: dict[str, Any]) -> None:
+def test_lag_is_omitted_or_bounded_with_wrong_clocks(newest: int | None, lag: dict[str, Any]) -> None:
     tally = tallied([land(XIDS[0], 1, newest)])
     report = Report(batch="b", fingerprint="", tally=tally, seconds=0.0, finished=datetime(2026, 1, 1, tzinfo=UTC))
     lag_json = report.to_json()["lag"]

@@ -90,7 +90,7 @@ def test_all_batches_are_reported_in_order(journal: Journal, url: str) -> None:
     assert last == batch.report().to_json()
 
 
-def test_default_name_is_that_of_the_folder(journal: Journal, url: str) -> None:
+def test_default_name_is_the_name_of_the_folder(journal: Journal, url: str) -> None:
     commit(journal, "b")
     commit(journal, "packed", compaction=True)
     with reporting(journal.output, ReportOptions(to=url), lambda _: None) as send:
@@ -235,7 +235,7 @@ def test_metrics_continue_at_the_end_of_the_journal(journal: Journal, tmp_path: 
     assert warnings == []
 
 
-def test_a_file_that_cannot_be_written_fails_no_batch(journal: Journal, tmp_path: Path) -> None:
+def test_unwritable_report_does_not_fail_the_batch(journal: Journal, tmp_path: Path) -> None:
     warnings: list[str] = []
     commit(journal, "a")
     with reporting(
@@ -253,7 +253,7 @@ def test_a_file_that_cannot_be_written_fails_no_batch(journal: Journal, tmp_path
         (ReportOptions(metrics_port=99999), "cannot serve metrics"),
     ],
 )
-def test_an_audience_that_cannot_be(journal: Journal, audience: ReportOptions, words: str) -> None:
+def test_invalid_report_target_is_an_error(journal: Journal, audience: ReportOptions, words: str) -> None:
     with pytest.raises(SignalbookError, match=words), reporting(journal.output, audience, lambda _: None):
         pass
 

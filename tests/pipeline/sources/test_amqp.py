@@ -217,7 +217,7 @@ def test_slow_message_does_not_trigger_the_idle_timeout(artemis: Broker, spool: 
         ("amqps", {}, "is not trusted"),
     ],
 )
-def test_a_broker_that_refuses_says_why(
+def test_refusal_of_the_broker_is_reported(
     artemis: Broker, spool: MessageSpool, scheme: str, options: dict[str, str], words: str
 ) -> None:
     port = artemis.ports["tls" if scheme == "amqps" else "plain"]

@@ -94,7 +94,7 @@ def test_records_are_read_with_any_codec(read: Read, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstandard"])
-def test_codecs_that_arrow_brings(read: Read, codec: str) -> None:
+def test_arrow_codecs_are_supported(read: Read, codec: str) -> None:
     content = record(0)
     if codec == "zstandard":
         packed = pa.Codec("zstd").compress(content, asbytes=True)
@@ -156,7 +156,7 @@ def test_reading_goes_on_behind_damage(read: Read, damaged: bytes, words: str) -
     assert any(words in fault for _, _, fault in results)
 
 
-def test_a_container_that_is_cut_off(read: Read) -> None:
+def test_truncated_container_is_read_up_to_the_cut(read: Read) -> None:
     whole = header() + b"".join(BLOCKS)
     for cut in range(len(header()) + 1, len(whole), 13):
         results = read(whole[:cut])

@@ -113,7 +113,7 @@ def test_unions_are_text_or_bytes(spark_session: SparkSession, tmp_path: Path) -
     assert {(row["tree"], tuple(row["some"])) for row in rows_} == {('{"below":{"below":null}}', ("true", "x"))}
 
 
-def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
+def test_out_of_range_numbers_are_null(spark_session: SparkSession, tmp_path: Path) -> None:
     """A varint of Avro may be any."""
     head = container(tmp_path / "a.avro", record(value="string", partition="int"), []).read_bytes()
     block = b"\x04\x14" + b"\x02a\x06" + b"\x02b\x80\x80\x80\x80\x80\x40"
@@ -125,7 +125,7 @@ def test_numbers_that_columns_have_no_room_for(spark_session: SparkSession, tmp_
     ]  # fmt: skip
 
 
-def test_times_that_columns_have_no_room_for(spark_session: SparkSession, tmp_path: Path) -> None:
+def test_out_of_range_times_are_null(spark_session: SparkSession, tmp_path: Path) -> None:
     millis, day = {"type": "long", "logicalType": "timestamp-millis"}, {"type": "int", "logicalType": "date"}
     rows = [{"value": "a", "timestamp": 10**12, "day": 1}, {"value": "b", "timestamp": 10**15, "day": 2**31 - 1}]
     path = container(tmp_path / "a.avro", record(value="string", timestamp=millis, day=day), rows)

@@ -21,7 +21,7 @@ EVENT = ("content-type", b"application/cloudevents+json")
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.booleans())
-def test_records_that_are_too_long(sizes: list[int], lines: bool) -> None:
+def test_overlong_records_are_shortened(sizes: list[int], lines: bool) -> None:
     batches = base.record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "KEPT", 3)

@@ -109,7 +109,7 @@ def test_lines_are_those_of_a_folder(spark_session: SparkSession, tmp_path: Path
     assert {row["address"] for row in rows} >= {"a b", None}
 
 
-def test_files_that_differ(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
+def test_files_with_different_columns_are_read(spark_session: SparkSession, tmp_path: Path, store: StorePlace) -> None:
     """Folders that others do not have, or have in another case, and columns that others do not have."""
     (store / "json" / "a.json").write(b'{"value": "a"}\n{"value": "d", "topic": "own"}\n')
     (store / "json" / "topic=t" / "b.json").write(b'{"value": "b"}\n')

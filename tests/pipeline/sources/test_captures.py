@@ -251,7 +251,7 @@ def test_damaged_captures_may_stop_a_run(job: Jobs, damaged: Path, tmp_path: Pat
     assert not (tmp_path / "out" / "dead_letters").exists()
 
 
-def test_captures_of_which_nothing_can_be_read(job: Jobs, damaged: Path) -> None:
+def test_unreadable_captures_are_an_error(job: Jobs, damaged: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         (damaged / name).unlink()
     with pytest.raises(PipelineError, match="none of its files is Parquet with a footer that can be read"):

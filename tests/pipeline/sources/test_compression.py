@@ -76,7 +76,7 @@ def test_reading_of_one_stream_and_of_several(name: str) -> None:
     assert read_all(compress(CONTENT) + bytes(8)) == CONTENT
 
 
-def test_a_zstd_file_that_begins_with_a_skippable_frame() -> None:
+def test_skippable_zstd_frame_is_skipped() -> None:
     skippable = struct.pack("<II", 0x184D2A50, 4) + b"size"
     assert read_all(skippable + zstandard.compress(CONTENT)) == CONTENT
 
@@ -114,7 +114,7 @@ def test_a_small_file_of_very_many_bytes_takes_little_memory(name: str) -> None:
     assert peak < 80 * MEBIBYTE
 
 
-def test_files_that_ask_for_too_much_memory() -> None:
+def test_excessive_decompression_memory_is_an_error() -> None:
     """A window of 1 GiB of zstd, a dictionary of 512 MiB of xz."""
     window = zstandard.ZstdCompressionParameters(window_log=30)
     zstd = zstandard.ZstdCompressor(compression_params=window).compressobj()

@@ -60,7 +60,7 @@ def test_encodings_in_several_headers_are_all_undone() -> None:
         b'{"method":"POST","path":"/","body":' + b"[" * 100_000,
     ],
 )
-def test_lines_that_are_no_request(line: bytes) -> None:
+def test_invalid_request_lines_are_unreadable(line: bytes) -> None:
     """The lines are unreadable messages (K-44)."""
     with pytest.raises(UnreadableMessage):
         read(line)

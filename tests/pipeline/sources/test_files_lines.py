@@ -59,7 +59,7 @@ def test_a_packed_file(tmp_path: Path) -> None:
 
 
 @given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]), st.booleans())
-def test_lines_that_are_too_long(content: bytes, cuts: list[int], block: int, packed: bool) -> None:
+def test_overlong_lines_are_cut(content: bytes, cuts: list[int], block: int, packed: bool) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
         patch.setattr(files, "_STEP", 7)

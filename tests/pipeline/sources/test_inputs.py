@@ -71,7 +71,7 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["/nowhere", "/nowhere/*.jsonl"])
-def test_input_that_is_not_there(text: str) -> None:
+def test_missing_input_is_an_error(text: str) -> None:
     with pytest.raises(PipelineError, match="is not there"):
         find_files([text], JSONL)
 
@@ -96,7 +96,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["webhdfs://namenode/in", "dbfs:/in", "ftp://host/in"])
-def test_a_url_that_is_not_read(text: str) -> None:
+def test_unsupported_url_is_an_error(text: str) -> None:
     with pytest.raises(PipelineError, match="is not supported"):
         find_files([text], JSONL)
 

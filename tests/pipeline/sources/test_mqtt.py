@@ -146,7 +146,9 @@ def test_other_topics_of_the_same_stream(mosquitto: Broker, spool: MessageSpool,
     assert received(MQTT5, urls(mosquitto, f"{topic}/b"), spool, 1) == [b"b"]
 
 
-def test_a_session_that_the_broker_forgot(mosquitto: Broker, spool: MessageSpool, topic: str) -> None:
+def test_forgotten_session_is_an_error_unless_loss_is_accepted(
+    mosquitto: Broker, spool: MessageSpool, topic: str
+) -> None:
     """Told each time until somebody says that it may be; then everything is subscribed anew."""
     spool.remember(SpoolSession(name=f"gone-{os.getpid()}-{next(_numbers)}", receives=(topic,)))
     inputs = urls(mosquitto, topic)
@@ -189,7 +191,7 @@ def test_a_killed_receiver_confirms_nothing(mosquitto: Broker, spool: MessageSpo
         ("tls", {}, "is not trusted: "),
     ],
 )
-def test_a_broker_that_refuses_says_why(
+def test_refusal_of_the_broker_is_reported(
     mosquitto: Broker, spool: MessageSpool, listener: str, options: dict[str, str], words: str
 ) -> None:
     scheme = "mqtts" if listener == "tls" else "mqtt"

@@ -189,7 +189,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bytes,
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EISDIR])
-def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], number: int) -> None:
+def test_unreadable_file_is_damaged_or_an_error(failing: Callable[[bytes, OSError], Path], number: int) -> None:
     error = OSError(number, os.strerror(number))
     content = Found(JSONL, failing(LINES[:1000], error))
     assert b"".join(raw + b"\n" for raw in content.messages) + content.damage[0][1] == LINES[:1000]

@@ -114,11 +114,11 @@ def test_an_end_is_reported(spot: Place, failure: Exception, patience: float, wo
         receiver.stop()
 
 
-def test_a_look_that_ended_early_is_not_the_end(spot: Place) -> None:
+def test_short_poll_does_not_end_the_reception(spot: Place) -> None:
     assert Source(spot, 7, short=50).run()[0] == 7
 
 
-def test_connections_that_end_at_once_are_no_presence(spot: Place) -> None:
+def test_immediate_disconnects_count_as_absence(spot: Place) -> None:
     """A broker that takes them is away nevertheless: until something was received there was no patience to renew."""
     source = Source(spot, 7, [BrokerUnavailable("shown the door")] * 1000)
     with pytest.raises(PipelineError, match="the broker is away: shown the door"):

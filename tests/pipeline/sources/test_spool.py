@@ -183,7 +183,7 @@ def test_a_session_is_remembered(spot: Place) -> None:
         assert spool.session() == SpoolSession(name="me", receives=("a",))
 
 
-def test_the_last_segment_of_a_store_that_is_damaged(stored: Place) -> None:
+def test_damaged_last_segment_is_an_error(stored: Place) -> None:
     """A segment is written completely or not at all; if it is damaged, the next number is unknown."""
     with MessageSpool(stored) as spool:
         spool.append([message(0), message(1)])

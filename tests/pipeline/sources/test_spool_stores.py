@@ -45,7 +45,7 @@ def messages(spot: Place, begin: int | None = None) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("fate", [now_and_then(fate) for fate in (in_turn(*FATES), storeway.cut)], ids=["all", "cut"])
-def test_requests_that_go_wrong_now_and_then(way: StoreWay, spot: Place, fate: storeway.Fate) -> None:
+def test_spool_tolerates_occasional_failures(way: StoreWay, spot: Place, fate: storeway.Fate) -> None:
     way.fate = fate
     for first in (0, 9):
         with MessageSpool(spot) as spool:
@@ -61,7 +61,7 @@ def test_requests_that_go_wrong_now_and_then(way: StoreWay, spot: Place, fate: s
     assert messages(spot) == [(number, number) for number in range(15, 18)]
 
 
-def test_a_store_that_refuses(way: StoreWay, spot: Place) -> None:
+def test_refusal_of_the_store_is_an_error(way: StoreWay, spot: Place) -> None:
     """The error contains the response, and nothing was confirmed; the next writer continues."""
     with MessageSpool(spot) as spool:
         spool.append([message(0)])
@@ -75,7 +75,7 @@ def test_a_store_that_refuses(way: StoreWay, spot: Place) -> None:
     assert messages(spot) == [(0, 0)]
 
 
-def test_listings_that_are_old(way: StoreWay, spot: Place) -> None:
+def test_spool_tolerates_stale_listings(way: StoreWay, spot: Place) -> None:
     """Segments that a listing lacks are searched after the last listed one."""
     way.fate = old = OldListings()
     with MessageSpool(spot) as spool:
@@ -156,7 +156,7 @@ def write(spot: Place, first: int) -> Iterator[int]:
 
 @pytest.mark.merge
 @pytest.mark.parametrize("way", S3[:1], indirect=True)
-def test_a_writer_that_is_killed(way: StoreWay, spot: Place, request: pytest.FixtureRequest) -> None:
+def test_killed_writer_loses_no_messages(way: StoreWay, spot: Place, request: pytest.FixtureRequest) -> None:
     """The writer is killed with some of its requests; with ``--every-request N``, before and after each N-th."""
     every = request.config.getoption("--every-request")
     step = every or 5

@@ -96,7 +96,7 @@ def test_tables_stay_in_their_catalog(tmp_path: Path) -> None:
         agree(lake.journal, CatalogChoice(properties=REST))
 
 
-def test_a_choice_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_catalog_choice_is_an_error(tmp_path: Path) -> None:
     (tmp_path / CATALOG_FILE).write_text("{")
     with pytest.raises(PipelineError, match=r"cannot read .*catalog\.json, which says"):
         recorded(tmp_path)

@@ -28,7 +28,7 @@ def definition(**more: Any) -> CompiledDefinition:
     return Contract.compile({XID: message}, lambda _: None).definitions[XID]
 
 
-def test_spark_reads_the_columns_that_land(spark_session: SparkSession) -> None:
+def test_spark_reads_the_landed_columns(spark_session: SparkSession) -> None:
     columns = table_columns(definition())
     read: Any = StructType.fromDDL(", ".join(column.definition for column in columns))
     assert read.names == [column.name for column in columns]

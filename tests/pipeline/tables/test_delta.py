@@ -84,7 +84,7 @@ def test_times_of_day_are_in_the_files_alone(tmp_path: Path) -> None:
     assert lake.rows() == [{"a": 1}, {"a": 2}]
 
 
-def test_names_that_are_escaped(tmp_path: Path) -> None:
+def test_escaped_names_are_usable(tmp_path: Path) -> None:
     lake, name = Lake(tmp_path / "lake", "delta"), TableName("endpoints%2Fe", "a%3Ab")
     for value in (1, 2):
         lake.put([{"a": value}], COLUMNS, name)
@@ -135,7 +135,7 @@ complete_unfinished(Journal.existing(Path(sys.argv[1])), die)
 
 
 @pytest.mark.parametrize(("stage", "progress_done"), [("committing", 0), ("committing", 1), ("committed", 2)])
-def test_a_commit_that_is_killed(lake: Lake, stage: str, progress_done: int) -> None:
+def test_killed_commit_is_completed(lake: Lake, stage: str, progress_done: int) -> None:
     two_tables(lake)
     command = [sys.executable, "-c", _DIE, str(lake.output), stage, str(progress_done)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -159,7 +159,7 @@ def test_a_death_before_the_first_entry_of_a_log(tmp_path: Path) -> None:
     assert settled(lake) == [1]
 
 
-def test_a_commit_that_was_made(lake: Lake) -> None:
+def test_unrecorded_commit_is_not_repeated(lake: Lake) -> None:
     """The journal has no record of the commit."""
     batch = two_tables(lake)
     for name in (DEAD_LETTERS, ORDER):
@@ -176,7 +176,7 @@ def test_another_program_may_land_too(lake: Lake) -> None:
     assert settled(lake) == [1, 2, 3]
 
 
-def test_files_that_someone_else_compacted(lake: Lake) -> None:
+def test_foreign_compaction_is_accepted(lake: Lake) -> None:
     lake.put([{"a": 2}], COLUMNS)
     table(lake).optimize.compact()
     assert compact(lake.output, (), TARGET, lambda _: None) == []
@@ -239,7 +239,7 @@ def test_a_compaction_is_no_change_of_data(lake: Lake) -> None:
     assert changes == [False] * 3
 
 
-def test_features_that_keep_rows_in_another_way(lake: Lake) -> None:
+def test_unsupported_table_features_are_an_error(lake: Lake) -> None:
     table(lake).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
     with pytest.raises(
         PipelineError, match=r"table shop\.order was given the features deletionVectors by someone else"
@@ -247,7 +247,7 @@ def test_features_that_keep_rows_in_another_way(lake: Lake) -> None:
         lake.put([{"a": 2}], COLUMNS)
 
 
-def test_a_log_that_is_damaged(lake: Lake) -> None:
+def test_batch_is_kept_while_the_log_is_damaged(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2}], COLUMNS)
     log = lake.output / "tables/shop/order" / LOG
     copied = shutil.copytree(log, lake.output / "kept")

@@ -84,7 +84,7 @@ def test_incompatible_types_are_rejected_or_become_text(first: pa.DataType, othe
     assert merge(there, coming, as_text) == pa.schema([("x", TEXT)])
 
 
-def test_names_that_differ_in_case_only() -> None:
+def test_names_that_differ_only_in_case_are_incompatible() -> None:
     there, coming = pa.schema([("total", INT)]), pa.schema([("Total", INT)])
     with pytest.raises(Incompatible, match="column Total and the table's total are one to SQL"):
         merge(there, coming, promote)
@@ -97,7 +97,7 @@ def test_the_newest_description_is_kept() -> None:
     assert merge(there, pa.schema([("x", INT)]), refuse).field("x").metadata == {b"doc": b"old"}
 
 
-def test_no_type_is_wider_than_two_that_have_nothing_in_common() -> None:
+def test_unrelated_types_have_no_wider_type() -> None:
     assert wider(INT, TEXT) is None
     assert wider(INT, INT) == INT
 

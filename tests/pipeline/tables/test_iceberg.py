@@ -44,7 +44,7 @@ def drop(table_: Table) -> None:
 
 
 @pytest.mark.parametrize("change", [rename, drop])
-def test_a_column_that_is_gone(lake: Lake, change: Callable[[Table], None]) -> None:
+def test_renamed_or_dropped_column_is_an_error(lake: Lake, change: Callable[[Table], None]) -> None:
     change(table(lake))
     with pytest.raises(
         PipelineError, match=r"table shop\.order was changed by someone else: it had the columns b that"
@@ -122,7 +122,7 @@ def test_snapshots_that_are_expired_before_a_batch_is_committed(lake: Lake) -> N
     assert [row["a"] for row in lake.rows()] == [1, 1, 2]
 
 
-def test_files_of_which_nobody_knows_whether_they_were_committed(lake: Lake) -> None:
+def test_unknown_commit_state_is_an_error(lake: Lake) -> None:
     """Moved, and neither they nor a snapshot is there: nothing is landed twice, and the error says what to do."""
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
     expire(lake)
@@ -138,14 +138,14 @@ def test_files_of_which_nobody_knows_whether_they_were_committed(lake: Lake) -> 
     assert [row["a"] for row in lake.rows()] == [1, 1, 2]
 
 
-def test_a_metadata_file_that_is_gone(lake: Lake) -> None:
+def test_missing_metadata_file_is_an_error(lake: Lake) -> None:
     for path in (lake.output / "tables/shop/order/metadata").glob("*.metadata.json"):
         path.unlink()
     with pytest.raises(PipelineError, match=r"table shop\.order has lost a file that its catalog names"):
         lake.put([ROW], COLUMNS)
 
 
-def test_a_catalog_that_is_locked(lake: Lake) -> None:
+def test_locked_catalog_is_an_error(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
     with sqlite3.connect(lake.output / CATALOG_DATABASE) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -157,7 +157,7 @@ def test_a_catalog_that_is_locked(lake: Lake) -> None:
     assert len(lake.rows()) == 2
 
 
-def test_a_catalog_that_is_gone(lake: Lake) -> None:
+def test_missing_catalog_is_an_error(lake: Lake) -> None:
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
     away = (lake.output / CATALOG_DATABASE).rename(lake.output / "away")
     with pytest.raises(PipelineError, match=r"catalog\.db is gone"):
@@ -167,7 +167,7 @@ def test_a_catalog_that_is_gone(lake: Lake) -> None:
     assert len(lake.rows()) == 2
 
 
-def test_a_catalog_that_is_something_else(lake: Lake) -> None:
+def test_invalid_catalog_database_is_an_error(lake: Lake) -> None:
     (lake.output / CATALOG_DATABASE).write_bytes(b"no database " * 100)
     with pytest.raises(PipelineError, match="file is not a database"):
         lake.put([ROW], COLUMNS)

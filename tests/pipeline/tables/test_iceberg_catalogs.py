@@ -28,7 +28,7 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_catalog_that_never_answers(tmp_path: Path, silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_catalog_is_an_error(tmp_path: Path, silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iceberg_catalogs, "_PATIENCE", (0.1, 0.1))
     with pytest.raises(PipelineError, match=r"catalog tests at http.*: there is no answer of an Iceberg catalog"):
         connect(chosen(tmp_path, type="rest", uri=silent))

@@ -49,7 +49,7 @@ def table(lake: Lake) -> Table:
     return IcebergTables(lake.output).catalog.load_table(("shop", "order"))
 
 
-def test_a_table_that_exists_is_not_parsed_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_table_is_not_parsed_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor are its columns copied: together they were most of a commit's time."""
     lake.put([ROW], COLUMNS)
     parsings: list[object] = []
@@ -60,7 +60,7 @@ def test_a_table_that_exists_is_not_parsed_again(lake: Lake, monkeypatch: pytest
     assert len(lake.rows()) == 3
 
 
-def test_states_that_were_replaced_push_no_table_out(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_states_do_not_evict_tables(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._KEPT", 4)
     names = [TableName("shop", name) for name in "abcd"]
     for name in names:
@@ -96,7 +96,7 @@ def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: p
     assert len(lake.rows()) == 1
 
 
-def test_new_table_equals_that_of_pyiceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_table_equals_the_table_of_pyiceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though its metadata are not validated, nor made from its columns once more where another table has the same."""
     columns = {**COLUMNS, "d": pa.list_(pa.struct([("e", pa.timestamp("us", "UTC")), ("f", pa.map_(TEXT, TEXT))]))}
     lake, metadata = Lake(tmp_path / "lake", "iceberg"), []

@@ -146,7 +146,7 @@ def drop(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(("change", "landed"), [(add, [1, 1, 2]), (drop, [2])])
-def test_a_table_that_someone_else_changes_meanwhile(
+def test_batch_lands_in_a_concurrently_changed_table(
     lake: Lake, change: Callable[[Lake], None], landed: list[int]
 ) -> None:
     lake.commit(batch_of(lake, 1))
@@ -156,7 +156,7 @@ def test_a_table_that_someone_else_changes_meanwhile(
     assert lake.journal.find(batch.id) is not None
 
 
-def test_a_table_that_someone_else_makes_meanwhile(lake: Lake) -> None:
+def test_batch_lands_in_a_concurrently_created_table(lake: Lake) -> None:
     """The table has the same columns, and gets the batch like an existing one."""
     batch = batch_of(lake, 1)
 

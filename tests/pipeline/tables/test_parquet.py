@@ -40,7 +40,7 @@ def test_a_folder_without_common_metadata_is_read_from_its_files(lake: Lake) -> 
 
 
 @pytest.mark.parametrize("name", [COLUMNS, "landed_on=2026-11-21/b001.parquet"])
-def test_a_file_that_is_no_parquet(lake: Lake, name: str) -> None:
+def test_invalid_parquet_file_is_an_error(lake: Lake, name: str) -> None:
     folder = lake.output / "tables/shop/order"
     (folder / name).write_bytes(b"no parquet")
     if name != COLUMNS:

@@ -85,7 +85,7 @@ LOST: list[tuple[list[Fate], list[Make]]] = [
 
 
 @pytest.mark.parametrize(("make", "fates"), [(make, fates) for fates, makes in LOST for make in makes])
-def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: list[Fate]) -> None:
+def test_lost_response_is_resolved_from_the_table(way: Passage, lake: Lake, make: Make, fates: list[Fate]) -> None:
     """The table shows if the commit was made, and it is repeated if it was not."""
     batch = make(lake)
     way.fates = list(fates)
@@ -151,7 +151,7 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, 
 
 
 @pytest.mark.parametrize("make", [appended, replaced])
-def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, lake: Lake, make: Make) -> None:
+def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, make: Make) -> None:
     """The table is created again; a compaction or replay of the old one is discarded."""
 
     def dropped(deliver: Deliver) -> Answer:

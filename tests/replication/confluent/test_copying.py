@@ -97,7 +97,7 @@ def test_back(pair: list[str], serve: Serve) -> None:
 
 
 @pytest.mark.merge
-def test_ids_that_mean_something_else(pair: list[str]) -> None:
+def test_occupied_ids_are_reported(pair: list[str]) -> None:
     """Schemas of the target remain, and all others are copied."""
     source, target = pair
     register(target, "own", record("Own", "id"))
@@ -185,7 +185,7 @@ def test_permanently_deleted_versions(pair: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.merge
-def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: Path) -> None:
+def test_emptied_source_is_an_error(serve: Serve, pair: list[str], tmp_path: Path) -> None:
     """An empty source is assumed to be another registry instead of one whose schemas were all deleted permanently."""
     state = StateFile(tmp_path / "state")
     source, target = pair
@@ -203,7 +203,7 @@ def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: 
 
 
 @pytest.mark.merge
-def test_a_version_that_is_deleted_and_still_referred_to(pair: list[str], tmp_path: Path) -> None:
+def test_deleted_version_is_kept_while_it_is_referenced(pair: list[str], tmp_path: Path) -> None:
     """The target does not let it go: it is reported, and deleted as soon as nobody refers to it."""
     source, target = pair
     state = StateFile(tmp_path / "state")
@@ -281,7 +281,7 @@ def test_a_target_that_does_not_keep_ids(answering: Answering, pair: list[str]) 
         copy(pair[0], answering({**answers, "/mode": {"mode": "READWRITE"}, "*": anything}))
 
 
-def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None:
+def test_circular_reference_is_reported(answering: Answering, serve: Serve) -> None:
     """A registry may list what cannot be: it is named, and all the rest is copied."""
     rows = [listed("a", 1, "b"), listed("b", 2, "c"), listed("c", 3, "b"), listed("d", 4)]
     source = answering({"/schemas": rows, "/schemas/types": [], "/v1/metadata/version": {"version": "8.1.0"}})

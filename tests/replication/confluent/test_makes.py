@@ -125,7 +125,9 @@ def test_copy_from_apicurio(serve: Serve, changing: Changing) -> None:
 
 
 @pytest.mark.merge
-def test_pages_that_move(serve: Serve, changing: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_is_read_again_if_its_pages_move(
+    serve: Serve, changing: Changing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A permanent deletion during the reading of a list moves the following pages: the list is read again."""
     monkeypatch.setattr("signalbook.client.confluent._PAGE", 100)
     real, target = mounts([serve(), serve()])
