@@ -119,7 +119,7 @@ def services() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["server", "migrate", "pipeline"])
-def test_composed_services_are_hardened_and_say_what_there_is(name: str) -> None:
+def test_composed_services_are_hardened(name: str) -> None:
     service = services()[name]
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]

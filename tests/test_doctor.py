@@ -317,7 +317,7 @@ def test_incomplete_index_is_reported_and_unchanged(settings: Settings) -> None:
     assert only(settings, "search").state == "ok"
 
 
-def test_access_is_said_where_it_matters(settings: Settings) -> None:
+def test_unprotected_public_access_is_reported(settings: Settings) -> None:
     assert only(settings, "access").state == "ok"
     for db in (settings.db, "sqlite:///not-there-yet.db"):
         check = only(Settings(db=db, host="0.0.0.0"), "access")

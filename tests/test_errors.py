@@ -67,7 +67,7 @@ def test_an_error_needs_its_own_arguments() -> None:
         RegistryError("no_such_error", subject="/")
 
 
-def test_an_error_tells_all_its_faults() -> None:
+def test_error_lists_all_faults() -> None:
     faults = [
         Finding(path="a.b", rule="type", message="is no string"),
         Finding(path="", rule="size", message="is large"),

@@ -315,7 +315,7 @@ def test_special_purpose_addresses_are_not_public(network: str) -> None:
      "192.31.196.1", "192.175.48.1", "198.20.0.0", "223.255.255.255", "::ffff:8.8.8.8", "2001:200::1",
      "2001:4860:4860::8888", "2003::1", "2606:4700:4700::1111", "2620:4f:8000::1", "2a00::1", "3ffe::1"],
 )  # fmt: skip
-def test_addresses_beside_them_are_public(address: str) -> None:
+def test_neighbouring_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
 
 

@@ -191,7 +191,7 @@ if __name__ == "__main__":  # not in the server process that comes at SIGHUP
 
 @pytest.mark.merge
 @pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
-def test_a_server_process_that_does_not_end_is_replaced_all_the_same(tmp_path: Path) -> None:
+def test_hanging_server_process_is_replaced(tmp_path: Path) -> None:
     """The process is replaced at SIGHUP, and the server ends at SIGTERM afterwards."""
     program = tmp_path / "stuck.py"
     program.write_text(STUCK)
@@ -265,7 +265,7 @@ def test_a_server_that_stops_ends_streams_and_finishes_requests(tmp_path: Path) 
         assert process.wait(PATIENCE) == 0
 
 
-def test_history_ends_where_the_setting_says(store_url: str) -> None:
+def test_history_is_pruned_by_the_setting(store_url: str) -> None:
     with closing(open_store(store_url)) as store:
         engine = Engine(store, settings=Settings())
         for number in range(3):

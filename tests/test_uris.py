@@ -69,5 +69,5 @@ def test_addresses(text: str, expected: bool) -> None:
         ("https://", False), ("https://i.example#x", False), ("", False),
     ],
 )  # fmt: skip
-def test_addresses_where_nobody_listens_on_the_way(url: str, safe: bool) -> None:
+def test_only_https_and_local_addresses_are_secure(url: str, safe: bool) -> None:
     assert is_secure(url) is safe

@@ -160,7 +160,7 @@ def test_now_is_in_utc() -> None:
     assert now().tzinfo is UTC
 
 
-def test_a_finding_tells_where_and_what() -> None:
+def test_finding_contains_path_and_message() -> None:
     assert str(Finding(path="/a", rule="enum", message="is none of these")) == "/a: is none of these [enum]"
 
 

@@ -53,7 +53,7 @@ def test_first_of_two_concurrent_policies_wins(store: Store, serve: Serve) -> No
     assert sorted(answer.status_code for answer in answers) == [201, 401]
 
 
-def test_a_policy_closes_the_registry_at_once(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+def test_policy_closes_the_registry_immediately(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
     for path in ("/", "/access", "/access/self", "/access/explain", "/schemagroups"):
         refused = client.get(path)
         assert refused.status_code == 401, path
@@ -202,7 +202,7 @@ def test_explanations_agree_with_decisions(client: Client, pat: dict[str, str]) 
         assert action not in client.get(f"/access/self?xid={xid}", headers=pat).json()["may"]
 
 
-def test_caller_without_rights_is_told_why(client: Client, store: Store, pat: dict[str, str]) -> None:
+def test_caller_without_rights_gets_the_reason(client: Client, store: Store, pat: dict[str, str]) -> None:
     """The response is not "not found", because the server is known to exist."""
     assert client.put("/access", policy(), headers=pat).status_code == 200
     for path in ("/", "/model", "/export", "/?inline=*"):

@@ -115,7 +115,7 @@ def test_no_write_fails(client: Client, name: str, method: str, path: str, body:
 
 
 @pytest.mark.parametrize("path", ["/ui/schemagroups/g/schemas/{}", "/ui/messagegroups/g/messages/m-{}"])
-def test_pages_say_why_there_is_no_schema(client: Client, path: str) -> None:
+def test_pages_explain_a_missing_schema(client: Client, path: str) -> None:
     """A missing target and a hidden one get the same sentence."""
     text = "This schema refers to /schemagroups/g/schemas/{}, which does not exist or which you cannot read."
     assert text.format("nothing") in client.get(path.format("missing"), headers=ANN).text

@@ -186,7 +186,7 @@ def test_trials_do_not_block_other_requests(strict: Client, monkeypatch: pytest.
     assert strict.run(asked()) == [200, 1, *[200] * 10]
 
 
-def test_a_trial_ends_when_the_client_goes_away(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_ends_when_the_client_disconnects(strict: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons may take seconds each: they are for somebody who waits for them."""
     ended: list[type[BaseException]] = []
     loops: list[asyncio.AbstractEventLoop] = []

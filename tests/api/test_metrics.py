@@ -61,7 +61,7 @@ def test_metrics_count_deliveries_and_their_lag(client: Client, store: Store) ->
     assert ("signalbook_delivery_lag_changes", ("active",)) not in metrics
 
 
-def test_while_the_database_is_away(serve: Serve) -> None:
+def test_metrics_report_an_unavailable_database(serve: Serve) -> None:
     store = Failing(open_store("sqlite://"), StorageError("no connection"))
     client = serve(store, access="open")
     store.fail()

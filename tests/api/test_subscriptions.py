@@ -437,7 +437,7 @@ def test_number_of_subscriptions_is_limited(store: Store, serve: Serve) -> None:
     create(client)
 
 
-def test_the_bound_holds_when_many_come_at_once(store: Store, serve: Serve) -> None:
+def test_subscription_limit_holds_for_concurrent_requests(store: Store, serve: Serve) -> None:
     client = serve(store, max_subscriptions=3)
     answers = client.together(*[("POST", "/subscriptions", WANTED)] * 8)
     assert sorted(answer.status_code for answer in answers) == [201] * 3 + [400] * 5

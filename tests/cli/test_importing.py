@@ -218,7 +218,7 @@ def test_a_dry_run_changes_nothing(cli: Cli, target: tuple[str, ...]) -> None:
     assert cli("export", "/messagegroups/dry", *target).code == 1
 
 
-def test_a_dry_run_tells_updates_and_refusals(cli: Cli, target: tuple[str, ...]) -> None:
+def test_dry_run_reports_updates_and_refusals(cli: Cli, target: tuple[str, ...]) -> None:
     cli("import", write("book.json", {"messagegroups": {"tried": {"messages": {"one": {}}}}}), *target)
     book = {"messagegroups": {"tried": {"description": "new", "messages": {"one": {}}}}}
     ran = cli("import", write("book.json", book), "--dry-run", *target)
@@ -251,7 +251,7 @@ def test_many_documents_are_reported_in_one_line(cli: Cli) -> None:
     assert cli("import", *Path("books").iterdir()).err == "imported 30 documents: created 30 groups\n"
 
 
-def test_documents_beside_the_document(cli: Cli) -> None:
+def test_files_named_by_relative_urls_are_imported(cli: Cli) -> None:
     """Files named by a relative URL are taken in with their very bytes, and come out again as files."""
     schema = b'{ "type" : "record", "name": "R", "fields": [] }\n'
     version = {"format": "Avro/1.11", "schemaurl": "./r%20.avsc"}
@@ -325,7 +325,7 @@ def test_url_answered_with_404_is_an_error(cli: Cli, server: str) -> None:
     assert (ran.code, "the server answers 404" in ran.err) == (1, True)
 
 
-def test_a_folder_goes_in_whole_or_not_at_all(cli: Cli) -> None:
+def test_folder_is_imported_completely_or_not_at_all(cli: Cli) -> None:
     write("books/a.json", {"messagegroups": {"a": {}}})
     write("books/b.json", BAD_MESSAGE)
     ran = cli("import", "books")
@@ -359,7 +359,7 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize("names", SAMPLES, ids=lambda names: names[0])
-def test_real_documents_go_leniently_there_and_back(
+def test_real_documents_survive_a_lenient_round_trip(
     cli: Cli, sample_file: Callable[[str], Path], names: list[str]
 ) -> None:
     """Into a registry, as a document and as a folder into empty ones, and out again equal (I-5..I-8)."""
@@ -395,7 +395,9 @@ def check_empty_schema(cli: Cli, file: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_real_documents_go_there_and_back(cli: Cli, sample_file: Callable[[str], Path], name: str) -> None:  # I-7, I-8
+def test_real_documents_survive_a_round_trip(
+    cli: Cli, sample_file: Callable[[str], Path], name: str
+) -> None:  # I-7, I-8
     ran = cli("import", sample_file(f"{name}.xreg.json"))
     assert ran.code == 0, ran.err
     cli("export", "-o", "first.json")

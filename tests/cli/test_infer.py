@@ -11,7 +11,7 @@ EVENTS = Path(__file__).parents[2] / "examples" / "orders" / "events.jsonl"
 GIVEN = ("pipeline", "infer", "--input", EVENTS, "--group", "shop")
 
 
-def test_the_draft_goes_to_standard_output_and_the_report_to_the_other(cli: Cli) -> None:
+def test_draft_goes_to_stdout_and_report_to_stderr(cli: Cli) -> None:
     ran = cli(*GIVEN)
     assert ran.code == 0, ran.err
     assert "shop.order.placed" in json.loads(ran.out)["messagegroups"]["shop"]["messages"]

@@ -90,7 +90,7 @@ def test_invalid_token_options_are_rejected(
     assert (ran.code, says in ran.err, ran.out) == (code, True, "")
 
 
-def test_no_database_is_left_behind(cli: Cli, tmp_path: Path) -> None:
+def test_token_commands_create_no_database(cli: Cli, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path / 'r.db'}"
     for command in (("list",), ("create", "ann")):
         refused = cli("token", *command, "--db", db)

@@ -52,7 +52,7 @@ def test_invalid_change_feed_is_an_error(script: Script, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("link", ["", "</events?after=x>;rel=last", "</events>;rel=last"])
-def test_a_feed_that_does_not_tell_its_end(script: Script, link: str) -> None:
+def test_feed_without_a_valid_link_is_an_error(script: Script, link: str) -> None:
     script.answers = [(200, {**BATCH, "Link": link}, b"[]")]
     with Client(script.url) as client, pytest.raises(BadResponse):
         client.last_event()

@@ -186,6 +186,6 @@ def test_composed_uri_is_found(authority: str, id: str) -> None:
 
 
 @given(AUTHORITIES)
-def test_a_path_is_found_behind_every_authority(authority: str) -> None:
+def test_path_is_found_after_every_authority(authority: str) -> None:
     """The path of an entity is found behind every authority (A-20)."""
     assert path_in(compose(authority, PATH, SCHEMAS)) == PATH

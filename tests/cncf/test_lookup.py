@@ -199,7 +199,7 @@ def test_duplicate_uri_in_an_import_is_rejected(filled: Registry) -> None:
     assert found(filled, "urn:twin") == "/schemagroups/g/schemas/b/versions/1"
 
 
-def test_a_uri_is_free_when_its_holder_is_gone(filled: Registry) -> None:
+def test_uri_is_free_after_its_holder_is_deleted(filled: Registry) -> None:
     """A-21: with the Version, its Resource or its Group"""
     for gone in (f"{S}/versions/4", S, "/schemagroups/g"):
         filled.delete(gone)
@@ -224,7 +224,7 @@ def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.Monk
     assert uri_counts == [400]
 
 
-def test_writers_at_once(store_url: str) -> None:
+def test_uri_is_given_to_one_of_concurrent_writers(store_url: str) -> None:
     """A-21: of writers in threads of two servers on one database one gets the URI, whichever way they claim it"""
     stores = [open_store(store_url, timeout=60) for _ in range(2)]
     registries = [Registry(Engine(opened, settings=Settings(registry_id="test")), opened) for opened in stores]

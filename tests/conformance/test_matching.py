@@ -79,7 +79,7 @@ def test_captures() -> None:
     assert "second" not in variables
 
 
-def test_mismatches_tell_the_place() -> None:
+def test_mismatches_contain_the_path() -> None:
     (mismatch,) = compare({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, {})
     assert str(mismatch) == "/a/0/b: expected 1, got 2"
 

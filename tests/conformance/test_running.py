@@ -356,7 +356,7 @@ def test_failed_restore_is_reported(path: str, message: str, tmp_path: Path) -> 
     assert before.exists()
 
 
-def test_the_file_goes_when_all_is_back(calm: InProcess, tmp_path: Path) -> None:
+def test_backup_file_is_removed_after_the_restoration(calm: InProcess, tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     options = replace(EVERYTHING, before=before)
     with open_session(calm, options) as session:

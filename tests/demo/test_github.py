@@ -55,7 +55,7 @@ def webhooks(tmp_path: Path) -> github.Webhooks:
     return fetched
 
 
-def test_without_npm_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_fetched_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert github.fetch(tmp_path / "packages") is None
 

@@ -10,7 +10,7 @@ from signalbook.demo import kafka
 from signalbook.demo.kafka import NotInstalled
 
 
-def test_jars_are_there_once_all_of_them_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_installed_only_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "PLACE", tmp_path)
     folder = tmp_path / "kafka"
     folder.mkdir()

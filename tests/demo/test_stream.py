@@ -35,7 +35,7 @@ def test_reports_are_reported_once_and_whole(tmp_path: Path) -> None:
         stream.close()
 
 
-def test_a_stream_that_ends_by_itself_says_why(tmp_path: Path) -> None:
+def test_unexpected_end_of_a_stream_is_explained(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("inputs = 7\n")
     with streaming(tmp_path / "job.toml") as stream:
         assert stream._process.wait(600) != 0

@@ -255,7 +255,7 @@ def test_fields_survive_a_round_trip(fields: list[tuple[str, Any, Any, str]]) ->
     ]
 
 
-def test_beside_other_documents(folder: Path) -> None:
+def test_avro_idl_is_read_next_to_other_documents(folder: Path) -> None:
     """Avro IDL files are read next to Protobuf and YAML documents, but not next to files named as registry
     documents.
     """

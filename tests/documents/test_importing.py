@@ -47,7 +47,7 @@ def extended(model: JSON, current: JSON) -> JSON:
     return extend_model(Upload(target=ROOT, body={"modelsource": model, "name": "n"}), current).body.get("modelsource")
 
 
-def test_a_model_extends_the_one_there() -> None:
+def test_imported_model_extends_the_current_one() -> None:
     current = {"groups": {"dirs": {"singular": "dir"}, "books": {"singular": "book"}}, "attributes": {"a": 1}}
     model = {"groups": {"dirs": {"singular": "folder"}}, "description": "d"}
     groups = {"dirs": {"singular": "folder"}, "books": {"singular": "book"}}

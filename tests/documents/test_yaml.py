@@ -49,7 +49,7 @@ def test_values(text: str, value: object) -> None:
         ("a: \x00", "control characters|special characters|reader"),
     ],
 )
-def test_faults_tell_the_place(text: str, message: str) -> None:
+def test_errors_contain_the_place(text: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
         parse_yaml(text, max_depth=3)
 

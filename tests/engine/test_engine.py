@@ -297,7 +297,7 @@ def test_real_documents_import(store: Store, sample_file: Callable[[str], Path],
         do(engine, Command(method=Method.PUT, target=ROOT, body=parse_json(path.read_bytes())))
 
 
-def test_values_are_stored_beside_the_registry(engine: Engine) -> None:
+def test_stored_values_do_not_change_the_registry(engine: Engine) -> None:
     before = engine.position()
     values = KeyValueStore(engine.store)
     values.put({"things/a": 1, "things/b": 2})
@@ -377,7 +377,7 @@ def test_undelivered_events_are_kept(history_engine: Engine, store: Store) -> No
     assert len(history_engine.outbox(positions[1], 10)) == 3
 
 
-def test_one_transaction_forgets_so_many(history_engine: Engine, store: Store) -> None:
+def test_transaction_prunes_a_limited_number_of_events(history_engine: Engine, store: Store) -> None:
     told(store, PRUNED_AT_ONCE + 10)
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == PRUNED_AT_ONCE
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == 9
@@ -401,7 +401,7 @@ def test_gap_in_the_positions_is_not_a_loss(history_engine: Engine, store: Store
     assert [record.position for record in history_engine.outbox(0, 10)] == positions
 
 
-def test_another_process_goes_on(history_engine: Engine, store: Store) -> None:
+def test_another_process_can_continue_pruning(history_engine: Engine, store: Store) -> None:
     other = Engine(store, settings=Settings(model="empty"))
     positions = told(store, 6)
     assert history_engine.prune(before=START + timedelta(days=9), upto=positions[3]) == 4

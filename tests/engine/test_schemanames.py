@@ -307,7 +307,7 @@ def is_usable(body: JSONObject, resolve: Resolve) -> bool:
     return True
 
 
-def test_a_type_of_avro_that_nobody_defines_is_an_error(registry: Registry) -> None:
+def test_undefined_avro_type_is_an_error(registry: Registry) -> None:
     assert registry.refused("PUT", ORDER, avro_order("a.Address")).code == "format_violation"
 
 

@@ -71,6 +71,6 @@ def test_giving_up_takes_time_and_attempts(failures: int, hours: float, over: bo
     assert (after.state == SUSPENDED) is over
 
 
-def test_an_update_begins_anew() -> None:
+def test_update_resets_the_failures() -> None:
     before = DeliveryState(position=7, state=SUSPENDED, delivered=3, failures=9, failing="x", lasterror="y")
     assert resumed(before) == DeliveryState(position=7, delivered=3, lasterror="y")

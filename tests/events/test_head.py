@@ -64,7 +64,7 @@ def test_head_stops_polling_without_listeners() -> None:
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_a_store_that_is_away_is_asked_again(broken: bool) -> None:
+def test_unavailable_store_is_queried_again(broken: bool) -> None:
     outbox, notified = Outbox(), threading.Event()
     outbox.broken, outbox.position = broken, 3
     stop = Head(outbox.ask).listen(lambda _: notified.set())

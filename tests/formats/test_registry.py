@@ -24,7 +24,7 @@ from signalbook.formats import find, supported
         ("jsonstructure/Draft-04", "JsonStructure/draft-04"),
     ],
 )
-def test_finds_formats_whatever_their_case(format: str, canonical: str) -> None:
+def test_format_names_are_case_insensitive(format: str, canonical: str) -> None:
     schema_format = find(format)
     assert schema_format is not None
     assert schema_format.canonical(format) == canonical

@@ -57,8 +57,8 @@ def test_scenario_schemas_have_columns(sample_file: Callable[[str], Path], scena
         assert not isinstance(reader.parse(document, format_name).shape(), Anything)
 
 
-@pytest.mark.others("links into Sparkplug's schemas", ours="test_deep_links_tell_states_apart")
-def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
+@pytest.mark.others("links into Sparkplug's schemas", ours="test_deep_links_distinguish_states")
+def test_deep_links_distinguish_sparkplug_states(shared_data: Path) -> None:
     """G-15, K-30: the sample links without a leading slash."""
     _, format_name, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))
     reader = find(format_name)
@@ -69,7 +69,7 @@ def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
     assert death.constants()["online"] == frozenset({False})
 
 
-def test_deep_links_tell_states_apart() -> None:
+def test_deep_links_distinguish_states() -> None:
     """G-15, K-30: as above, by a schema of our own."""
     constants = {"up": {"const": True}, "down": {"const": False}}
     state = {n: {"type": "object", "required": ["on"], "properties": {"on": on}} for n, on in constants.items()}

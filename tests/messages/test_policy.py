@@ -43,7 +43,7 @@ def test_the_most_specific_setting_wins() -> None:
     assert policy.of("/endpoints/shop/messages/order").on_ambiguous == "dead_letter"
 
 
-def test_flags_and_sections_say_the_same() -> None:
+def test_flags_and_sections_are_equivalent() -> None:
     flags = parse_flags(["on_no_match=drop", f"{ORDER}:required_schema=true"])
     section = parse_policy({"on_no_match": "drop", ORDER: {"required_schema": True}})
     assert flags == section == Policy(

@@ -162,7 +162,7 @@ def test_tree_finds_every_matching_template(templates: set[str], text: str) -> N
     assert fitting <= set(tree.find(text))
 
 
-def test_literal_segments_tell_templates_apart() -> None:
+def test_literal_segments_distinguish_templates() -> None:
     """K-14: topics such as those of Sparkplug"""
     tree: TemplateTree[int] = TemplateTree("/")
     for number in range(1000):

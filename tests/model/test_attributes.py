@@ -214,7 +214,7 @@ def test_unknown_attributes_come_with_a_hint(values: JSONObject, hint: str) -> N
     assert hint in attributes(SWITCHES).check(values).findings[0].message
 
 
-def test_attributes_tell_of_themselves() -> None:
+def test_attributes_expose_their_properties() -> None:
     rules = attributes({**MIXED, **SWITCHES})
     assert len(rules) == len(list(rules))
     assert rules["kind"].default == "plain"

@@ -179,6 +179,6 @@ def test_narrowed_constraints_hold_together() -> None:
 
 
 @pytest.mark.parametrize("instance", [None, {}])
-def test_an_instance_may_say_nothing(instance: JSONObject | None) -> None:
+def test_instance_may_omit_constraints(instance: JSONObject | None) -> None:
     kind = group_type(OUTER)
     assert kind.narrowed(instance) == (kind.constraints, ())

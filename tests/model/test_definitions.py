@@ -161,7 +161,7 @@ def test_enum_in_the_item_of_a_stored_array() -> None:
         ({"type": "array", "item": {"type": "array", "item": {"type": "string"}, "enum": ["x"]}}, "a.enum"),
     ],
 )
-def test_enum_where_there_are_no_scalars(definition: JSONObject, path: str) -> None:
+def test_enum_of_a_non_scalar_type_is_rejected(definition: JSONObject, path: str) -> None:
     """An enum is rejected for types that have no scalars (R80)."""
     assert faults({"a": definition})[0][0] == path
 

@@ -248,7 +248,7 @@ def test_imported_names_stay_unique() -> None:
         compile_model(model)
 
 
-def test_ways_to_share_a_definition_are_alike() -> None:
+def test_ways_to_share_a_definition_are_equivalent() -> None:
     """R71: import, include and copy give the same model."""
     imported, included, copied = source(boxes=["/dirs/files"]), source(), source()
     included["groups"]["boxes"]["resources"] = {"files": {"$include": "#/groups/dirs/resources/files"}}

@@ -96,7 +96,7 @@ def test_types_are_found_by_path(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["/", "/dirs", "/dirs/d", "/none/d/files/f", "/dirs/d/none/n"])
-def test_no_resource_type_there(text: str) -> None:
+def test_other_paths_have_no_resource_type(text: str) -> None:
     model = compile_model(SOURCE)
     assert model.resource_type(Xid.parse(text)) is None
     assert (model.group_type(Xid.parse(text)) is not None) is text.startswith("/dirs")
@@ -112,7 +112,7 @@ def test_model_is_independent_of_its_source() -> None:
     assert model.full()["groups"].keys() == {"dirs"}
 
 
-def test_fingerprints_tell_models_apart() -> None:
+def test_fingerprints_distinguish_models() -> None:
     """R71: equal for equal models, whatever the order of keys."""
     turned = {"groups": {"dirs": dict(reversed(SOURCE["groups"]["dirs"].items()))}}
     assert compile_model(turned).fingerprint == compile_model(SOURCE).fingerprint

@@ -57,7 +57,7 @@ def prepared(journal: Journal, name: str) -> JournalEntry:
     return batch(name)
 
 
-def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+def test_concurrent_runs_are_rejected(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():
         pass
@@ -211,7 +211,7 @@ def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.F
     assert {entry.path for entry in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
 
 
-def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
+def test_output_with_a_batch_is_not_removed(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "out")
     with suppress(ZeroDivisionError), journal.alone():
         journal.prepare(batch())
@@ -220,7 +220,7 @@ def test_an_output_with_a_batch_is_not_taken_away(tmp_path: Path) -> None:
     assert Journal.existing(tmp_path / "out").unfinished() == [batch()]
 
 
-def test_an_output_that_is_taken_away_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_removed_during_its_creation_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing run removes the output between two steps of a run that waits for it."""
     output, opened = tmp_path / "out", Path.open
     journal, gone = Journal.open(output), list[Path]()

@@ -99,7 +99,7 @@ def test_a_member_keeps_its_column(lake: Lake, nested: bool) -> None:
     }
 
 
-def test_names_that_begin_alike_are_not_taken_for_versions(lake: Lake) -> None:
+def test_names_with_a_common_prefix_are_no_versions(lake: Lake) -> None:
     for xid in (XID, f"{XID}@2", f"{XID}s", f"{XID}@v2"):
         lake.put([{"a": 1}], {"a": INT}, table_name(xid))
     assert lake.tables.versions(ORDER) == [ORDER]
@@ -182,7 +182,7 @@ def test_dead_letters_have_one_table(lake: Lake) -> None:
         lake.put([{"reason": 1}], {"reason": INT}, DEAD_LETTERS)
 
 
-def test_a_table_may_be_dropped_to_begin_anew(lake: Lake) -> None:
+def test_dropped_table_can_be_started_again(lake: Lake) -> None:
     lake.put([{"a": 1}], {"a": INT})
     if lake.table_format == "iceberg":
         tables = IcebergTables(lake.output)

@@ -180,7 +180,7 @@ def test_entities_of_the_target_remain(trio: list[Server]) -> None:
     assert (remaining["name"], sorted(remaining["schemas"])) == ("Mine", ["mine", "order"])
 
 
-def test_a_version_of_its_own_beside_copies(trio: list[Server]) -> None:
+def test_deletion_at_the_source_keeps_own_versions(trio: list[Server]) -> None:
     """D-9: a deletion at the source takes just its own Versions with it."""
     source, two, _ = trio
     source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})

@@ -99,7 +99,9 @@ def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Serve
 
 
 @pytest.mark.merge
-def test_a_push_goes_on_where_it_was_killed(serve_process: ServeProcess, trio: list[Server], tmp_path: Path) -> None:
+def test_killed_push_continues_where_it_stopped(
+    serve_process: ServeProcess, trio: list[Server], tmp_path: Path
+) -> None:
     """Issue 11, 4.6: what is at the target is not compared again; what happened meanwhile arrives."""
     target = trio[0]
     source = serve_process(push=(target.url,))

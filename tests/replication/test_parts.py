@@ -87,7 +87,7 @@ def test_difference_of_two_entities() -> None:
     assert not has_all({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
 
 
-def test_a_report_names_only_so_many() -> None:
+def test_report_lists_a_limited_number_of_refusals() -> None:
     report = CopyReport()
     assert str(report) == "nothing to copy"
     report.count(CopyOutcome.CREATED, Kind.VERSION, 2)

@@ -127,7 +127,7 @@ def test_follower_continues_where_it_stopped(trio: list[Server], tmp_path: Path)
 
 @pytest.mark.merge
 @pytest.mark.parametrize("changes", [1, 8])
-def test_a_source_that_begins_anew_is_compared_as_a_whole(
+def test_recreated_source_is_compared_completely(
     serve: Callable[[], Server], trio: list[Server], tmp_path: Path, changes: int
 ) -> None:
     """The history of the new source says nothing about earlier copies, however long it is; entities that it lacks

@@ -88,7 +88,7 @@ def test_an_xid_is_found_in_its_exact_case_only(store: Store) -> None:
         assert writer.entities.get(GROUP / "things" / "thing") is None
 
 
-def test_get_many_answers_what_there_is(store: Store) -> None:
+def test_get_many_returns_existing_entities(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, [f"t{n}" for n in range(3000)])
         xids = [row.xid for row in rows]
@@ -192,7 +192,7 @@ def test_children_end_with_their_transaction(store: Store) -> None:
             list(stream)
 
 
-def test_unfinished_reading_blocks_nobody(store: Store) -> None:
+def test_unfinished_reading_blocks_no_writer(store: Store) -> None:
     with store.write() as writer:
         parent = plant_things(writer, [f"t{n:05}" for n in range(3000)])[0].parent
     with store.read() as reader:
@@ -282,14 +282,14 @@ def test_a_document_may_change_hands_within_a_transaction(store: Store) -> None:
     assert kept(store, b"same") == [b"same"]
 
 
-def test_a_document_nobody_names_is_not_kept(store: Store) -> None:
+def test_unreferenced_document_is_deleted(store: Store) -> None:
     with store.write() as writer:
         writer.entities.put_documents({digest(b"stray"): b"stray", digest(b"later"): b"later"})
         plant(writer, None, [ROOT], document=digest(b"later"))
     assert kept(store, b"stray", b"later") == [b"later"]
 
 
-def test_very_many_documents_go_at_once(store: Store) -> None:
+def test_many_documents_are_read_and_deleted_together(store: Store) -> None:
     contents = {digest(str(n).encode()): str(n).encode() for n in range(10_500)}
     with store.write() as writer:
         keeper, gone = plant_things(writer, ["keeper", "gone"])
@@ -416,7 +416,7 @@ def test_update_of_a_missing_row_fails(store: Store) -> None:
         assert reader.entities.get(row.xid) == row
 
 
-def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
+def test_delete_removes_only_the_subtree(store: Store) -> None:
     with store.write() as writer:
         first, two = plant_things(writer, ["one", "two"])
         for resource in (first, two):
@@ -429,7 +429,7 @@ def test_delete_takes_all_beneath_and_nothing_beside(store: Store) -> None:
         assert writer.entities.counts([first.parent, first.key, two.key]) == expected
 
 
-def test_many_rows_at_once(store: Store) -> None:
+def test_many_rows_are_written_together(store: Store) -> None:
     with store.write() as writer:
         rows = plant_things(writer, [f"t{n}" for n in range(5_000)])
         writer.entities.update([replace(row, epoch=2) for row in rows])

@@ -46,7 +46,7 @@ def test_a_content_has_one_number_in_each_group(store: Store) -> None:
         assert reader.confluent.ids("g", []) == {}
 
 
-def test_a_number_is_never_given_twice_whatever_is_undone(store: Store) -> None:
+def test_numbers_stay_unique_after_a_rollback(store: Store) -> None:
     with store.write() as writer:
         with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
             assert writer.confluent.give("g", [ONE]) == {ONE: 1}
@@ -113,7 +113,7 @@ def test_numbers_end_where_records_have_no_room_for_more(store: Store) -> None:
         assert writer.confluent.give("g", [digest(b"5")]) == {digest(b"5"): 4}
 
 
-def test_numbers_behind_claims_near_the_end_take_few_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_after_high_claims_need_few_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many numbers were given: each registration searched from 1."""
     contents = [digest(b"%d" % number) for number in range(300)]
     with store.write() as writer:

@@ -80,7 +80,7 @@ def test_alternatives(store: Store, things_key: int) -> None:
         assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == expected
 
 
-def test_behind_an_id(store: Store, things_key: int) -> None:
+def test_selection_can_start_after_an_id(store: Store, things_key: int) -> None:
     assert chosen(store, things_key, after="t") == ["u/1", "v/1", "v/b"]
 
 

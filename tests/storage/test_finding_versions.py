@@ -66,7 +66,7 @@ def test_version_with_a_document_is_found(
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-def test_postgres_goes_by_index_too(postgres_database: str, mode: str) -> None:
+def test_postgres_uses_the_index_too(postgres_database: str, mode: str) -> None:
     """A-21: whether it knows the URIs when it plans, or not"""
     store = open_store(postgres_database)
     stamp = now()

@@ -30,7 +30,7 @@ def report(writer: WriteTransaction) -> None:
 
 
 @pytest.mark.parametrize("write", [change, configure])
-def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
+def test_every_commit_changes_the_generation(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
     """Also one that nobody is reported of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]

@@ -304,7 +304,7 @@ def test_discovery_stays_available(store_url: str) -> None:
         assert ".xregistry" not in view.capabilities["available"]
 
 
-def test_capabilities_that_were_never_stored_are_all_there_are(store_url: str) -> None:
+def test_unstored_capabilities_stay_unset(store_url: str) -> None:
     at_revision("0006", store_url, "INSERT INTO config VALUES ('modelsource', 1, '{}')")
     with closing(open_store(store_url)) as store, store.read() as reader:
         assert reader.settings.config("capabilities") is None
@@ -351,7 +351,7 @@ def test_a_newer_schema_is_left_alone(store_url: str, database: Connection, revi
         open_store(store_url)
 
 
-def test_several_programs_may_open_a_new_database_at_once(store_url: str) -> None:
+def test_programs_can_open_a_new_database_concurrently(store_url: str) -> None:
     command = [sys.executable, "-c", OPEN, store_url]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [program.communicate(timeout=300)[0] for program in programs] == ["opened\n"] * 4

@@ -64,7 +64,7 @@ def touch(store: Store) -> int:
         (psycopg.ProgrammingError("invalid option"), StorageError, "check what follows its ?"),
     ],
 )
-def test_errors_say_what_to_do(error: psycopg.Error, kind: type[StorageError], message: str) -> None:
+def test_errors_advise_what_to_do(error: psycopg.Error, kind: type[StorageError], message: str) -> None:
     explained = Postgres(make_url("postgresql://u@h/db"), timeout=7).explain(error)
     assert type(explained) is kind
     assert "postgresql://u@h/db: " in str(explained)
@@ -148,7 +148,7 @@ def test_missing_database_rights_are_an_error(
     store.close()
 
 
-def test_keys_are_compared_by_code_point_whatever_the_servers_locale(opened: Store, server: psycopg.Connection) -> None:
+def test_keys_are_compared_by_code_point_in_any_locale(opened: Store, server: psycopg.Connection) -> None:
     rows = server.execute("SELECT column_name FROM information_schema.columns WHERE collation_name = 'C'").fetchall()
     assert {name for (name,) in rows} >= {
         *("xid", "type", "folded", "xref", "document", "digest", "name", "ancestorid", "rank"),

@@ -52,7 +52,7 @@ def test_unopenable_file_is_an_error(tmp_path: Path, url: str, message: str) -> 
     assert message in str(caught.value)
 
 
-def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
+def test_error_of_a_damaged_file_advises_a_restore(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     store = open_store(f"sqlite:///{path}")
     put(store, ONE_MIB)
@@ -138,7 +138,7 @@ except StorageError as error:
 """
 
 
-def test_a_read_only_file_can_be_read_and_says_why_not_written() -> None:
+def test_read_only_file_can_be_read_and_write_error_is_explained() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "s.db")
         keep = open_store(f"sqlite:///{path}")
@@ -176,7 +176,7 @@ def test_another_programs_write_lock_makes_it_busy(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_throw_away_store_is_gone_when_closed() -> None:
+def test_temporary_store_is_deleted_when_closed() -> None:
     store = open_store("sqlite://")
     folder = Path(str(store).removeprefix("Store(").removesuffix(")")).parent
     assert list(folder.iterdir())

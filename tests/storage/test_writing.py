@@ -61,7 +61,7 @@ def test_more_entities_than_are_remembered(store: Store) -> None:
         assert writer.entities.get_many([row.xid for row in rows]) == {row.xid: row for row in newer}
 
 
-def test_documents_are_there_before_the_commit_and_gone_with_their_part(store: Store) -> None:
+def test_documents_are_readable_before_the_commit_and_follow_a_rollback(store: Store) -> None:
     stored, new, lost = (digest(content) for content in (b"stored", b"new", b"lost"))
     with store.write() as writer:
         resource = plant_things(writer, ["one"])[0]

@@ -94,7 +94,7 @@ def test_registering_by_force(api: Api) -> None:
     assert api.code("POST", "/subjects/s/versions?force=true", {"schema": "{"}) == 42201
 
 
-def test_modes_of_all_subjects_are_taken_away_together(api: Api) -> None:
+def test_recursive_deletion_removes_the_modes_of_all_subjects(api: Api) -> None:
     """DELETE /mode with recursive."""
     scopes = ("s", ":.dev:t", ":.dev:")
     for scope in scopes:

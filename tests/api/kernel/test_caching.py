@@ -115,7 +115,7 @@ def test_etag_depends_on_base_url_flags_and_form(client: Client) -> None:
     assert tag(client, F1) != tag(client, f"{F1}$details")
 
 
-def test_a_tag_is_as_strong_as_it_says(client: Client) -> None:
+def test_equal_etags_mean_equal_content(client: Client) -> None:
     """The same tag, the same bytes: after another write to somewhere else, too."""
     client.put_document(F1, b"x")
     first = client.get(F1)

@@ -287,7 +287,7 @@ def test_error_is_not_written_into_a_running_response(port: int) -> None:
     assert b"bad_request" not in received.partition(b"\r\n\r\n")[2]
 
 
-def test_a_client_that_is_gone_and_nobody_was_told() -> None:
+def test_write_to_a_closed_connection_counts_as_disconnected() -> None:
     """Writing to a connection that is closed raises."""
     exchange = object.__new__(connection._Exchange)
     exchange.transport = Mock(writelines=Mock(side_effect=RuntimeError("the handler is closed")))

@@ -28,7 +28,7 @@ def test_methods_are_reported(client: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_other_methods_are_refused_and_a_trailing_slash_says_nothing(client: Any, path: str) -> None:
+def test_other_methods_are_rejected_and_a_trailing_slash_is_ignored(client: Any, path: str) -> None:
     """R134, R278, R284."""
     for method in ("POST", "DELETE", "PURGE"):
         answer = client.send(method, path)

@@ -107,7 +107,7 @@ def test_every_operation_and_status_has_an_exchange(described: Described) -> Non
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=" ".join)
-def test_responses_are_as_the_document_says(exchange: Any, book: Client, described: Described) -> None:
+def test_responses_conform_to_the_openapi_document(exchange: Any, book: Client, described: Described) -> None:
     """C-13: without the draft's ``format`` keywords, which are on the wrong members."""
     method, path, status = exchange
     book.put(f"{ROOT}/g", _GROUP)

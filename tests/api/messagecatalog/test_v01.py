@@ -382,7 +382,7 @@ def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> 
         assert book.send("OPTIONS", path).status_code == 404, path
 
 
-def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:
+def test_change_is_visible_to_all_readers(group: Client) -> None:
     """J-22: no epochs here, but they grow."""
     tag = group.get(f"{ROOT}/g").headers["ETag"]
     assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 304

@@ -111,7 +111,7 @@ def check_versions(schemas: Schemas, path: str, group: dict[str, Any], versions:
         assert schemas.get(here.headers["Schema-Id-Location"].removeprefix(BASE)).status_code == 200
 
 
-def test_one_request_tells_one_change(filled: Schemas) -> None:
+def test_request_causes_an_event_in_each_api(filled: Schemas) -> None:
     """A-45, J-21: a write here is an event there, in the words of each API."""
     changes = {(event["type"], event["subject"]) for event in filled.events()}
     path = "/schemagroups/g/schemas/s"

@@ -265,7 +265,7 @@ def test_an_incompatible_document_is_explained(explorer: Client) -> None:
         assert "#field-document" in page.links().values()
 
 
-def test_a_version_that_is_there_is_not_replaced(explorer: Client) -> None:
+def test_existing_version_is_not_replaced(explorer: Client) -> None:
     path = f"{SCHEMA}/versions"
     for wrong in ({"versionid": "1"}, {"attributes": '{"versionid": "1"}'}):
         assert "already" in refused(explorer, path, opened(explorer, path) | wrong, 400).words("main")

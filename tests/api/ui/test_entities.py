@@ -11,7 +11,7 @@ MESSAGE = "/messagegroups/shop/messages/placed"
 ORDER = "/schemagroups/shop/schemas/order"
 
 
-def test_attributes_come_with_what_the_model_says(explorer: Client) -> None:
+def test_attributes_are_shown_with_their_descriptions(explorer: Client) -> None:
     assert "Order placed" in show(explorer, MESSAGE).words("main")
     assert "usage array of string producer" in show(explorer, "/endpoints/orders").words("main")
     schema = show(explorer, ORDER).words("main")
@@ -92,7 +92,7 @@ def test_documents_are_highlighted_and_laid_out(explorer: Client) -> None:
     assert '<element name="letter"' in "".join(xml.root.itertext())
 
 
-def test_documents_that_are_no_text_or_elsewhere_say_so(explorer: Client) -> None:
+def test_binary_and_external_documents_are_described(explorer: Client) -> None:
     assert "It is kept elsewhere." in show(explorer, "/schemagroups/shop/schemas/far").words("main")
     put = explorer.put_document(
         "/schemagroups/shop/schemas/raw", b"\xff\x00", "application/octet-stream", format="Own/1"
@@ -101,7 +101,7 @@ def test_documents_that_are_no_text_or_elsewhere_say_so(explorer: Client) -> Non
     assert "It is not text. 2 bytes" in show(explorer, "/schemagroups/shop/schemas/raw").words("main")
 
 
-def test_deprecation_is_told_with_its_details(explorer: Client) -> None:
+def test_deprecation_is_shown_with_its_details(explorer: Client) -> None:
     words = show(explorer, "/messagegroups/shop").words("main")
     assert "deprecated" in words
     assert "https://example.com/new" in words

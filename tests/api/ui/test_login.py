@@ -418,7 +418,7 @@ def test_a_login_at_an_issuer(store: Store, serve: Serve) -> None:
         assert {"login", "logout"} <= {entry["action"] for entry in entries if entry["who"] == "ann"}
 
 
-def test_a_login_is_begun_anew_when_the_issuer_did_not_answer(store: Store, serve: Serve) -> None:
+def test_login_can_be_restarted_if_the_issuer_is_unreachable(store: Store, serve: Serve) -> None:
     with fake_issuer() as issuer:
         issuers = {"oidc_issuers": (issuer.url,), "oidc_audience": ("x",), "login_client_id": "us"}
         visitor = Visitor(serve(store, model="default", base_url=ROOT, **PROXIED, **issuers))

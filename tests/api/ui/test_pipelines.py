@@ -55,7 +55,7 @@ def test_many_of_them_come_in_pages(explorer: Client) -> None:
     assert "next" not in second.links()
 
 
-def test_a_report_shows_at_once(explorer: Client) -> None:
+def test_new_report_is_shown_immediately(explorer: Client) -> None:
     """Reports are no part of the registry: what is kept until something is committed must not be a page of these."""
     show(explorer, "/-/pipelines/orders")
     put_reports(explorer, large("new", PLACED, 5, 0))

@@ -63,7 +63,7 @@ def test_the_graph_of_a_group_and_those_of_its_members_lead_to_each_other(explor
     assert "It is in" not in show(explorer, f"/-/relations{PLACED}").words("main"), "its group is in the graph"
 
 
-def test_the_page_of_an_entity_leads_there(explorer: Client) -> None:
+def test_page_of_an_entity_links_to_its_relations(explorer: Client) -> None:
     assert show(explorer, PLACED).links()["Relations"] == f"/ui/-/relations{PLACED}"
     assert "Relations" not in show(explorer, f"{PLACED}/meta").links()
 

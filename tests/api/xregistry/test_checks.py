@@ -158,7 +158,7 @@ def test_conditions_hold_first(filled: Client) -> None:
     assert answer.status_code == 412
 
 
-def test_checks_beside_writes(filled: Client) -> None:
+def test_checks_do_not_affect_concurrent_writes(filled: Client) -> None:
     """A check in the same transaction as writes leaves them alone."""
     requests: list[tuple[str, str, Any]] = [
         ("PUT", f"{'/check' if i % 2 else ''}/schemagroups/x{i}", {}) for i in range(20)

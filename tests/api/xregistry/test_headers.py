@@ -85,7 +85,7 @@ def test_forbidden_attributes_are_rejected_in_headers(name: str) -> None:
     assert code([(f"xregistry-{name}", "x")]) == "extra_xregistry_header"
 
 
-def test_headers_beside_a_metadata_body() -> None:
+def test_headers_with_a_metadata_body_are_rejected() -> None:
     """xRegistry headers next to a metadata body are rejected (R165)."""
     refuse_headers([("content-type", "application/json")], subject="/f")
     with pytest.raises(RegistryError) as caught:

@@ -57,7 +57,7 @@ def test_creating_and_updating_one_entity(client: Client, method: str, path: str
     assert "Location" not in updated.headers
 
 
-def test_details_does_not_matter_where_there_are_no_documents(client: Client) -> None:
+def test_details_suffix_is_ignored_without_documents(client: Client) -> None:
     """The suffix $details changes nothing for Resources without documents (R154)."""
     created = client.put(f"{N1}$details", {"name": "N"})
     assert created.headers["Location"] == created.json()["self"] == f"{ROOT}{N1}"
@@ -276,7 +276,7 @@ def test_bad_requests(client: Client, method: str, path: str, content: bytes, co
 
 
 @pytest.mark.parametrize("path", ["/dirs", "/dirs/d1/files", f"{F1}/versions"])
-def test_ids_that_nothing_has_are_deleted_like_others_that_are_not_there(client: Client, path: str) -> None:
+def test_deletion_of_impossible_ids_succeeds(client: Client, path: str) -> None:
     """R178. PostgreSQL takes no NUL, and failed all writes that shared a commit with such a one."""
     assert client.put(f"{F1}$details", {}).status_code == 201
     for ids in (["a\0b"], ["\0", "gone"]):

@@ -44,7 +44,7 @@ def test_shapes(raw: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_beside_the_entities(name: str) -> None:
+def test_reserved_paths_are_recognised(name: str) -> None:
     assert parse_path(f"/{name}").name == parse_path(f"/{name}/").name == name
     assert code(f"/{name}/foo") == "api_not_found"
 

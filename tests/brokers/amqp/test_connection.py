@@ -107,13 +107,13 @@ def test_protocol_violation_of_the_peer_is_an_error(received: bytes, complaint: 
         ([DescribedValue(Ulong(0x1D), "nonsense")], "the broker ended the connection", ""),
     ],
 )
-def test_a_peer_that_ends_a_connection_may_say_why(fields: list[Any], message: str, condition: str) -> None:
+def test_reason_of_a_closed_connection_is_reported(fields: list[Any], message: str, condition: str) -> None:
     with pytest.raises(AMQPEnded) as caught:
         connected(OPENED + frame(0, CLOSE, *fields)).receive()
     assert (str(caught.value), caught.value.condition) == (message, condition)
 
 
-def test_a_peer_that_ends_a_link_may_say_why() -> None:
+def test_reason_of_a_detached_link_is_reported() -> None:
     error = DescribedValue(Ulong(0x1D), [Symbol("amqp:not-found"), "x" * 5000])
     with pytest.raises(AMQPEnded, match=r"^the broker ended the link: amqp:not-found x+$") as caught:
         connected(OPENED + frame(0, DETACH, 0, True, error)).receive()

@@ -166,7 +166,7 @@ def test_data_schemas(schema: Any, expected: Any) -> None:
     assert {name: value for name, value in message.items() if name.startswith("data")} == expected
 
 
-def test_the_content_type_tells_the_format_of_a_schema() -> None:
+def test_content_type_determines_the_schema_format() -> None:
     """The content type decides if there is no schematype (J-14)."""
     definition = {
         "publish": {"contenttype": {"value": "application/json"}},

@@ -99,7 +99,7 @@ def test_relations_are_checked_after_all_definitions(more_definitions: Any, wron
     assert [fault.path for fault in document_findings(group, "NATS", ())] == wrong
 
 
-def test_a_version_is_there_once() -> None:
+def test_duplicate_version_is_reported() -> None:
     group, _ = read([{**DEFINITION, "versions": [{"version": 1, "definition": ONE}] * 2}])
     assert [fault.path for fault in document_findings(group, "NATS", ())] == ["definitions[0].versions[1].version"]
 
@@ -157,7 +157,7 @@ def test_versions_in_several_files() -> None:
         adopt_catalog_documents(sources(f__a=first, f__b=first, f__group=GROUP))
 
 
-def test_a_root_document_beside_one_of_the_registry() -> None:
+def test_registry_document_is_kept_next_to_a_catalog_document() -> None:
     """C-12: what is a registry's stays as it is."""
     registry: Any = {"schemagroups": {"s": {}}}
     adopted = adopt_catalog_documents(sources(a={"specversion": "0.1", "groups": {"g": GROUP}}, b=registry))

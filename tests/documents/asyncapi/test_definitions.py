@@ -137,7 +137,7 @@ def test_traits_replace_in_2_x_and_complete_in_3_0() -> None:
     assert messages("3.0.0", m=message)["m"] == {"name": "own", "description": "first"}
 
 
-def test_files_beside_the_document(tmp_path: Path) -> None:
+def test_files_in_the_folder_of_the_document_are_read(tmp_path: Path) -> None:
     """Read as those of other documents: only below its folder."""
     document = minimal(components={"messages": {"m": {"payload": {"$ref": "./user.json"}}}})
     (tmp_path / "user.json").write_text('{"type": "object"}')

@@ -108,7 +108,7 @@ def test_endpoints(mend: Mend, body: JSON, expected: JSON, repairs: list[str]) -
     assert result == (body if expected is None else expected, repairs)
 
 
-def test_messages_and_their_versions_alike(mend: Mend) -> None:
+def test_versions_are_modernised_like_messages(mend: Mend) -> None:
     group, _ = mend("/messagegroups/m", {"definitions": {"one": {"versions": {"1": {"format": "AMQP", "id": "1"}}}}})
     versions = group["messages"]["one"]["versions"]
     assert (versions["1"]["protocol"], versions["1"]["versionid"]) == ("AMQP", "1")

@@ -19,7 +19,7 @@ def model(group: JSONObject | None = None, registry: JSONObject | None = None, *
     return {"attributes": registry or {}, "groups": {"dirs": dirs}}
 
 
-def test_a_new_default_is_there_at_once(registry: Registry) -> None:
+def test_new_default_is_applied_to_existing_entities(registry: Registry) -> None:
     """R72, R84, R85: and a later one leaves it alone."""
     registry.configure("modelsource", model())
     registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
@@ -225,7 +225,7 @@ def test_model_emptied(make: Make, body: JSONObject) -> None:
     assert registry.refused("PUT", "/dirs/d1", {}).code == "not_found"
 
 
-def test_model_and_data_at_once(make: Make) -> None:
+def test_model_and_data_can_be_written_together(make: Make) -> None:
     """R62, R205, R277."""
     registry = make()
     books = {"groups": {"shelves": {"singular": "shelf", "resources": {"books": {"singular": "book"}}}}}

@@ -353,7 +353,7 @@ class _Counted:
 
 class TestFetching:
     @pytest.mark.parametrize("resources", [1, 40])
-    def test_a_tree_takes_the_same_queries_whatever_its_size(self, registry: Registry, resources: int) -> None:
+    def test_query_count_does_not_depend_on_the_tree_size(self, registry: Registry, resources: int) -> None:
         """Two queries per level and one for the documents suffice."""
         files = {f"f{n}": {"versions": {"1": {"file": n}, "2": {"file": f"{n}"}}} for n in range(resources)}
         registry.put("/", {"dirs": {f"d{n}": {"files": files} for n in range(3)}})

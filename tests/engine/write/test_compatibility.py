@@ -172,7 +172,7 @@ def test_a_name_alone_is_a_schema_to_avro(checked: Registry, content: bytes) -> 
     assert outcome(checked)["formatvalidated"] is True
 
 
-def test_versions_alike(make: Make) -> None:
+def test_matchversions_attributes_must_be_equal(make: Make) -> None:
     """Attributes with matchversions must be equal in all versions (R81)."""
     registry = make(attributes={"kind": {"type": "string", "matchversions": True}})
     registry.put(F1, {"kind": "a"})

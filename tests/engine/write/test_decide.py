@@ -347,7 +347,7 @@ def test_promised_to_stay(tree: Registry, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{F1}/versions"])
-def test_promised_to_stay_however_it_would_go(tree: Registry, path: str) -> None:
+def test_entity_with_a_future_removal_date_cannot_be_deleted(tree: Registry, path: str) -> None:
     """R46, R172, R173: with what is above it, and with its last Version."""
     tree.patch(f"{F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
     error = tree.refused("DELETE", path)

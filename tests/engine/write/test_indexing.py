@@ -91,7 +91,7 @@ def test_words_follow_their_version_when_another_is_the_default(store: Store) ->
         assert counts == [current, past]
 
 
-def test_members_that_had_no_room_are_found_when_there_is_some(store: Store) -> None:
+def test_omitted_members_are_indexed_when_there_is_room(store: Store) -> None:
     engine = Engine(store, settings=Settings())
     long = {f"k{at}": "long words " * 180 for at in range(51)}
     write(engine, "PUT", ORDER, avro(SCHEMA, labels=long))
@@ -147,7 +147,7 @@ def test_missing_index_is_built_at_opening(store: Store) -> None:
     assert content(store) == before
 
 
-def test_pages_go_on_where_they_were(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_indexing_continues(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(store)
     before = content(store)
     monkeypatch.setattr("signalbook.engine.write.indexing._PAGE", 3)

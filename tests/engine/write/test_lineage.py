@@ -31,7 +31,7 @@ def test_manual_chains_new_versions_by_id(registry: Registry) -> None:
     assert registry.ancestors()["1"] == "c"
 
 
-def test_manual_takes_what_clients_say(registry: Registry) -> None:
+def test_manual_versioning_accepts_given_ancestors(registry: Registry) -> None:
     """R235, R239: the newest is the leaf that was created last."""
     registry.put(
         F1,

@@ -252,7 +252,7 @@ def test_references_are_resolved_to_xids(uri: str, expected: str | None) -> None
     assert named(uri, BASE) == (None if expected is None else Xid.parse(expected))
 
 
-def test_documents_behind_references(registry: Registry) -> None:
+def test_references_resolve_to_documents(registry: Registry) -> None:
     """G-16: the default Version's, a Version's, one behind an xref; none where there is none."""
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})

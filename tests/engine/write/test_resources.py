@@ -269,7 +269,7 @@ def test_default_version_is_chosen_at_the_target(registry: Registry) -> None:
         ("PUT", SOURCE, {"name": "n", "meta": {"xref": None}}),
     ],
 )
-def test_reference_taken_away(registry: Registry, method: str, path: str, body: JSONObject) -> None:
+def test_removed_reference_restores_the_resource(registry: Registry, method: str, path: str, body: JSONObject) -> None:
     """R269, trap 13: creation time and counter are those of old, the epoch beats both."""
     registry.put(SOURCE, {"meta": {"createdat": "2020-01-01T00:00:00Z", "labels": {"a": "b"}}})
     registry.put(SOURCE, XREF)
@@ -282,7 +282,7 @@ def test_reference_taken_away(registry: Registry, method: str, path: str, body: 
     assert {vid: version.attributes for vid, version in registry.versions(SOURCE).items()} == {"2": {"name": "n"}}
 
 
-def test_reference_taken_away_through_meta(registry: Registry) -> None:
+def test_reference_can_be_removed_through_meta(registry: Registry) -> None:
     """R269; a target that is gone counts as epoch 0."""
     registry.put(SOURCE, XREF)
     registry.put(f"{SOURCE}/meta", {})

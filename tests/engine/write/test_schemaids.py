@@ -64,7 +64,7 @@ def test_content_number_depends_on_relevant_attributes(registry: Registry, attri
     assert (number(registry, "/schemagroups/g/schemas/other/versions/1") == 1) is same
 
 
-def test_a_number_stays_when_all_with_it_are_gone(registry: Registry) -> None:
+def test_number_is_kept_after_deletion(registry: Registry) -> None:
     registry.put(f"{PATH}/versions/1", avro())
     registry.delete("/schemagroups/g")
     registry.put(f"{PATH}/versions/1", avro("b"))
@@ -100,7 +100,7 @@ def test_version_without_validated_content_has_no_number(registry: Registry) -> 
     assert actual == [None, None]
 
 
-def test_many_at_once_and_undone(registry: Registry) -> None:
+def test_numbers_of_undone_writes_are_reused(registry: Registry) -> None:
     with registry.engine.trying() as batch, batch.writing() as session:
         assert session.transaction.confluent.give("g", ["x"]) == {"x": 1}
     body = {"schemas": {f"s{n:02}": {"versions": {"1": avro(f"r{n}")}} for n in range(20)}}

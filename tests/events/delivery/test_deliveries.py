@@ -70,7 +70,7 @@ def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
     assert [b'"subject":"/dirs/d%d"' % number in line for number, line in enumerate(lines, 1)] == [True, True]
 
 
-def test_a_file_goes_on_after_an_update(place: Place, tmp_path: Path) -> None:
+def test_file_delivery_continues_after_an_update(place: Place, tmp_path: Path) -> None:
     """A file belongs to one sink at a time: the previous one is closed first."""
     deliveries = place.deliveries(Settings(model="empty", sink_folder=str(tmp_path)))
     subscription = Subscription(

@@ -93,7 +93,7 @@ def test_dead_sink_does_not_delay_others(place: Place) -> None:
         assert (place.state(late).state, place.state(late).failures, place.state(late).lasterror) == (ACTIVE, 0, "")
 
 
-def test_slow_sinks_beside_a_quick_one(place: Place) -> None:
+def test_slow_sinks_do_not_delay_a_quick_one(place: Place) -> None:
     """The threads for new sinks are all occupied by sinks that never answer."""
     over = threading.Event()
 

@@ -123,7 +123,7 @@ class TestAttempts:
         assert [len(sink.sent) for sink in self.sinks] == [4]
         assert not self.sinks[0].closed.is_set()
 
-    def test_a_broken_one_is_opened_anew(self) -> None:
+    def test_broken_sink_is_opened_again(self) -> None:
         self.error = ValueError()
         ended = self.attempt()
         assert isinstance(ended, AttemptEnded)

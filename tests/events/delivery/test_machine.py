@@ -262,7 +262,7 @@ class TestUpdates:
         expected = (StopReading(), CloseSink(), WriteCheckpoint(2, DeliveryState(position=4)), Read(SELECTION, 4))
         assert actions == expected
 
-    def test_or_where_it_says(self) -> None:
+    def test_updated_delivery_continues_at_its_stored_position(self) -> None:
         elsewhere = Served(subscription=UPDATED, selection=SELECTION, state=DeliveryState(position=2))
         assert Read(SELECTION, 2) in asked(delivery(5), elsewhere)
 
@@ -298,7 +298,7 @@ class TestUpdates:
         assert logged == Log(logging.WARNING, "subscription s: cannot be delivered to: /source: no")
 
 
-def test_a_lease_that_comes_back_goes_on_from_the_store() -> None:
+def test_regained_lease_continues_from_the_stored_position() -> None:
     """Whatever the attempt came to that was under way meanwhile"""
     regained = Served(subscription=WANTED, selection=SELECTION, state=DeliveryState(position=50, delivered=9))
     lost = after(sending(5), LeaseLost())

@@ -138,7 +138,7 @@ def test_delayed_events_are_checked_against_the_current_policy(place: Place) -> 
     assert hook.subjects[-2:] == ["/dirs/b1", "/dirs/b2"]
 
 
-def test_one_from_before_there_was_a_policy_gets_what_anyone_may_read(place: Place) -> None:
+def test_subscription_older_than_the_policy_gets_public_events(place: Place) -> None:
     hook = place.hook()
     subscribe(place, hook, UNRESTRICTED)
     with delivering(place, hook):

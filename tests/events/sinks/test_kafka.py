@@ -142,7 +142,7 @@ def test_cluster_may_lead_to_allowed_addresses(kafka: Broker, topic: str) -> Non
     assert len(records(kafka, topic, 1)) == 1
 
 
-def test_a_topic_that_is_not_there_is_not_made(kafka: Broker) -> None:
+def test_missing_topic_is_not_created(kafka: Broker) -> None:
     place = subscription("KAFKA", address(kafka), topicname="nowhere")
     sink = FACTORY.open(place, policy(kafka, timeout=15))
     with pytest.raises(DeliveryError, match="the cluster has no topic 'nowhere'"):

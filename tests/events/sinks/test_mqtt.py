@@ -136,7 +136,7 @@ def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None
     sink.close()
 
 
-def test_a_connection_that_was_lost_meanwhile_is_made_anew(own_server: StartBroker) -> None:
+def test_lost_connection_is_replaced(own_server: StartBroker) -> None:
     mosquitto = own_server("mosquitto")
     place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="anew")
     sink = FACTORY.open(place, policy(mosquitto))

@@ -66,7 +66,7 @@ def test_document_must_be_an_object(document: Any) -> None:
     assert faults(document) == [""]
 
 
-def test_a_faulty_protocol_is_reported_beside_the_rest() -> None:
+def test_faulty_protocol_is_reported_with_other_faults() -> None:
     def check(_: Subscription) -> None:
         raise SubscriptionError("/sink: it is no sink: really")
 
@@ -74,7 +74,7 @@ def test_a_faulty_protocol_is_reported_beside_the_rest() -> None:
         documents.read({**SINK, "types": 1}, root=ROOT, check=check)
 
 
-def test_a_faulty_protocol_is_reported_beside_a_faulty_credential() -> None:
+def test_faulty_protocol_is_reported_with_a_faulty_credential() -> None:
     def check(subscription: Subscription) -> None:
         assert subscription.credential is None
         raise SubscriptionError("/protocol: there is no such protocol")

@@ -51,7 +51,7 @@ def test_sealed_secret_does_not_open_elsewhere(keys: Keys, bound: str, change: s
         keys.open(sealed, bound)
 
 
-def test_a_file_is_made_beside_a_file(tmp_path: Path) -> None:
+def test_key_file_is_created_next_to_the_database(tmp_path: Path) -> None:
     ring = keyring(Settings(db=f"sqlite:///{tmp_path}/signalbook.db"))
     assert not ring.keys()
     sealed = ring.sealing().seal(SECRET, "")
@@ -104,6 +104,6 @@ def test_unusable_key_file_is_an_error(tmp_path: Path) -> None:
         Keyring(tmp_path / "nowhere" / "key").sealing()
 
 
-def test_a_throw_away_store_has_a_key_in_memory() -> None:
+def test_temporary_store_has_a_key_in_memory() -> None:
     ring = keyring(Settings(db="sqlite://"))
     assert ring.keys().open(ring.sealing().seal(SECRET, ""), "") == SECRET

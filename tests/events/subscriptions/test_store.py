@@ -110,7 +110,7 @@ def test_only_deliveries_see_the_secrets(engine: Engine, book: SubscriptionStore
     assert "horse" not in repr((book.all(), book.get(created.id), stored(engine)))
 
 
-def test_the_revision_tells_of_each_change(engine: Engine, book: SubscriptionStore) -> None:
+def test_revision_counts_each_change(engine: Engine, book: SubscriptionStore) -> None:
     seen = [book.revision()]
     created = create(engine, book).subscription
     seen.append(book.revision())
@@ -172,7 +172,7 @@ def test_an_update_resumes(engine: Engine, book: SubscriptionStore) -> None:
     assert updated.state == DeliveryState(position=7, state=ACTIVE, delivered=3)
 
 
-def test_only_another_start_goes_back(engine: Engine, book: SubscriptionStore) -> None:
+def test_only_a_changed_start_resets_the_position(engine: Engine, book: SubscriptionStore) -> None:
     """The representation from GET can be sent back without redelivering all events."""
     created = create(engine, book).subscription
     put_state(engine, created.id, DeliveryState(position=7))

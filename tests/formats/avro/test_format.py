@@ -128,7 +128,7 @@ def test_deep_links_name_a_type(link: str) -> None:
     assert schema.fingerprint == parse(document, "#B").fingerprint != parse(document).fingerprint
 
 
-def test_links_to_nothing_say_what_there_is() -> None:
+def test_invalid_link_error_lists_the_alternatives() -> None:
     with pytest.raises(SchemaError, match="there are: R"):
         parse(record(), "#Nope")
     with pytest.raises(SchemaError, match="or several"):

@@ -260,7 +260,7 @@ def test_bases_add_properties() -> None:
     ]
 
 
-def test_definitions_are_compared_by_name_where_there_is_no_type() -> None:
+def test_definitions_without_a_root_type_are_compared_by_name() -> None:
     old: JSONObject = {"definitions": {"A": INT, "n": {"B": TEXT}}}
     assert why({"definitions": {"A": {"type": "number"}, "n": {"B": TEXT, "C": INT}}}, old) == []
     assert why({"definitions": {"A": TEXT}}, old) == [

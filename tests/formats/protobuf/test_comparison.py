@@ -193,7 +193,7 @@ def test_imports_are_compared_too() -> None:
     )
 
 
-def test_documents_that_cannot_be_used_say_so() -> None:
+def test_unusable_documents_are_errors() -> None:
     with pytest.raises(SchemaError):
         differences(message(""), "message {")
     with pytest.raises(SchemaError, match="Protobuf/2"):

@@ -141,7 +141,7 @@ def test_deep_links_name_a_message(link: str) -> None:
     assert parse(link=link).decode(b"\x08\x02") == {"i": 2}
 
 
-def test_a_message_must_be_named_if_there_are_several() -> None:
+def test_message_must_be_named_in_a_document_with_several() -> None:
     """The link is required if the document has several messages (G-17)."""
     with pytest.raises(SchemaError, match=r"must be named, as in #Message; there are: a\.b\.Outer, a\.b\.Other"):
         parse(link="")

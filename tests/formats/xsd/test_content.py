@@ -162,7 +162,7 @@ def test_xml_text_is_the_element() -> None:
     assert [finding.rule for finding in schema.validate({"x": 3})] == ["type"]
 
 
-def test_types_inside_themselves_stay_xml_there() -> None:
+def test_recursive_types_are_kept_as_xml() -> None:
     inside = '<xs:element name="v" type="xs:int"/><xs:element name="t" type="t" minOccurs="0"/>'
     schema = parse(f'<xs:element name="r" type="t"/>{kind(f"<xs:sequence>{inside}</xs:sequence>")}')
     value = schema.decode(b"<r><v>1</v><t><v>2</v></t></r>")

@@ -200,7 +200,7 @@ def test_deep_links_name_an_element_or_a_type(body: str, link: str, payload: byt
         ("document('/etc/passwd')", "no XPath"),
     ],
 )
-def test_links_to_nothing_say_what_there_is(link: str, message: str) -> None:
+def test_invalid_link_error_lists_the_alternatives(link: str, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         parse(TWO, link)
 
@@ -231,7 +231,7 @@ def test_without_a_link_any_top_level_element_is_taken() -> None:
         (SENT.replace(b"<id>", b"<extra/><id>"), "schema_violation", "xsd", "/order"),
     ],
 )
-def test_refused_payloads_say_where_and_why(payload: bytes, reason: str, rule: str, path: str) -> None:
+def test_payload_error_contains_path_and_rule(payload: bytes, reason: str, rule: str, path: str) -> None:
     """The error has the reason, the rule and the path (K-44)."""
     with pytest.raises(PayloadError) as caught:
         parse(ORDER).decode(payload)

@@ -79,7 +79,7 @@ def test_invalid_pattern_is_rejected(pattern: str) -> None:
         (r"\d", "\u0660", True),
     ],
 )
-def test_classes_mean_what_xml_schema_says(pattern: str, text: str, matches: bool) -> None:
+def test_character_classes_follow_xml_schema(pattern: str, text: str, matches: bool) -> None:
     """Part 2, appendix on regular expressions: letters, marks, numbers and symbols; four kinds of space."""
     assert bool(LinearPattern(pattern, "1.1").match(text)) == matches
 

@@ -82,7 +82,7 @@ def test_binary_attributes() -> None:
     assert attributes(five(user_properties=(*CE, *more)))["datacontenttype"] == "a/b"
 
 
-def test_an_attribute_is_there_once() -> None:
+def test_duplicate_attribute_is_rejected() -> None:
     with pytest.raises(EventError, match="occurs 2 times"):
         attributes(five(user_properties=(*CE, ("id", "2"))))
 

@@ -149,7 +149,7 @@ def test_only_used_definitions_are_compiled() -> None:
     assert shelf.asked == ["/schemagroups/g/schemas/a"]
 
 
-def test_an_outline_tells_what_a_definition_is_filed_by() -> None:
+def test_outline_contains_the_index_keys() -> None:
     """An outline contains the values that definitions are indexed by (K-8)."""
     metadata = {"type": {"value": "t"}, "source": {"value": "/a/{x}"}, "subject": {"value": "s"}}
     definition = {"envelope": "CloudEvents", "envelopemetadata": metadata, "protocol": "Kafka"}

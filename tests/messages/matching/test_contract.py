@@ -683,7 +683,7 @@ def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Li
         assert rules(one(contract, line(data={"n": "x"}))) == {("/n", "type")}
 
 
-def test_a_base_that_is_not_there_is_named(contract_of: ContractOf, line: Line) -> None:
+def test_missing_base_message_is_reported(contract_of: ContractOf, line: Line) -> None:
     """F-17: no error; what was found counts, and each message of it says what is missing."""
     contract = contract_of({"m": {"basemessage": G + "gone", **typed("t")}})
     expected = {G + "m": ["basemessage_unresolved"]}

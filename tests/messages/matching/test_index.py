@@ -51,7 +51,7 @@ def test_many_definitions_of_one_type_are_distinguished_by_the_rest(contract_of:
     assert len(over_events(contract).wider({"type": "t", "source": "/none"})) <= 20
 
 
-def test_templates_tell_definitions_apart(contract_of: ContractOf) -> None:
+def test_templates_distinguish_definitions(contract_of: ContractOf) -> None:
     """The constant parts of templates distinguish definitions (K-14)."""
     contract = contract_of({f"m{i}": events(source=f"/plant/{{line}}/sensor-{i}") for i in range(1000)})
     assert found(over_events(contract), {"type": "x", "source": "/plant/7/sensor-42"}) == ["m42"]

@@ -82,7 +82,7 @@ GUID = UUID("0b9a7f5e-1f2a-4c3d-8e4f-5a6b7c8d9e0f")
         (b"", "decode_error"),
     ],
 )
-def test_a_header_tells_the_schema_instead(header: bytes, expected: Any) -> None:
+def test_header_can_identify_the_schema(header: bytes, expected: Any) -> None:
     """The payload has no prefix then."""
     documents = {
         xid: SchemaDocument(content=dump_json(text), format="Avro/1.11", xid=f"{S}/versions/{n}")
@@ -178,7 +178,7 @@ def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
     assert payload.endswith(writer.payload)
 
 
-def test_names_that_come_twice_are_noted_behind_a_prefix() -> None:
+def test_duplicate_names_after_a_prefix_are_reported() -> None:
     result = outcome(prefixed(7, b'{"a":1,"a":2}'), {7: {"type": "object"}}, "JsonSchema/draft-07")
     assert isinstance(result, Accepted)
     assert (result.data, [warning.rule for warning in result.warnings]) == ({"a": 2}, ["duplicate"])

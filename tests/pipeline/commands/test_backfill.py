@@ -152,7 +152,7 @@ def test_partially_convertible_value_is_kept_twice(lake: Lake, tmp_path: Path) -
     assert rows(lake) == held
 
 
-def test_landing_and_compaction_go_on(lake: Lake, tmp_path: Path) -> None:
+def test_landing_and_compaction_continue(lake: Lake, tmp_path: Path) -> None:
     fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
     lake.put([{"id": "8", "total": 8.0}], pa.schema([("id", pa.string()), ("total", pa.float64())]))
     compact(lake.output)
@@ -169,7 +169,7 @@ def test_a_column_of_another_type_is_refused(lake: Lake, tmp_path: Path) -> None
     assert stored_rows["2"] == {"x": '{"y":1}', "_rescue": '{"total":1.5}'}
 
 
-def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_group_is_read_with_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(tmp_path / "lake", "parquet")
     more = [pa.field(f"a{number}", pa.int64()) for number in range(60)]
     lake.put(ROWS, pa.schema([*FIRST, *more, *columns.RESCUE]))

@@ -30,7 +30,7 @@ def test_parts_merge_and_examples_are_few() -> None:
     assert result.to_json()["mended"]["by_message"] == {"/d": 1}
 
 
-def test_however_many_producers_and_paths_there_are_few_are_held() -> None:
+def test_number_of_kept_producers_and_rules_is_bounded() -> None:
     result = VerdictChanges()
     for number in range(3 * HELD):
         change_example = example(number, producer=f"/p{number}")

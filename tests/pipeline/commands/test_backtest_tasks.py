@@ -92,7 +92,7 @@ def test_letters_count_for_the_definitions_asked_about(
         ("weight", {"": 3}),
     ],
 )
-def test_letters_are_counted_by_what_their_rows_would_say(
+def test_letters_are_counted_by_the_values_of_their_rows(
     room: Room, letters: tuple[str, Place], by: str, expected: dict[str, int]
 ) -> None:
     assert room.compared(letters, by=by).mended.producers == expected

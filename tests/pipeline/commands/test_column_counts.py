@@ -60,7 +60,7 @@ def test_many_distinct_values_are_estimated_within_5_percent() -> None:
     assert 57_000 < column.distinct < 63_000
 
 
-def test_no_more_values_are_distinct_than_there_are() -> None:
+def test_distinct_count_does_not_exceed_the_row_count() -> None:
     columns = pa.schema([("a", pa.int64())])
     for count in (4_000, 4_096, 4_097, 5_000):
         (column,) = count_rows(columns, batches(pa.int64(), list(range(count)))).columns

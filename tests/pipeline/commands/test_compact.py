@@ -76,7 +76,7 @@ def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.Mon
     assert pq.ParquetFile(compacted_file.arrow_source()).num_row_groups == 4
 
 
-def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_group_is_read_with_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(tmp_path / "lake", "parquet")
     for _ in range(2):
         lake.put([{"a0": 1}], {f"a{number}": INT for number in range(60)})

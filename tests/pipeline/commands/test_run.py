@@ -495,7 +495,7 @@ def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp
         ({"groups": ("/messagegroups/nobody",)}, "no message group or endpoint /messagegroups/nobody"),
     ],
 )
-def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict[str, Any], words: str) -> None:
+def test_run_that_cannot_start_is_explained(job: Callable[..., Job], options: dict[str, Any], words: str) -> None:
     with pytest.raises(SignalbookError) as caught:
         run(job(**options))
     assert words in str(caught.value)

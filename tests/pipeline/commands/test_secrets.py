@@ -231,7 +231,7 @@ def test_stream_reveals_no_secret(
         *(pytest.param(source, marks=pytest.mark.soak) for source in ("nats", "amqp")),
     ],
 )
-def test_a_stream_of_another_broker_tells_no_secret(
+def test_stream_of_another_broker_reveals_no_secret(
     source: str,
     registry: tuple[str, str],
     lake: Place,

@@ -48,7 +48,7 @@ def test_a_stream_whose_spool_is_full(
     assert [words.partition(": ")[0] for words in warnings] == ["the stream s is behind", "the stream s receives again"]
 
 
-def test_a_store_that_does_not_say_whether_a_spool_is_full(
+def test_error_names_the_store_of_an_unreadable_spool(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the store, as for any unreadable output."""

@@ -112,7 +112,7 @@ def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
     assert "committed before" in run(replace(job, batch_id="b1")).note
 
 
-def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
+def test_stream_continues_where_it_ended(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
     topic.send(20)
     first = follow(job, most=12)
     assert sum(report.tally.read for report in first) == 20
@@ -362,7 +362,7 @@ def test_a_checkpoint_of_another_stream(job: Job, topic: Topic) -> None:
         ({"registry": "/nowhere.json"}, "the definitions /nowhere.json are not there"),
     ],
 )
-def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], words: str) -> None:
+def test_stream_that_cannot_start_is_explained(job: Job, more: dict[str, Any], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
         follow(replace(job, **more))
     assert words in str(caught.value)

@@ -141,6 +141,6 @@ def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: 
     assert PASSWORD.encode() not in contents
 
 
-def test_a_stream_that_cannot_go_on_says_why(job: Job) -> None:
+def test_stream_error_is_explained(job: Job) -> None:
     with pytest.raises(PipelineError, match="does not take the user and the password"):
         follow(replace(job, options=PATIENT | {"user": USER, "password": "not-it-3"}))

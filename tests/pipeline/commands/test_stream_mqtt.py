@@ -246,7 +246,7 @@ def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> N
         ("none", {"timeout": "0.1"}, "the broker is away: 127.0.0.1:1 cannot be reached"),
     ],
 )
-def test_a_stream_that_cannot_go_on_says_why(
+def test_stream_error_is_explained(
     job: Job, mosquitto: Broker, listener: str, options: dict[str, str], words: str
 ) -> None:
     url = f"mqtt://127.0.0.1:{mosquitto.ports.get(listener, 1)}/a"

@@ -97,7 +97,7 @@ def job(tmp_path: Path, definitions: Path, stream: Stream) -> Job:
     )
 
 
-def test_a_stream_goes_on_where_it_ended(job: Job, stream: Stream) -> None:
+def test_stream_continues_where_it_ended(job: Job, stream: Stream) -> None:
     """K-7, K-21."""
     stream.make()
     stream.send(20)

@@ -124,7 +124,7 @@ def check(job: Job, number: int, *, twice: bool = False) -> None:
 @pytest.mark.parametrize(
     ("protocol", "server"), [("mqtt", "s3proxy"), pytest.param("amqp", "s3mock", marks=pytest.mark.soak)]
 )
-def test_a_stream_goes_on_where_it_ended(
+def test_stream_continues_where_it_ended(
     protocol: str,
     server: str,
     sending: Sending,

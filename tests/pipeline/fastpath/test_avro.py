@@ -134,7 +134,7 @@ def record(**fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
 
 
-def test_a_cut_datum_does_not_go_on_in_the_next() -> None:
+def test_truncated_datum_does_not_continue_in_the_next() -> None:
     schema = parse(record(f={"type": "array", "items": "boolean"}, g="boolean"))
     assert check(schema, [b"\x00", b"\x00\x01"]) == {1: {"f": [], "g": True}}
 

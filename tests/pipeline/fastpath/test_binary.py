@@ -369,7 +369,7 @@ def test_rows_of_requests_land_with_their_path(
     assert [row["_address"] for row in tables["parcels.parcel.accepted"]] == [path]
 
 
-def test_batches_that_say_so_go_the_slow_path(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marked_batches_take_the_slow_path(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BinaryMode, "columns", None)
     frames = [replace(batch, slow_path=True) for batch in lines([event("HTTP", "parcel.accepted", JSON_VALUES[0])])]
     assert processed(contracts[0], HTTP_JSONL, frames)[0].landed.total() == 1

@@ -243,7 +243,7 @@ def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> 
     assert StructuredMode().columns(batch)[1] == list(range(len(bounds)))
 
 
-def test_extensions_are_learnt_while_there_is_room() -> None:
+def test_number_of_learnt_extensions_is_bounded() -> None:
     mode = StructuredMode()
     message = event('"data":1,"trace":"x","n":1')
     assert len(mode.columns(frame(message))[0]) == 1

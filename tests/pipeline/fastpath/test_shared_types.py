@@ -155,7 +155,7 @@ def headers_of(number: int, type: str, source: str, subject: str | None) -> list
         ("variants", '{"a":1}', 0),
     ],
 )
-def test_events_of_one_definition_land_at_once(contracts: list[Contract], type: str, data: str, place: int) -> None:
+def test_events_of_one_definition_land_together(contracts: list[Contract], type: str, data: str, place: int) -> None:
     text = b"".join(line(number, (type, "/shops/7", "s", data)) for number in range(30))
     tally, _ = check(contracts[0], text, fast=True)
     assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 30}

@@ -121,7 +121,7 @@ def test_invalid_contract_is_rejected(spark_session: SparkSession, definitions: 
             refused()
 
 
-def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) -> None:
+def test_broken_definition_does_not_affect_others(definitions: Path, parcels: Any) -> None:
     """The definition is omitted and reported; its messages become dead letters with the reason."""
     document = json.loads(definitions.read_text())
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] = {"type": "nonsense"}

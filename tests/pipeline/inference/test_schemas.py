@@ -58,7 +58,7 @@ def test_drafts(values: list[Any], expected: dict[str, Any]) -> None:
     assert drafted == expected
 
 
-def test_few_integers_beside_fractions_leave_room_for_fractions() -> None:
+def test_few_integers_next_to_fractions_are_numbers() -> None:
     values = [{"n": 1, "amount": 2.5}, {"n": 2, "amount": 3}]
     assert schema(summary(*values), Rules(few=3))["properties"]["n"]["type"] == ["number", "null"]
     assert schema(summary(*values), STRICT)["properties"]["n"]["type"] == "integer"
@@ -103,7 +103,7 @@ def test_frequent_object_needs_no_similar_objects() -> None:
 
 
 @given(values=st.lists(VALUES, min_size=1, max_size=8))
-def test_kin_takes_nothing_away(values: list[Any]) -> None:
+def test_drafted_schema_accepts_the_observed_values(values: list[Any]) -> None:
     seen = summary(*values)
     drafted = schema(seen, BOLD, ObjectFamilies([seen, seen]))
     for value in values:

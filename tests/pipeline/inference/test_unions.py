@@ -79,7 +79,7 @@ def test_union_with_other_types() -> None:
     assert not valid(document, {"type": "card"})
 
 
-def test_unions_within_unions_are_said_once() -> None:
+def test_nested_unions_are_not_repeated() -> None:
     values = [{"kind": kind, "pay": pay, "n": n} for kind, n in (("a", 1), ("b", "x")) for pay in (CARD, BANK)] * 3
     document = drafted(*values)
     assert len(document["properties"]["pay"]["oneOf"]) == 2

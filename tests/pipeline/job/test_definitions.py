@@ -242,9 +242,7 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
 
 
 @pytest.mark.usefixtures("_patient")
-def test_a_registry_that_is_away_for_the_first_reading_is_read_again(
-    definitions: Path, rewrite: Callable[..., None], parcels: Any
-) -> None:
+def test_unavailable_registry_is_read_again(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     """The feed was queried before: this alone must not make the cached definitions current."""
     Followed(definitions)
     rewrite(late=parcels.message("late"))

@@ -16,7 +16,7 @@ def failing() -> None:
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_collection_goes_on_as_before(collects: bool) -> None:
+def test_garbage_collection_is_restored(collects: bool) -> None:
     before = gc.isenabled()
     try:
         (gc.enable if collects else gc.disable)()

@@ -318,7 +318,7 @@ def test_versions_that_serve_as_bases_count_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("reference", [f"{BASE}/versions/9", "/messagegroups/g/messages/gone", "https://x.example/m"])
-def test_a_base_that_is_not_there_is_named_before_a_message_is_read(reference: str) -> None:
+def test_missing_base_message_is_reported_at_the_start(reference: str) -> None:
     """F-17, K-12: no error; the definition counts with what was found, and people are warned."""
     (doubt,) = snapshot(based(reference)).check(Policy()).doubts
     assert doubt.startswith(f"/messagegroups/g/messages/m0: there is no base message {reference}")
@@ -446,7 +446,7 @@ def test_a_policy_about_nothing_is_refused(parcels: Any) -> None:
         snapshot.check(parse_flags(["/messagegroups/parcel:on_schema_violation=tag"]))
 
 
-def test_a_schema_that_is_not_there_stops_nobody_else(parcels: Any) -> None:
+def test_missing_schema_does_not_affect_other_messages(parcels: Any) -> None:
     """K-39, K-45: its own messages wait among the dead letters, to be tried again."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"]["dataschemauri"] = f"{PARCEL}s"

@@ -220,7 +220,7 @@ def test_names_that_differ_by_case_have_tables_of_their_own(registry: Registry) 
     assert first[0] in registry.snapshot().selected
 
 
-def test_subjects_beside_message_definitions(registry: Registry, parcels: Any) -> None:
+def test_subjects_are_used_with_message_definitions(registry: Registry, parcels: Any) -> None:
     registry.register("t-value", ONE)
     with Client(registry.url) as client:
         client.import_document(parcels.catalogue())

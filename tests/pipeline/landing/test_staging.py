@@ -41,7 +41,7 @@ def test_one_file_per_table(tmp_path: Path) -> None:
     assert len(tables[B]) == 1
 
 
-def test_a_full_table_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_row_group_is_written_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1000)
     land(tmp_path, *[(A, rows(i)) for i in range(4)])
     assert pq.ParquetFile(next(tmp_path.iterdir())).num_row_groups == 2

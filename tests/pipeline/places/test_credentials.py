@@ -200,7 +200,7 @@ def test_invalid_credential_response_is_an_error(
         server.server_close()
 
 
-def test_a_job_goes_before_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:
+def test_job_overrides_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:
     """The endpoint of the job overrides all variables too."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         environ.setenv(name, "http://127.0.0.1:1")

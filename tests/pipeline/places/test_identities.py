@@ -505,7 +505,7 @@ def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
     assert azure(anonymous="true") == {"account_name": "parcels", "skip_signature": "true"}
 
 
-def test_delta_goes_by_what_the_job_says(environ: pytest.MonkeyPatch) -> None:
+def test_delta_uses_the_credentials_of_the_job(environ: pytest.MonkeyPatch) -> None:
     """An account key in the environment, which the library would use first, is an error."""
     there = place_of("abfss://lake@parcels.dfs.core.windows.net/t", Storage.of({"sas_token": "sig=j"}))
     environ.setenv("AZURE_CLIENT_SECRET", "S")

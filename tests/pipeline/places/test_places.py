@@ -125,7 +125,9 @@ def test_pipe_is_not_listed_as_a_file(tmp_path: Path) -> None:
     assert [entry.path for entry in place_of(tmp_path).files(deep=True)] == ["x"]
 
 
-def test_more_than_a_listing_has_at_once(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_listings_of_several_pages_are_complete(
+    s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     stored = place("s3proxy", tmp_path, request)
     assert isinstance(stored, StorePlace)
     folder = s3proxy.folder / "data" / BUCKET / stored.key / "d"
@@ -318,7 +320,7 @@ def test_truncated_responses_are_requested_again(
     assert ((there / "n").read(), (there / "l").read()) == (b"2", large)
 
 
-def test_a_long_listing_goes_on_where_it_ended(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_interrupted_listing_continues(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Every name occurs once, however often the listing was interrupted."""
     there = place("s3proxy", tmp_path, request)
     names = [f"{number:04}" for number in range(2500)]

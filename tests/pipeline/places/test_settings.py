@@ -30,7 +30,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
-def test_a_job_says_most() -> None:
+def test_job_settings_have_precedence() -> None:
     storage = Storage.of({**KEYS, "virtual_hosted": "true", "anonymous": "false"})
     config, client = storage.obstore("s3")
     assert config["access_key_id"] == "AK"

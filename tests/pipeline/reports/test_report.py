@@ -88,7 +88,7 @@ def test_merged_tallies_equal_one_tally(parts: list[list[Step]]) -> None:
 
 
 @pytest.mark.parametrize(("landed", "dead"), [(4, 1), (5, 0), (6, 0), (4, 0)])
-def test_rows_that_are_not_there_are_missed(landed: int, dead: int) -> None:
+def test_missing_rows_are_an_error(landed: int, dead: int) -> None:
     tally = tallied([land(XIDS[0], 4, None), reject("no_match", [])])
     if (landed, dead) == (4, 1):
         tally.check(landed_rows=landed, dead_letter_rows=dead)

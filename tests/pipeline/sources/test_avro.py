@@ -148,7 +148,7 @@ BLOCKS = [block(2, record(2 * i) + record(2 * i + 1)) for i in range(3)]
     ],
     ids=["marker", "numbers", "count", "size", "record"],
 )
-def test_reading_goes_on_behind_damage(read: Read, damaged: bytes, words: str) -> None:
+def test_reading_continues_after_damage(read: Read, damaged: bytes, words: str) -> None:
     results = read(header() + BLOCKS[0] + damaged + (b"" if damaged.endswith(SYNC) else SYNC) + BLOCKS[2])
     good = [raw for raw, _, fault in results if not fault]
     assert good[:2] + good[-2:] == [record(number) for number in (0, 1, 4, 5)]
@@ -172,7 +172,7 @@ def test_truncated_container_is_read_up_to_the_cut(read: Read) -> None:
         (record(0)[:-1], 1, "not a CloudEvent"),
     ],
 )
-def test_blocks_that_hold_more_or_less_than_they_say(read: Read, content: bytes, count: int, words: str) -> None:
+def test_blocks_with_a_wrong_count_are_reported(read: Read, content: bytes, count: int, words: str) -> None:
     results = read(header() + block(count, content))
     assert words in results[-1][2]
 

@@ -68,7 +68,7 @@ def test_unreadable_certificate_is_rejected() -> None:
         broker.settings.tls_context()
 
 
-def test_a_broker_may_be_away_for_a_while() -> None:
+def test_unavailable_broker_is_retried() -> None:
     broker, calls = FORMAT.read(["x://h:1/a"], {"timeout": "300"}), []
 
     def fail_once() -> int:
@@ -80,7 +80,7 @@ def test_a_broker_may_be_away_for_a_while() -> None:
     assert broker.retry(fail_once) == 5
 
 
-def test_a_broker_that_stays_away_is_reported() -> None:
+def test_lasting_outage_of_a_broker_is_an_error() -> None:
     def fail() -> None:
         raise BrokerUnavailable("nobody there")
 

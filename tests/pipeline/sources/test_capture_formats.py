@@ -125,7 +125,7 @@ def test_files_with_different_columns_are_read(spark_session: SparkSession, tmp_
         assert sorted(((row["value"], row["address"]) for row in rows), key=str, reverse=kind == "orc") == expected
 
 
-def test_a_line_may_go_on_in_the_next_block(store: StorePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_may_cross_blocks(store: StorePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line ending of two bytes can be divided as well."""
     content = b"one\r\n\ntwo\rthree\n\r\nfour"
     (store / "a.txt").write(content)

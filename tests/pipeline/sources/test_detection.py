@@ -33,7 +33,7 @@ REQUEST = {"method": "POST", "path": "/", "headers": {}, "body": "{}"}
         ("broken\n" + json.dumps(EVENT), "cloudevents-jsonl"),
     ],
 )
-def test_json_is_told_apart_by_its_members(content: str, expected: str, tmp_path: Path) -> None:
+def test_json_formats_are_distinguished_by_their_members(content: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "events"
     for data in (content.encode(), gzip.compress(content.encode())):
         path.write_bytes(data)

@@ -126,7 +126,7 @@ def test_a_spool_takes_no_more_than_its_limit(spot: Place) -> None:
     assert numbers(spot, accepted, 2 * accepted) == list(range(accepted, 2 * accepted))
 
 
-def test_a_message_beyond_the_limit_goes_alone(spot: Place) -> None:
+def test_message_beyond_the_limit_is_written_alone(spot: Place) -> None:
     with MessageSpool(spot, limit=10) as spool:
         for number in range(3):
             assert spool.append([message(number), message(number + 1)]) == 1
@@ -145,7 +145,7 @@ def test_size_of_segments_is_bounded(spot: Place) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 9), (7, 8)])
-def test_messages_that_are_not_there_are_reported(spot: Place, start: int, end: int) -> None:
+def test_missing_messages_are_an_error(spot: Place, start: int, end: int) -> None:
     with MessageSpool(spot, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1), message(2)])
@@ -193,7 +193,7 @@ def test_damaged_last_segment_is_an_error(stored: Place) -> None:
         MessageSpool(stored)
 
 
-def test_a_write_that_comes_late_is_gone_on_behind(stored: Place) -> None:
+def test_spool_continues_after_a_late_write(stored: Place) -> None:
     """The write of a killed process counts like any other, and no number is used twice."""
     other = stored.parent / "other"
     with MessageSpool(other) as spool:

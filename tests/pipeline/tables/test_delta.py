@@ -184,7 +184,7 @@ def test_foreign_compaction_is_accepted(lake: Lake) -> None:
     assert [row["a"] for row in lake.rows()] == [1, 2, 3]
 
 
-def test_a_compaction_of_files_that_are_gone_is_forgotten(lake: Lake) -> None:
+def test_compaction_of_removed_files_is_discarded(lake: Lake) -> None:
     lake.put([{"a": 2}], COLUMNS)
 
     def interfere(progress: Any) -> None:
@@ -206,7 +206,7 @@ _MEANWHILE: Any = {
 
 
 @pytest.mark.parametrize("action", _MEANWHILE)
-def test_a_compaction_beside_someone_else(lake: Lake, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+def test_concurrent_compactions_keep_all_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
     """Deltalake alone would leave rows of both compactions."""
     meanwhile, compacted, rows = _MEANWHILE[action]
     lake.put([{"a": 2}], COLUMNS)

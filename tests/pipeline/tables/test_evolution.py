@@ -41,7 +41,7 @@ def struct(**members: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("judge", [refuse, promote, as_text])
-def test_new_columns_come_behind_and_old_ones_stay(judge: Judgement) -> None:
+def test_new_columns_are_appended_and_old_ones_kept(judge: Judgement) -> None:
     there = pa.schema([("a", INT), ("s", struct(m=INT, n=TEXT))])
     coming = pa.schema([("b", TEXT), ("s", struct(o=TEXT, m=INT))])
     merged = merge(there, coming, judge)

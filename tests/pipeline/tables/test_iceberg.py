@@ -58,7 +58,7 @@ def test_renamed_or_dropped_column_is_an_error(lake: Lake, change: Callable[[Tab
 
 
 @pytest.mark.parametrize("change", [rename, drop])
-def test_a_column_that_goes_while_a_batch_is_committed(lake: Lake, change: Callable[[Table], None]) -> None:
+def test_column_dropped_during_a_commit_is_an_error(lake: Lake, change: Callable[[Table], None]) -> None:
     """The prepared batch lands once the table is moved away."""
     batch = lake.prepared([ROW], COLUMNS)
     change(table(lake))

@@ -35,7 +35,7 @@ def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tables == [("shop", name) for name in names if name != "t03"]
 
 
-def test_tables_of_a_group_are_listed_at_once(
+def test_tables_of_a_group_are_listed_with_one_request(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are, and also if one of them has no metadata yet."""

@@ -61,7 +61,7 @@ def test_all_tables_of_a_definition_are_one_frame(lake: Lake, spark_session: Spa
     assert [row.asDict(recursive=True) for row in frame.collect()] == ROWS
 
 
-def test_a_view_says_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
+def test_view_shows_the_rows_of_all_tables(tmp_path: Path, spark_session: SparkSession) -> None:
     """The table is a Parquet table, because Spark needs its own catalog for Iceberg."""
     lake = Lake(tmp_path / "lake", "parquet")
     lake.put([{"id": 1, "total": 5}], {"id": INT, "total": INT})

@@ -564,7 +564,7 @@ def test_drafts_are_compared_with_each_other(reader: JSON, writer: JSON, formats
     assert named(FORMAT.differences(text(reader, formats[0]), text(writer, formats[1]))) == rule
 
 
-def test_a_difference_says_where_and_what() -> None:
+def test_difference_contains_path_and_values() -> None:
     old = {"properties": {"a/b": {"type": "string", "maxLength": 5}}}
     new = {"properties": {"a/b": {"type": "string", "maxLength": 3}}}
     (difference,) = differences(new, old)
@@ -940,7 +940,7 @@ def test_impossible_values_cause_no_difference(writer: JSONObject, reader: JSONO
     assert named(differences({**kind, **reader}, {**kind, **writer}, "JsonSchema/draft/2020-12")) == rule
 
 
-def test_a_reason_names_no_more_items_than_there_may_be() -> None:
+def test_reason_is_limited_to_possible_items() -> None:
     items: JSONObject = {"type": "array", "maxItems": 2, "prefixItems": [{}, {"const": {}, "required": ["a"]}]}
     (difference,) = differences({"type": "array", "maxItems": 0}, items, NEWEST)
     assert (difference.rule, difference.old) == ("max_items_decreased", 1)
