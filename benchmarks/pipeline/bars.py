@@ -1,6 +1,6 @@
 """What the pipeline has to reach, measured and held to its bars: a table of bar, figure, and whether it is held.
 
-    python -m benchmarks.pipeline.bars [--only json tables definitions rejected records github huge] [--events 1000000]
+    python -m benchmarks.pipeline.bars [--only json tables definitions rejected records plain_kafka ...]
 
 Each bar is a ratio of what ran in turns in one warm session on two cores, by the medians of the rounds; those of the
 best rounds, which noise has spared most, stand beside. Rates of GitHub's webhooks and memory have no peer.
@@ -134,6 +134,25 @@ class Measuring:
                 figure = found[f"{mode}_{kind}_to_{mode}_json"]
                 yield Bar(name=f"{kind.capitalize()} : JSON, {what}, by CPU", figure=figure, least=1.3)
 
+    def plain_kafka(self) -> Iterator[Bar]:
+        """CPU of a record without an envelope, whose topic has one definition."""
+        found = records.measure(self.events // 10, self.rounds, tuple(records.PLAIN))["cpu_of_a_record"]
+        for mode, row in found.items():
+            name = f"{mode.removeprefix('plain_').capitalize()} in plain records by topic, CPU of one"
+            figure, best = row["cpu_microseconds"], row["best_cpu_microseconds"]
+            yield Bar(name=name, figure=figure, best=best, most=10, unit=" us")
+
+    def mixed_kafka(self) -> Iterator[Bar]:
+        """Events of a contract that has a plain definition for another topic, to those of one that has none."""
+        modes = [mode for pair in records.BESIDE_PLAIN.items() for mode in pair]
+        found = records.measure(self.events // 10, self.rounds, modes)["cpu_of_a_record"]
+        for mixed, alone in records.BESIDE_PLAIN.items():
+            medians, bests = (
+                found[alone][kind] / found[mixed][kind] for kind in ("cpu_microseconds", "best_cpu_microseconds")
+            )
+            name = f"{alone.partition('_')[0]} events with a plain definition : without, by CPU"
+            yield Bar(name=name, figure=medians, best=bests, least=0.87)
+
     def github(self) -> Iterator[Bar]:
         """GitHub's webhooks in 161 wide tables."""
         webhooks = fetch(github.PACKAGES)
@@ -179,7 +198,7 @@ class Measuring:
         return Bar(name=name, figure=figure, best=best, least=least)
 
 
-PARTS = ("json", "tables", "definitions", "rejected", "records", "github", "huge")
+PARTS = ("json", "tables", "definitions", "rejected", "records", "plain_kafka", "mixed_kafka", "github", "huge")
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
 """The same payloads as Kafka records: JSON, Avro and Protobuf, held to definitions and landed in one process.
 
 Prefixed records have no envelope: an id before the payload names its schema, a version of the subject of one of as many
-topics as there are definitions. Those called mixed are half of them of the version before, which lacks a field.
+topics as there are definitions. Those called mixed are half of them of the version before, which lacks a field. Plain
+records have neither: each definition has a topic. Events ``beside_plain`` are held to a contract with one such
+definition more, on a topic of its own.
 
     python -m benchmarks.pipeline.records [--records 200000] [--rounds 5]
 
@@ -91,6 +93,7 @@ PREFIXED = {
     "prefixed_avro_mixed": ("avro", True),
     "prefixed_protobuf": ("protobuf", False),
 }
+PLAIN = {"plain_json": "json", "plain_avro": "avro", "plain_protobuf": "protobuf"}
 TYPE_NAMES = {"json": "JSON", "avro": "AVRO", "protobuf": "PROTOBUF"}
 MODES = {
     "structured_json": ("json", True),
@@ -98,6 +101,7 @@ MODES = {
     "binary_avro": ("avro", False),
     "binary_protobuf": ("protobuf", False),
 }
+BESIDE_PLAIN = {"structured_json_beside_plain": "structured_json", "binary_json_beside_plain": "binary_json"}
 
 # What the rates of records in Avro and Protobuf are compared with: the same payloads in JSON.
 PEERS = {
@@ -108,12 +112,16 @@ PEERS = {
 }
 
 
-def contract(kind: str) -> Contract:
-    """The definitions of the bench with payloads of ``kind``."""
-    document = catalogue(TYPES)
+def contract(kind: str, *, plain: int = 0, events: int = TYPES) -> Contract:
+    """The definitions of the bench with payloads of ``kind``: so many of events, and so many of plain records."""
+    document = catalogue(events + plain)
+    messages = document["messagegroups"][GROUP]["messages"]
+    for number, name in enumerate(list(messages)[events:]):
+        kept = {key: messages[name][key] for key in ("dataschemaformat", "dataschemauri")}
+        messages[name] = {**kept, "protocol": "KAFKA", "protocoloptions": {"topic": f"topic{number}"}}
     if kind in SCHEMAS:
         stated, schema = SCHEMAS[kind]
-        for message in document["messagegroups"][GROUP]["messages"].values():
+        for message in messages.values():
             message["dataschemaformat"] = stated
             message["dataschemauri"] += "#Event"
         for entity in document["schemagroups"][GROUP]["schemas"].values():
@@ -172,20 +180,32 @@ def batches(mode: str, count: int) -> list[pa.RecordBatch]:
 def prefixed(mode: str, count: int) -> list[pa.RecordBatch]:
     """The same records with the ids of their schemas before the payloads, on the topics of the subjects."""
     kind, mixed = PREFIXED[mode]
-    random, encode = Random(7), encoders()
-    rows = (_prefixed(number, event(number, random, TYPES, 0.0), encode, kind, mixed) for number in range(count))
+    encode = encoders()
+
+    def value(number: int, data: Any) -> bytes:
+        topic, earlier = number % TYPES, mixed and number // TYPES % 2 == 0
+        head = b"\0" + (2 * topic + (1 if earlier else 2)).to_bytes(4, "big") + (b"\0" if kind == "protobuf" else b"")
+        return head + encode["earlier" if earlier else kind](data)
+
+    return _by_topic(count, value)
+
+
+def plain(mode: str, count: int) -> list[pa.RecordBatch]:
+    """The same records without anything before the payloads."""
+    encode = encoders()[PLAIN[mode]]
+    return _by_topic(count, lambda _, data: encode(data))
+
+
+def _by_topic(count: int, value: Callable[[int, Any], bytes]) -> list[pa.RecordBatch]:
+    random = Random(7)
+    rows = (_on_topic(number, value(number, event(number, random, TYPES, 0.0)["data"])) for number in range(count))
     return [pa.RecordBatch.from_pylist(part, ROWS) for part in _parts(rows)]
 
 
-def _prefixed(
-    number: int, event: dict[str, Any], encode: dict[str, Callable[[Any], bytes]], kind: str, mixed: bool
-) -> dict[str, Any]:
-    topic, earlier = number % TYPES, mixed and number // TYPES % 2 == 0
-    payload = encode["earlier" if earlier else kind](event["data"])
-    head = b"\0" + (2 * topic + (1 if earlier else 2)).to_bytes(4, "big") + (b"\0" if kind == "protobuf" else b"")
+def _on_topic(number: int, value: bytes) -> dict[str, Any]:
     return {
-        "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": f"topic{topic}",
-        "partition": 0, "key": None, "value": head + payload, "received_at": AT, "headers": None,
+        "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": f"topic{number % TYPES}",
+        "partition": 0, "key": None, "value": value, "received_at": AT, "headers": None,
     }  # fmt: skip
 
 
@@ -237,8 +257,8 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
 
 def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED)) -> dict[str, Any]:
     """Medians of both ways for each kind of record, rounds interleaved. With each mode come its ``PEERS``."""
-    contracts = {mode: contract(MODES[mode][0]) if mode in MODES else by_subjects(PREFIXED[mode][0]) for mode in modes}
-    traffic = {mode: batches(mode, count) if mode in MODES else prefixed(mode, count) for mode in modes}
+    made = {mode: _made(mode, count) for mode in modes}
+    contracts, traffic = ({mode: pair[place] for mode, pair in made.items()} for place in range(2))
     fast: dict[str, list[float]] = {mode: [] for mode in modes}
     slow: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(rounds):
@@ -252,6 +272,16 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
         ratios |= {f"{mode}_to_{other}": round(cpu[other] / cpu[mode], 2) for other in others if mode in cpu}
     taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {"taken": taken, "records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
+
+
+def _made(mode: str, count: int) -> tuple[Contract, list[pa.RecordBatch]]:
+    """The definitions and the records of a mode."""
+    if mode in PREFIXED:
+        return by_subjects(PREFIXED[mode][0]), prefixed(mode, count)
+    if mode in PLAIN:
+        return contract(PLAIN[mode], plain=TYPES, events=0), plain(mode, count)
+    events = BESIDE_PLAIN.get(mode, mode)
+    return contract(MODES[events][0], plain=int(mode in BESIDE_PLAIN)), batches(events, count)
 
 
 def _summary(found: list[pa.RecordBatch], fast: list[float], slow: list[float]) -> dict[str, Any]:
