@@ -72,7 +72,9 @@ def test_xids_are_bounded_and_the_rest_is_counted() -> None:
 
 
 def test_long_caller_details_are_truncated() -> None:
-    (record,) = build_entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
+    (record,) = build_entries(
+        access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid=""
+    )
     assert len(record.who) == len(record.details["subject"]) == 256
 
 

@@ -204,6 +204,10 @@ class Guide:
         inner = place[int(last)] if isinstance(place, list) else place.get(last)
         return Goal(difference, away, last, inner if isinstance(inner, dict) else None)
 
+    def drop(self, difference: Difference) -> None:
+        """Make no more values for a difference."""
+        self.goals = [goal for goal in self.goals if goal.difference is not difference]
+
     def value(self) -> JSON:
         self.goal = self.dice.choice(self.goals) if self.goals and self.dice.random() < 0.9 else None
         return self._of([(0, self.roots[0]), (1, self.roots[1])], 0)

@@ -69,7 +69,9 @@ def judge(dice: Random, tally: Tally) -> None:
         tally.counts["no schema"] += 1
         return
     differences = compare(reader.document, writer.document)
-    guide = Guide(dice, old, new, differences)
+    guide = Guide(
+        dice, old, new, [difference for difference in differences if difference.rule not in ("undecided", *SKIPPED)]
+    )
 
     def rejections() -> Iterator[Rejection]:
         for _ in range(30 if not differences else 5000):
@@ -84,11 +86,17 @@ def judge(dice: Random, tally: Tally) -> None:
                     ],
                 )
 
+    def shows(difference: Difference, rejection: Rejection) -> bool:
+        if not describes(difference, rejection):
+            return False
+        guide.drop(difference)
+        return True
+
     tally.add(
         f"{dump_json(old).decode()} read as {dump_json(new).decode()}",
         differences,
         rejections(),
-        describes,
+        shows,
         strict=not wild,
     )
 
