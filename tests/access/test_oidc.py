@@ -365,7 +365,7 @@ def test_known_keys_are_used_while_the_issuer_is_unavailable(
 @contextmanager
 def held_up(issuer: FakeIssuer, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a block while a thread waits for an answer of the issuer, which comes only after the block."""
-    monkeypatch.setattr(oidc, "_TIMEOUT", 300.0)
+    monkeypatch.setattr(oidc, "_TIMEOUT_SECONDS", 300.0)
     before = len(issuer.asked)
     issuer.answers.clear()
     with ThreadPoolExecutor(1) as pool:

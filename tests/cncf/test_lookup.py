@@ -8,7 +8,7 @@ import yaml
 from msgspec.structs import replace
 from tests.engine.conftest import Registry
 
-from signalbook.cncf.ids import MOUNTS, uri_digest
+from signalbook.cncf.ids import MOUNTS, compute_uri_digest
 from signalbook.cncf.lookup import UriBases, find_by_uri
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
@@ -117,7 +117,9 @@ def test_duplicate_uris_of_old_versions_have_an_order(filled: Registry) -> None:
             there = writer.entities.get(row.xid)
             assert there is not None
             attributes = {**there.attributes, "globaluri": claims[row.xid.id]}
-            writer.entities.update([replace(there, attributes=attributes, uri=uri_digest("schemagroups", attributes))])
+            writer.entities.update(
+                [replace(there, attributes=attributes, uri=compute_uri_digest("schemagroups", attributes))]
+            )
     assert found(filled, f"{BASE}{S}/versions/1") == f"{S}/versions/1"
     assert found(filled, f"https://a.example/base{S}/versions/5") == f"{S}/versions/5"
     filled.patch(f"{S}/versions/9", {"description": "it may still be changed"})
@@ -246,7 +248,7 @@ def test_uri_is_given_to_one_of_concurrent_writers(store_url: str) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert sum(threads.map(claim, range(8))) == 10
     with stores[0].read() as reader:
-        digests = [uri_digest("schemagroups", {"globaluri": f"urn:race:{turn}"}) for turn in range(10)]
+        digests = [compute_uri_digest("schemagroups", {"globaluri": f"urn:race:{turn}"}) for turn in range(10)]
         assert len(reader.entities.named([opened for opened in digests if opened], 99)) == 10
     for opened in stores:
         opened.close()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.cncf.lookup import latest_number, version_numbers, version_with_document
+from signalbook.cncf.lookup import find_latest_number, find_version_with_document, list_version_numbers
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -30,8 +30,8 @@ def filled(store: Store) -> Registry:
 def test_counted_versions(filled: Registry, path: str) -> None:
     """A-18, A-42, J-10: neither the order of the registry nor its default counts."""
     with filled.engine.reading() as view:
-        assert version_numbers(view, Xid.parse(path)) == [2, 10]
-        assert latest_number(view, Xid.parse(path)) == 10
+        assert list_version_numbers(view, Xid.parse(path)) == [2, 10]
+        assert find_latest_number(view, Xid.parse(path)) == 10
 
 
 def test_latest_number_is_found_behind_deleted_versions(filled: Registry) -> None:
@@ -39,14 +39,14 @@ def test_latest_number_is_found_behind_deleted_versions(filled: Registry) -> Non
     filled.put(f"{S}/versions/500", {"format": "Own/1"})
     filled.delete(f"{S}/versions/500")
     with filled.engine.reading() as view:
-        assert latest_number(view, Xid.parse(S)) == 10
+        assert find_latest_number(view, Xid.parse(S)) == 10
 
 
 def test_schema_without_numbers_has_no_latest_number(filled: Registry) -> None:
     filled.delete(f"{S}/versions/2")
     filled.delete(f"{S}/versions/10")
     with filled.engine.reading() as view:
-        assert (latest_number(view, Xid.parse(S)), version_numbers(view, Xid.parse(S))) == (None, [])
+        assert (find_latest_number(view, Xid.parse(S)), list_version_numbers(view, Xid.parse(S))) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_version_with_equal_document_is_found(
 ) -> None:
     """A Version with the same document and content type is found (A-45)."""
     with filled.engine.reading() as view:
-        row = version_with_document(view, Xid.parse(S), content, attributes)
+        row = find_version_with_document(view, Xid.parse(S), content, attributes)
         assert (row.xid.id if row else None) == expected
 
 
 def test_unknown_schema_has_no_versions(filled: Registry) -> None:
     with filled.engine.reading() as view:
         nothing = Xid.parse("/schemagroups/g/schemas/none")
-        assert version_with_document(view, nothing, b"10", {}) is None
-        for question in (latest_number, version_numbers):
+        assert find_version_with_document(view, nothing, b"10", {}) is None
+        for question in (find_latest_number, list_version_numbers):
             with pytest.raises(RegistryError, match="cannot be found"):
                 question(view, nothing)

@@ -10,17 +10,17 @@ from signalbook.cncf.ids import is_segment, version_number
 from signalbook.cncf.schemaregistry import (
     FORMATNAME,
     Stated,
+    build_version_attributes,
+    build_version_headers,
     draft_format,
     format_attributes,
-    format_fault,
-    given_faults,
     group_attributes,
-    group_faults,
     other_format,
     registry_format,
     render_group,
-    version_attributes,
-    version_headers,
+    validate_format,
+    validate_group,
+    validate_metadata,
     version_id,
     version_uri,
 )
@@ -45,7 +45,7 @@ def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -
     """A-3, A-5, A-6, A-7, J-8: whatever was there before."""
     stored: dict[str, Any] = {"schemagroupid": "g:1", **TIMES, "name": "kept"}
     for group in (first, second):
-        assert group_faults(group, "g%3A1") == []
+        assert validate_group(group, "g%3A1") == []
         stored = {k: v for k, v in (stored | group_attributes(group, stored)).items() if v is not None}
         times = {"createdtimeutc": TIMES["createdat"], "updatedtimeutc": TIMES["modifiedat"]}
         assert render_group(stored) == {"id": "g%3A1", **group, **times}
@@ -80,7 +80,7 @@ def test_ids(text: str, right: bool) -> None:
 )
 def test_missing_or_contradicting_format_is_a_finding(stated: Stated, group: Any, latest: Any, wrong: bool) -> None:
     """A-15, A-16"""
-    assert (format_fault(stated, group, latest) is not None) == wrong
+    assert (validate_format(stated, group, latest) is not None) == wrong
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_another_format(stated: Stated, latest: Any, other: str | None) -> None:
 )  # fmt: skip
 def test_attributes_of_a_new_version(stated: Stated, group: Any, latest: Any, attributes: Any) -> None:
     """A-13, A-17, A-22, J-8, J-9"""
-    assert version_attributes(stated, group, latest, b"") == attributes
+    assert build_version_attributes(stated, group, latest, b"") == attributes
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_attributes_of_a_new_version(stated: Stated, group: Any, latest: Any, at
 )  # fmt: skip
 def test_invalid_attributes_are_findings(stated: Stated, count: int) -> None:
     """A-13, A-20"""
-    assert len(given_faults(stated)) == count
+    assert len(validate_metadata(stated)) == count
 
 
 def test_ids_and_uris_of_versions() -> None:
@@ -135,11 +135,11 @@ def test_ids_and_uris_of_versions() -> None:
 def test_headers() -> None:
     """A-46, A-48, J-9: the group's format is the schema's."""
     version = {"format": "Avro/1.11", "description": "d", "authority": "urn:a", "createdat": TIMES["createdat"]}
-    assert dict(version_headers(version, {"format": "JsonSchema"})) == {
+    assert dict(build_version_headers(version, {"format": "JsonSchema"})) == {
         "Schema-Format": "json-schema", "Schema-Description": "d", "Schema-Authority": "urn:a",
         "Schema-Createdtimeutc": TIMES["createdat"],
     }  # fmt: skip
-    assert dict(version_headers({"format": "Own/1"}, {})) == {"Schema-Format": "Own/1"}
+    assert dict(build_version_headers({"format": "Own/1"}, {})) == {"Schema-Format": "Own/1"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
-from signalbook.cncf.ids import uri_digest
+from signalbook.cncf.ids import compute_uri_digest
 from signalbook.confluent.schemas import content_key
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import ConfigCommand, Method
@@ -144,7 +144,7 @@ def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
         (resource,) = reader.entities.by_key([1])
         assert resource.versioncounter == 7
         rows = list(reader.entities.children([1]))
-        assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
+        assert [row.uri for row in rows] == [compute_uri_digest("gs", row.attributes) for row in rows]
         assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
 
 
@@ -201,7 +201,7 @@ def test_uris_stored_as_they_were_written_are_found_in_any_form(store_url: str) 
     at_revision("0006", store_url, OLD_URIS)
     with closing(open_store(store_url)) as store, store.read() as reader:
         rows = list(reader.entities.children([1]))
-        assert [row.uri for row in rows] == [uri_digest("schemagroups", row.attributes) for row in rows]
+        assert [row.uri for row in rows] == [compute_uri_digest("schemagroups", row.attributes) for row in rows]
         assert [row.key for row in reader.entities.named([rows[0].uri or ""], 9)] == [2, 3]
 
 

@@ -18,14 +18,20 @@ from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response,
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, is_segment, schema_path, version_number
-from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
+from signalbook.cncf.lookup import (
+    UriBases,
+    find_by_uri,
+    find_latest_number,
+    find_version_with_document,
+    list_version_numbers,
+)
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
     Stated,
+    build_version_headers,
     draft_format,
-    given_faults,
-    version_headers,
+    validate_metadata,
     version_id,
     version_uri,
 )
@@ -113,7 +119,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
     def given(self) -> Stated:
         """The metadata of the document, in the query or in headers (A-47). Raises ``bad_request``."""
         found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
-        faults = given_faults(found)
+        faults = validate_metadata(found)
         if faults:
             detail = "what came beside the document cannot be used"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail, faults=faults)
@@ -174,7 +180,7 @@ def version_headers_of(
     yield "Schema-Id", _uri(version_id(version, xid))
     yield "Schema-Id-Location", f"{request.base}/schema?uri={quote(uri, safe='')}"
     yield "Schema-Version", str(version_number(xid.version_id))
-    for name, value in version_headers(version, group):
+    for name, value in build_version_headers(version, group):
         yield name, _uri(value) if name == "Schema-Authority" else encode(value)
 
 
@@ -220,7 +226,7 @@ def show_latest(view: View, request: SchemaRequest) -> Response:
 
 def list_versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
-    return limited_json(version_numbers(view, request.target.owner), request)
+    return limited_json(list_version_numbers(view, request.target.owner), request)
 
 
 def show_version(view: View, request: SchemaRequest) -> Response:
@@ -239,7 +245,7 @@ def lookup(view: View, request: SchemaRequest) -> Response:
 def put_group(session: Session, request: SchemaRequest) -> Response:
     """Create or update a group (A-35, A-44)."""
     body, xid = request.json, request.target
-    faults = draft.group_faults(body, request.path.id)
+    faults = draft.validate_group(body, request.path.id)
     if faults:
         detail = "this is no schema group"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail, faults=faults)
@@ -259,7 +265,7 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
     group = group_of(session.view, request, xid)
     latest = _latest_attributes(session.view, xid)
     _check_format(given, group, latest, request)
-    attributes = draft.version_attributes(given, group, latest, request.body)
+    attributes = draft.build_version_attributes(given, group, latest, request.body)
     known = _known(session.view, request, given, attributes)
     if known is None:
         known = _register(session, request, attributes)
@@ -275,7 +281,7 @@ def delete(session: Session, request: SchemaRequest) -> Response:
 
 
 def _latest(view: View, schema: Xid) -> Xid:
-    number = latest_number(view, schema)
+    number = find_latest_number(view, schema)
     if number is None:
         raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
     return schema / "versions" / str(number)
@@ -285,7 +291,7 @@ def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     """Return the attributes of a schema's latest version, even a hidden one, or None without a schema."""
     if not view.exists(schema):
         return None
-    number = latest_number(view, schema)
+    number = find_latest_number(view, schema)
     return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
@@ -301,7 +307,7 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
 
 def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
-    fault = draft.format_fault(given, group, latest)
+    fault = draft.validate_format(given, group, latest)
     if fault is not None:
         detail = "the format is not right"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail, faults=[fault])
@@ -320,7 +326,7 @@ def _known(view: View, request: SchemaRequest, given: Stated, attributes: JSONOb
     said: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
     # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
-        holder = version_with_document(view, request.target, request.body, said)
+        holder = find_version_with_document(view, request.target, request.body, said)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
     taken = find_by_uri(view, uri, request.places)

@@ -22,15 +22,15 @@ from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ID, Kind, Xid
 
 _SEGMENT: Final = "!$&'()*+,;=@"
-_VERSION: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_VERSION_ID: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 LAST_VERSION: Final = 2**31 - 1
 """The highest number that an Integer of CloudEvents, and so a version of the drafts, may be."""
 
-_PLAIN: Final = rb"A-Za-z0-9._~:@-"
+_UNESCAPED_BYTES: Final = rb"A-Za-z0-9._~:@-"
 _FOREIGN: Final = b"|".join(
-    b"%02X" % byte for byte in range(256) if not re.fullmatch(rb"[" + _PLAIN + rb"]", bytes([byte]))
+    b"%02X" % byte for byte in range(256) if not re.fullmatch(rb"[" + _UNESCAPED_BYTES + rb"]", bytes([byte]))
 )
-_TO_ESCAPE: Final = re.compile(rb"[^" + _PLAIN + rb"]|~(?=(?:7E)*(?:" + _FOREIGN + rb"))")
+_TO_ESCAPE: Final = re.compile(rb"[^" + _UNESCAPED_BYTES + rb"]|~(?=(?:7E)*(?:" + _FOREIGN + rb"))")
 _ESCAPED: Final = re.compile(rb"~(" + _FOREIGN + rb"|7E(?=(?:7E)*(?:" + _FOREIGN + rb")))")
 # An id begins with a letter, a digit or "_": other plain characters are escaped there, too.
 _ESCAPED_FIRST: Final = re.compile(rb"_(?:~5F)*~(?:2D|2E|3A|40|7E|" + _FOREIGN + rb")")
@@ -65,28 +65,28 @@ def draft_id(id: str) -> str:
 
 def version_number(versionid: str) -> int | None:
     """The number of a Version in a draft, None for one that has none: only counted Versions are seen there (J-10)."""
-    number = int(versionid) if _VERSION.fullmatch(versionid) else 0
+    number = int(versionid) if _VERSION_ID.fullmatch(versionid) else 0
     return number if 0 < number <= LAST_VERSION else None
 
 
 def schema_path(xid: Xid) -> str | None:
     """The path of a schema group, schema or version in the Schema Registry API, None for anything else (J-8)."""
-    return _path(xid, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
+    return _build_path(xid, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
 
 
 def message_path(xid: Xid) -> str | None:
     """The path of a message group, definition or version in the Message Catalog API, None for anything else (J-11)."""
-    return _path(xid, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
+    return _build_path(xid, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
 def schema_xid(path: str) -> Xid | None:
     """Return the xid whose ``schema_path`` is this percent-encoded path, or None. The entity need not exist."""
-    return _xid(path, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
+    return _parse_path(path, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
 
 
 def message_xid(path: str) -> Xid | None:
     """Return the xid whose ``message_path`` is this path, or None."""
-    return _xid(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
+    return _parse_path(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
 MOUNTS: Final = {
@@ -105,7 +105,7 @@ def api_path(xid: Xid) -> str | None:
 XIDS: Final[dict[str, Callable[[str], Xid | None]]] = {"schemagroups": schema_xid, "messagegroups": message_xid}
 
 
-def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
+def _build_path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
     """``names`` in place of the entity's ``types``."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
         return None
@@ -116,13 +116,13 @@ def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | Non
     return None if number is None else f"{path}/versions/{number}"
 
 
-def _xid(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
+def _parse_path(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
     """``types`` in place of the path's ``names``, ids in place of its segments."""
     parts = path.split("/")[1:]
     if len(parts) not in (2, 4, 6) or tuple(parts[::2]) != (*names, "versions")[: len(parts) // 2]:
         return None
     ids = [entity_id(segment) for segment in parts[1:4:2]]
-    if not all(ID.fullmatch(each) for each in ids) or (len(parts) == 6 and version_number(parts[5]) is None):
+    if not all(ID.fullmatch(part_id) for part_id in ids) or (len(parts) == 6 and version_number(parts[5]) is None):
         return None
     entities = (part for pair in zip(types, ids, strict=False) for part in pair)
     return Xid((*entities, *parts[4:]))
@@ -150,7 +150,7 @@ def compose(authority: str, id: str, base: str) -> str:
     text = id.replace(" ", "%20")
     if is_uri(text):
         return text
-    return _joined(authority, text) if authority else f"{base.rstrip('/')}/{text.removeprefix('/')}"
+    return _join_authority(authority, text) if authority else f"{base.rstrip('/')}/{text.removeprefix('/')}"
 
 
 def lookup_key(authority: str, id: str) -> str:
@@ -174,13 +174,13 @@ def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
     return [key, *(f"{start}{key}" for start in starts)]
 
 
-def uri_digest(groups: str, attributes: JSONObject) -> str | None:
+def compute_uri_digest(groups: str, attributes: JSONObject) -> str | None:
     """Return the digest under which a version with its own id (attribute ``globaluri``) is found by its URI.
 
     ``groups`` is the plural name of its Group type: the same URI below another type is another version.
     """
-    named = own_id(attributes)
-    return key_digest(groups, lookup_key(authority_of(attributes), named)) if named else None
+    stated_id = own_id(attributes)
+    return key_digest(groups, lookup_key(authority_of(attributes), stated_id)) if stated_id else None
 
 
 def key_digest(groups: str, key: str) -> str:
@@ -190,8 +190,8 @@ def key_digest(groups: str, key: str) -> str:
 
 def own_id(attributes: Mapping[str, JSON]) -> str:
     """The id that a version was given, "" if it has none of its own (A-20)."""
-    named = attributes.get("globaluri")
-    return named if isinstance(named, str) else ""
+    value = attributes.get("globaluri")
+    return value if isinstance(value, str) else ""
 
 
 def authority_of(attributes: Mapping[str, JSON]) -> str:
@@ -200,7 +200,7 @@ def authority_of(attributes: Mapping[str, JSON]) -> str:
     return authority if isinstance(authority, str) else ""
 
 
-def path_in(uri: str) -> str:
+def extract_path(uri: str) -> str:
     """The path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
 
     Whether it is, ``compose`` tells; what comes before it would be the authority.
@@ -208,10 +208,10 @@ def path_in(uri: str) -> str:
     return "/" + "/".join(uri.split("/")[-_SEGMENTS:])
 
 
-def _joined(authority: str, id: str) -> str:
-    rest = authority.partition(":")[2]
+def _join_authority(authority: str, id: str) -> str:
+    path = authority.partition(":")[2]
     # An authority without a path, such as urn:example, goes on with a colon.
-    if rest and not rest.startswith("/") and is_uri(authority):
+    if path and not path.startswith("/") and is_uri(authority):
         return f"{authority}:{id}"
     return f"{authority.removesuffix('/')}/{id.removeprefix('/')}"
 
@@ -225,6 +225,6 @@ def is_segment(text: object) -> bool:
     return isinstance(text, str) and SEGMENT.fullmatch(text) is not None
 
 
-def same_id(one: str, other: str) -> bool:
+def same_id(id: str, other: str) -> bool:
     """Return True if two ids differ only in percent-encoding: CloudEvents types have none (B-13)."""
-    return one == other or unquote(one) == unquote(other)
+    return id == other or unquote(id) == unquote(other)

@@ -19,10 +19,10 @@ from signalbook.cncf.ids import (
     api_path,
     authority_of,
     compose,
+    extract_path,
     key_digest,
     lookup_keys,
     own_id,
-    path_in,
     version_number,
 )
 from signalbook.errors import RegistryError
@@ -93,26 +93,26 @@ class UriBases:
         """Return the digests under which a Version with this absolute or relative ``uri`` may be stored."""
         return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
 
-    def at(self, uri: str) -> Xid | None:
+    def find_version(self, uri: str) -> Xid | None:
         """The Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
 
         A relative one is a path in a draft's API, or in the registry, or from the root of the host. A slash at the end
         makes no difference there.
         """
         text = normal_uri(uri if is_uri(uri) else f"/{uri.removeprefix('/')}")
-        for key in (*lookup_keys(uri, self.urls), *self._below_mounts(text)):
+        for key in (*lookup_keys(uri, self.urls), *self._strip_mounts(text)):
             xid = XIDS[self.groups](f"/{key.strip('/')}")
             if xid is not None and xid.kind is Kind.VERSION:
                 return xid
-        return self._in_registry(text)
+        return self._parse_registry_url(text)
 
-    def _below_mounts(self, path: str) -> Iterator[str]:
+    def _strip_mounts(self, path: str) -> Iterator[str]:
         """Yield the parts of a path, from the root of the registry or host, that follow the mount of an API."""
         for start in {*MOUNTS[self.groups], *(urlsplit(url).path for url in self.urls)}:
             if path.startswith(f"{start}/"):
                 yield path.removeprefix(start)
 
-    def _in_registry(self, uri: str) -> Xid | None:
+    def _parse_registry_url(self, uri: str) -> Xid | None:
         root = normal_uri(self.root)
         for start in {root, urlsplit(root).path, ""} if uri.startswith("/") else {root} - {""}:
             try:
@@ -130,32 +130,32 @@ def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
     Where a Version is, that one is meant, whatever another one claims (A-20, A-54). Of several that claim a URI, which
     only old registries have, it is the one stored first, of those that the draft can show if there are any.
     """
-    place = bases.at(uri)
+    place = bases.find_version(uri)
     if place is not None and view.exists(place):
         return place
-    composed = _composed_of(view.reader, [uri], bases.groups).get(uri)
+    composed = _find_composed(view.reader, [uri], bases.groups).get(uri)
     if composed is not None:
         return composed
     rows = view.reader.named(bases.digests(uri), _SAME_URI)
-    named = [row.xid for row in sorted(rows, key=attrgetter("key"))]
-    return next((xid for xid in named if api_path(xid) is not None), next(iter(named), None))
+    xids = [row.xid for row in sorted(rows, key=attrgetter("key"))]
+    return next((xid for xid in xids if api_path(xid) is not None), next(iter(xids), None))
 
 
-def _composed_of(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
+def _find_composed(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
     """Return, by URI, the Versions without their own id whose authorities and paths make up ``uris``."""
-    wanted = {uri: XIDS[groups](path_in(normal_uri(uri))) for uri in uris}
-    rows = reader.get_many({xid for xid in wanted.values() if xid is not None and xid.kind is Kind.VERSION})
-    found = ((uri, rows[xid]) for uri, xid in wanted.items() if xid is not None and xid in rows)
-    return {uri: row.xid for uri, row in found if row.uri is None and _implied(row) == normal_uri(uri)}
+    xids = {uri: XIDS[groups](extract_path(normal_uri(uri))) for uri in uris}
+    rows = reader.get_many({xid for xid in xids.values() if xid is not None and xid.kind is Kind.VERSION})
+    candidates = ((uri, rows[xid]) for uri, xid in xids.items() if xid is not None and xid in rows)
+    return {uri: row.xid for uri, row in candidates if row.uri is None and _compose_uri(row) == normal_uri(uri)}
 
 
-def _implied(version: StoredEntity) -> str:
+def _compose_uri(version: StoredEntity) -> str:
     """The URI made of an authority and a path, "" without an authority."""
     authority, path = authority_of(version.attributes), api_path(version.xid)
     return normal_uri(compose(authority, path, "")) if authority and path is not None else ""
 
 
-def taken_uri(
+def find_taken_uri(
     reader: EntityIndex, claims: Mapping[Xid, Mapping[str, JSON]], bases: UriBases
 ) -> tuple[Xid, str, Xid] | None:
     """A Version in ``claims`` that may not have its URI: which one, what URI, and whose that is; None if all may.
@@ -164,12 +164,12 @@ def taken_uri(
     Versions have the same URI, nor does one have a URI that says where another one is or would be (A-20, A-21): in that
     case encoded slashes count, too. However many there are, it takes two queries.
     """
-    uris = {xid: uri for xid, attributes in claims.items() if (uri := _claimed(xid, attributes))}
+    uris = {xid: uri for xid, attributes in claims.items() if (uri := _compose_claim(xid, attributes))}
     for xid, uri in uris.items():
-        place = bases.at(uri) or bases.at(unquote(uri))
+        place = bases.find_version(uri) or bases.find_version(unquote(uri))
         if place is not None and place != xid:
             return xid, uri, place
-    composed = _composed_of(reader, uris.values(), bases.groups)
+    composed = _find_composed(reader, uris.values(), bases.groups)
     claimants = {key: xid for xid, uri in uris.items() for key in bases.digests(uri)}
     # Each claimant is there once: one row more is that of another Version.
     rows = reader.named(list(claimants), len(uris) + 1) if claimants else ()
@@ -178,52 +178,54 @@ def taken_uri(
     return next(((xid, uris[xid], holder) for xid, holder in holders if xid != holder), None)
 
 
-def _claimed(xid: Xid, attributes: Mapping[str, JSON]) -> str:
+def _compose_claim(xid: Xid, attributes: Mapping[str, JSON]) -> str:
     """The URI that a Version says it has, "" for one that says nothing of it. Without an authority it is relative."""
-    authority, own = authority_of(attributes), own_id(attributes)
+    authority, stated_id = authority_of(attributes), own_id(attributes)
     path = api_path(xid) if authority else None
-    return compose(authority, own or path or "", "") if own or path else ""
+    return compose(authority, stated_id or path or "", "") if stated_id or path else ""
 
 
-def version_numbers(view: RegistryView, resource: Xid) -> list[int]:
+def list_version_numbers(view: RegistryView, resource: Xid) -> list[int]:
     """The numbers of a Resource's Versions, rising. Raises ``not_found``."""
-    return sorted(_numbers(view.reader.children([_shown_resource(view, resource).key], "versions")))
+    return sorted(_read_numbers(view.reader.children([_find_shown_resource(view, resource).key], "versions")))
 
 
-def latest_number(view: RegistryView, resource: Xid) -> int | None:
+def find_latest_number(view: RegistryView, resource: Xid) -> int | None:
     """The highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
-    shown = _shown_resource(view, resource)
-    last = shown.versioncounter  # no number is higher
+    row = _find_shown_resource(view, resource)
+    last = row.versioncounter  # no number is higher
     # The last number given out is nearly always there: a few ids are asked for, not all Versions. What a write under
     # way has met already costs it nothing.
-    if view.reader.get(shown.xid / "versions" / str(last)) is not None:
+    if view.reader.get(row.xid / "versions" / str(last)) is not None:
         return last
     near = [str(number) for number in range(last, max(last - _NEAR, 0), -1)]
-    found = _numbers(view.reader.children([shown.key], "versions", ids=near))
-    if not found and last > _NEAR:
-        found = _numbers(view.reader.children([shown.key], "versions"))
-    return max(found, default=None)
+    numbers = _read_numbers(view.reader.children([row.key], "versions", ids=near))
+    if not numbers and last > _NEAR:
+        numbers = _read_numbers(view.reader.children([row.key], "versions"))
+    return max(numbers, default=None)
 
 
-def version_with_document(
-    view: RegistryView, resource: Xid, content: bytes, said: Mapping[str, JSON]
+def find_version_with_document(
+    view: RegistryView, resource: Xid, content: bytes, attributes: Mapping[str, JSON]
 ) -> StoredEntity | None:
-    """The first counted Version of a Resource with exactly this document, of which all is true that is ``said``."""
+    """The first counted Version of a Resource with exactly this document and these ``attributes``."""
     row = view.reader.get(resource)
     rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
-    same = (each for each in rows if all(each.attributes.get(name) == value for name, value in said.items()))
-    return next((each for each in same if version_number(each.xid.id) is not None), None)
+    same = (
+        version for version in rows if all(version.attributes.get(name) == value for name, value in attributes.items())
+    )
+    return next((version for version in same if version_number(version.xid.id) is not None), None)
 
 
-def _numbers(rows: Iterable[StoredEntity]) -> list[int]:
+def _read_numbers(rows: Iterable[StoredEntity]) -> list[int]:
     return [number for row in rows if (number := version_number(row.xid.id)) is not None]
 
 
-def _shown_resource(view: RegistryView, resource: Xid) -> StoredEntity:
+def _find_shown_resource(view: RegistryView, resource: Xid) -> StoredEntity:
     """The row whose Versions a Resource shows: its own, or that of the target of its cross reference (R265, R268)."""
     row = view.reader.get(resource)
-    shown = row if row is None or row.xref is None else view.reader.get(row.xref)
+    shown_row = row if row is None or row.xref is None else view.reader.get(row.xref)
     # References are followed once: a target that refers on shows nothing (R268).
-    if shown is None or (shown.xref is not None):
+    if shown_row is None or (shown_row.xref is not None):
         raise RegistryError("not_found", subject=str(resource))
-    return shown
+    return shown_row

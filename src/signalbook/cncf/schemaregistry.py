@@ -23,7 +23,7 @@ AVRO: Final = "Avro/1.11"
 JSON_SCHEMA: Final = "JsonSchema"
 PROTOBUF: Final = "Protobuf/3"
 _SHORT: Final = {"avro": AVRO, "json-schema": JSON_SCHEMA, "protobuf": PROTOBUF, "xsd10": "XSD/1.0", "xsd11": "XSD/1.1"}
-_SHOWN: Final = {"avro": "avro", "jsonschema": "json-schema", "protobuf": "protobuf"}
+_DRAFT_FORMATS: Final = {"avro": "avro", "jsonschema": "json-schema", "protobuf": "protobuf"}
 _BY_VERSION: Final = {full.lower(): short for short, full in _SHORT.items() if short.startswith("xsd")}
 _DIALECT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d\d))/schema#?", re.ASCII)
 
@@ -34,7 +34,7 @@ def registry_format(name: str, document: bytes = b"") -> str:
     A JSON Schema that says of which version it is has that version.
     """
     if name == "json-schema" and document:
-        return _json_schema(document)
+        return _detect_json_schema(document)
     return _SHORT.get(name, name)
 
 
@@ -45,8 +45,8 @@ def draft_format(attributes: Mapping[str, JSON]) -> str | None:
         return None
     if attributes.get(FORMATNAME) == stated:
         return stated
-    found = _SHOWN.get(stated.partition("/")[0].lower()) or _BY_VERSION.get(stated.lower())
-    return found or stated
+    name = _DRAFT_FORMATS.get(stated.partition("/")[0].lower()) or _BY_VERSION.get(stated.lower())
+    return name or stated
 
 
 def format_attributes(name: str, document: bytes = b"") -> dict[str, str | None]:
@@ -61,7 +61,7 @@ def dialect(uri: JSON) -> str | None:
     return f"{JSON_SCHEMA}/{match[1]}" if match else None
 
 
-def _json_schema(document: bytes) -> str:
+def _detect_json_schema(document: bytes) -> str:
     try:
         value = parse_untrusted_json(document)
     except JSONError:
@@ -76,8 +76,8 @@ PROPERTIES: Final = "groupproperties"
 """The attribute with those ``groupProperties`` of a group that cannot be labels."""
 
 _LABEL: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
-_LONGEST: Final = 4096
-_TEXTS: Final = ("id", "format", "description")
+_MAX_LABEL_CHARS: Final = 4096
+_TEXT_MEMBERS: Final = ("id", "format", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +90,21 @@ class Stated:
     id: str = ""
 
 
-def group_faults(body: JSONObject, id: str) -> list[Finding]:
+def validate_group(body: JSONObject, id: str) -> list[Finding]:
     """Return findings about a group that is put at the path's ``id``."""
-    found = [_fault(name, "it needs to be a string") for name in _TEXTS if not isinstance(body.get(name), str | None)]
-    if not found and body.get("id") is not None and entity_id(body["id"]) != entity_id(id):
-        found.append(_fault("id", f'it needs to be "{id}", as in the path'))
+    findings = [
+        _build_schema_finding(name, "it needs to be a string")
+        for name in _TEXT_MEMBERS
+        if not isinstance(body.get(name), str | None)
+    ]
+    if not findings and body.get("id") is not None and entity_id(body["id"]) != entity_id(id):
+        findings.append(_build_schema_finding("id", f'it needs to be "{id}", as in the path'))
     if body.get("format") == "":
-        found.append(_fault("format", "it needs to be a name, or to be left out"))
+        findings.append(_build_schema_finding("format", "it needs to be a name, or to be left out"))
     values = body.get("groupProperties")
     if not isinstance(values, dict | None) or not all(isinstance(value, str) for value in (values or {}).values()):
-        found.append(_fault("groupProperties", "it needs to be an object of strings"))
-    return found
+        findings.append(_build_schema_finding("groupProperties", "it needs to be an object of strings"))
+    return findings
 
 
 def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
@@ -116,60 +120,64 @@ def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject
     elif name is not None:
         formats = {}
     values = body.get("groupProperties") or {}
-    labels = {key: value for key, value in values.items() if _LABEL.fullmatch(key) and len(value) <= _LONGEST}
-    others = {key: value for key, value in values.items() if key not in labels}
+    labels = {key: value for key, value in values.items() if _LABEL.fullmatch(key) and len(value) <= _MAX_LABEL_CHARS}
+    unlabelled = {key: value for key, value in values.items() if key not in labels}
     text = body.get("description") or None
-    return {**formats, "description": text, "labels": labels or None, PROPERTIES: others or None}
+    return {**formats, "description": text, "labels": labels or None, PROPERTIES: unlabelled or None}
 
 
 def render_group(group: JSONObject) -> JSONObject:
     """A group of xRegistry as the draft has it."""
-    found: JSONObject = {"id": draft_id(group["schemagroupid"])}
-    others = group.get(PROPERTIES)
-    properties = {**(group.get("labels") or {}), **(others if isinstance(others, dict) else {})}
-    shown = {
+    rendered: JSONObject = {"id": draft_id(group["schemagroupid"])}
+    unlabelled = group.get(PROPERTIES)
+    properties = {**(group.get("labels") or {}), **(unlabelled if isinstance(unlabelled, dict) else {})}
+    members = {
         "format": draft_format(group),
         "description": group.get("description"),
         "groupProperties": {key: value for key, value in properties.items() if isinstance(value, str)} or None,
     }
-    found |= {name: value for name, value in shown.items() if value is not None}
-    return {**found, "createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
+    rendered |= {name: value for name, value in members.items() if value is not None}
+    return {**rendered, "createdtimeutc": group["createdat"], "updatedtimeutc": group["modifiedat"]}
 
 
-def given_faults(given: Stated) -> list[Finding]:
+def validate_metadata(metadata: Stated) -> list[Finding]:
     """Return findings about the metadata of a document (A-13, A-20)."""
-    long = [name for name in ATTRIBUTES if len(getattr(given, name)) > _LONGEST]
-    found = [_fault(name, f"it may have {_LONGEST} characters") for name in long]
-    if given.authority and not is_uri(given.authority):
-        found.append(_fault("authority", "it needs to be an absolute URI"))
-    if given.id and not is_uri_reference(given.id.replace(" ", "%20")):
-        found.append(_fault("id", "it needs to be a URI reference"))
-    return found
+    long = [name for name in ATTRIBUTES if len(getattr(metadata, name)) > _MAX_LABEL_CHARS]
+    findings = [_build_schema_finding(name, f"it may have {_MAX_LABEL_CHARS} characters") for name in long]
+    if metadata.authority and not is_uri(metadata.authority):
+        findings.append(_build_schema_finding("authority", "it needs to be an absolute URI"))
+    if metadata.id and not is_uri_reference(metadata.id.replace(" ", "%20")):
+        findings.append(_build_schema_finding("id", "it needs to be a URI reference"))
+    return findings
 
 
-def format_fault(given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
+def validate_format(metadata: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
     """Return a finding about the format of a document in ``group``, or None. A first document has no ``latest``.
 
     Either the group or the schema states it, never both (A-15, A-16, J-9).
     """
     stated = draft_format(group)
     if stated is not None:
-        if not given.format:
+        if not metadata.format:
             return None
-        return _fault("format", f'the group has the format "{stated}" for all its schemas; leave it out')
-    if latest is None and not given.format:
-        return _fault("format", "the group has none, so that the schema needs one")
+        return _build_schema_finding("format", f'the group has the format "{stated}" for all its schemas; leave it out')
+    if latest is None and not metadata.format:
+        return _build_schema_finding("format", "the group has none, so that the schema needs one")
     return None
 
 
-def other_format(given: Stated, latest: Mapping[str, JSON] | None) -> str | None:
+def other_format(metadata: Stated, latest: Mapping[str, JSON] | None) -> str | None:
     """The format of a schema if a document comes with another one, else None: all its versions have the same."""
-    known = None if latest is None else draft_format(latest)
-    return known if given.format and known is not None and known != given.format else None
+    existing_format = None if latest is None else draft_format(latest)
+    return (
+        existing_format
+        if metadata.format and existing_format is not None and existing_format != metadata.format
+        else None
+    )
 
 
-def version_attributes(
-    given: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
+def build_version_attributes(
+    metadata: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
 ) -> JSONObject:
     """Return the attributes of a new version. Missing ones are taken from the schema's last version (A-13, A-17).
 
@@ -181,16 +189,16 @@ def version_attributes(
         if owner is latest and owner.get(FORMATNAME) is not None:
             formats[FORMATNAME] = owner[FORMATNAME]
     else:
-        formats = {name: value for name, value in format_attributes(given.format, document).items() if value}
-    authority = given.authority or authority_of(latest or {})
-    said = {"description": given.description, "authority": authority, "globaluri": given.id}
-    return {**formats, **{name: value for name, value in said.items() if value}}
+        formats = {name: value for name, value in format_attributes(metadata.format, document).items() if value}
+    authority = metadata.authority or authority_of(latest or {})
+    texts = {"description": metadata.description, "authority": authority, "globaluri": metadata.id}
+    return {**formats, **{name: value for name, value in texts.items() if value}}
 
 
 def version_id(version: Mapping[str, JSON], xid: Xid) -> str:
     """The id of a version: the one it was given, else its path in the API (A-20)."""
-    named = version.get("globaluri")
-    return named if isinstance(named, str) and named else str(schema_path(xid))
+    stated_id = version.get("globaluri")
+    return stated_id if isinstance(stated_id, str) and stated_id else str(schema_path(xid))
 
 
 def version_uri(version: Mapping[str, JSON], xid: Xid, base: str) -> str:
@@ -198,16 +206,16 @@ def version_uri(version: Mapping[str, JSON], xid: Xid, base: str) -> str:
     return compose(authority_of(version), version_id(version, xid), base)
 
 
-def version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> Iterable[tuple[str, str]]:
+def build_version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> Iterable[tuple[str, str]]:
     """The attributes that are shown beside a document, by header, as plain text (A-46, A-48)."""
-    shown = {
+    values = {
         "Schema-Format": draft_format(group) or draft_format(version),
         "Schema-Description": version.get("description"),
         "Schema-Authority": version.get("authority"),
         "Schema-Createdtimeutc": version.get("createdat"),
     }
-    return ((name, value) for name, value in shown.items() if isinstance(value, str) and value)
+    return ((name, value) for name, value in values.items() if isinstance(value, str) and value)
 
 
-def _fault(path: str, message: str) -> Finding:
+def _build_schema_finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="schema_registry", message=message)

@@ -85,7 +85,7 @@ def test_every_api_shows_what_any_api_wrote(book: Client, written: tuple[str, st
     v01 = book.get(f"{MOUNTS['v01']}/{group}/messagedefinitions/a.b").json()
     first = book.get(f"{MOUNTS['first']}/{group}/messagedefinitions/a.b")
     assert v01["format"] == first.headers["MessageDefinition-Format"] == form
-    assert v01["definition"] == originals.sent_definition(form, message)
+    assert v01["definition"] == originals.restore_definition(form, message)
     stated = format_attributes(form)
     if form != "ours":
         again = definition_to_message(form, v01["definition"], stated)

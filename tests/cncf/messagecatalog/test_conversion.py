@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
 from signalbook.cncf.messagecatalog.metaschemas import format_attributes
-from signalbook.cncf.messagecatalog.validation import metaschema_findings
+from signalbook.cncf.messagecatalog.validation import validate_against_metaschema
 
 CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
 REFERENCE = {"dataschemaformat": "Avro/1.11", "dataschemauri": "u:x"}
@@ -87,7 +87,7 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
     definition = message_to_definition("CloudEvents", message)
     protocol = {"name": "KAFKA", "options": {"topic": "t"}}
     assert definition == {"attributes": metadata, "protocol": protocol, "envelope": {"options": {"mode": "binary"}}}
-    assert list(metaschema_findings("CloudEvents", "a.b", definition)) == []
+    assert list(validate_against_metaschema("CloudEvents", "a.b", definition)) == []
     assert definition_to_message("CloudEvents", definition, CLOUDEVENTS) == message
 
 
@@ -110,7 +110,7 @@ def test_xregistry_attributes_are_shown_where_the_drafts_have_them() -> None:
     assert message_to_definition("MQTT", message)["publish"] == expected
     header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
     definition = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
-    assert list(metaschema_findings("AMQP", "a", definition)) == []
+    assert list(validate_against_metaschema("AMQP", "a", definition)) == []
 
 
 _TEXT = st.sampled_from(["", "x", "{a}", "{+a}", "a {b}", "7", "ä" * 3000])

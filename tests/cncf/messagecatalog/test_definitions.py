@@ -28,7 +28,7 @@ def test_attributes_common_to_versions_are_of_the_definition() -> None:
     {authority: "https://x.example", description: d, documentation: "# Long", relatedto: "other!", relatedvia: type,
       relation: reply, tags: "b,a", owner: us}
     """)
-    message = definitions.definition_attributes("CloudEvents", posted(**document), GROUP)
+    message = definitions.build_definition_attributes("CloudEvents", posted(**document), GROUP)
     assert message["documentationtext"] == "# Long"
     assert message["relatedto"] == "other~21"
     rendered = definitions.render_definition("CloudEvents", stored(2, message), stored(1, message))
@@ -40,7 +40,9 @@ def test_attributes_common_to_versions_are_of_the_definition() -> None:
 def test_new_version_keeps_unnamed_attributes() -> None:
     """A new version replaces the attributes that it states and keeps the others (C-10)."""
     before = {"description": "old", "name": "N", "labels": {"a": "", "team": "x"}, "globaluri": "urn:x:1"}
-    message = definitions.definition_attributes("CloudEvents", posted(description="new", tags=None), GROUP, before)
+    message = definitions.build_definition_attributes(
+        "CloudEvents", posted(description="new", tags=None), GROUP, before
+    )
     assert (message["description"], message["name"], message["labels"]) == ("new", "N", {"team": "x"})
     assert "globaluri" not in message
 
@@ -59,20 +61,20 @@ def test_new_version_keeps_unnamed_attributes() -> None:
     ],
 )
 def test_faults_of_members(document: Any, wrong: list[str]) -> None:
-    assert [fault.path for fault in definitions.definition_findings("CloudEvents", posted(**document))] == wrong
+    assert [fault.path for fault in definitions.validate_definition("CloudEvents", posted(**document))] == wrong
 
 
 def test_relations_are_to_what_the_group_has() -> None:
     """A relation to a message that the Group lacks is a finding (C-15)."""
-    findings = list(definitions.relation_findings(posted(relatedto="x!"), {"x"}))
+    findings = list(definitions.validate_relations(posted(relatedto="x!"), {"x"}))
     assert [fault.path for fault in findings] == ["relatedto"]
-    assert not list(definitions.relation_findings(posted(relatedto="x!"), {"x~21"}))
+    assert not list(definitions.validate_relations(posted(relatedto="x!"), {"x~21"}))
 
 
 def test_an_authority_is_an_absolute_uri() -> None:
     """A-13, L-19: through the API."""
-    assert [f.path for f in definitions.strict_findings(posted(authority="cloudevents.io"))] == ["authority"]
-    assert not list(definitions.strict_findings(posted(authority="urn:example:x")))
+    assert [f.path for f in definitions.validate_strictly(posted(authority="cloudevents.io"))] == ["authority"]
+    assert not list(definitions.validate_strictly(posted(authority="urn:example:x")))
 
 
 @pytest.mark.parametrize(
@@ -89,15 +91,15 @@ def test_an_authority_is_an_absolute_uri() -> None:
 )
 def test_faults_of_the_first_drafts_documents(body: Any, attributes: Any, wrong: list[str]) -> None:
     """B-23, B-4."""
-    findings = definitions.first_definition_findings("CloudEvents", "a.b", body, attributes)
+    findings = definitions.validate_first_definition("CloudEvents", "a.b", body, attributes)
     assert [fault.path for fault in findings] == wrong
 
 
 def test_nats_of_the_first_draft_has_no_metaschema() -> None:
     """B-2: any JSON object."""
-    assert not list(definitions.first_definition_findings("NATS", "a", {"anything": {"x": 1}}, {}))
+    assert not list(definitions.validate_first_definition("NATS", "a", {"anything": {"x": 1}}, {}))
     content = Content(body=b"{}", contenttype=None)
-    first = definitions.first_posted("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
+    first = definitions.read_first_draft("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
     assert (first.definition, first.document) == ({"pub": {"subject": {"value": "s"}}}, {"description": "d"})
 
 
@@ -119,6 +121,6 @@ def test_criteria_of_cloudevents_is_the_type() -> None:
 )
 def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
     """J-16: as they were written, where the labels do not tell that."""
-    labels_found = definitions.labelled({"team": "x", "old": ""}, tags)
+    labels_found = definitions.add_tag_labels({"team": "x", "old": ""}, tags)
     assert labels_found == {"team": "x", **labels}
-    assert definitions.tagged(labels_found) == tags
+    assert definitions.read_tags(labels_found) == tags

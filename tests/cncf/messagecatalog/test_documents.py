@@ -8,8 +8,8 @@ from signalbook.cncf.messagecatalog import definitions
 from signalbook.cncf.messagecatalog.documents import (
     CatalogReader,
     adopt_catalog_documents,
-    document_findings,
-    registry_group,
+    build_registry_group,
+    validate_group_document,
 )
 from signalbook.documents import DocumentError, SourceDocument, merge
 
@@ -23,7 +23,7 @@ DEFINITION = {"id": "d", "description": "of both", "versions": VERSIONS}
 
 def read(document: Any) -> Any:
     reading = CatalogReader()
-    group = reading.group({"id": "g", "format": "NATS", "definitions": document})
+    group = reading.read_group({"id": "g", "format": "NATS", "definitions": document})
     return group, [fault.path for fault in reading.findings]
 
 
@@ -43,8 +43,8 @@ def read(document: Any) -> Any:
 def test_every_shape_is_the_same_document(collection: Any) -> None:
     """C-9, C-12: for xRegistry versions keep their numbers, one after the other."""
     group, faults = read(collection)
-    assert faults == [] == list(document_findings(group, "NATS", ()))
-    group_attributes = registry_group(group)
+    assert faults == [] == list(validate_group_document(group, "NATS", ()))
+    group_attributes = build_registry_group(group)
     assert group_attributes["protocol"] == "NATS"
     versions = group_attributes["messages"]["d"]["versions"]
     expected = {"1": {"subject": "a"}, "2": {"subject": "a", "reply-to": "b"}}
@@ -76,7 +76,7 @@ def test_a_whole_catalog() -> None:
     """A document can contain a whole catalog (C-12)."""
     reading = CatalogReader()
     group = {"format": "NATS", "messagedefinitions": [DEFINITION]}
-    groups = reading.root({"specversion": "0.2", "groups": {"g": group}})
+    groups = reading.read_root({"specversion": "0.2", "groups": {"g": group}})
     assert [(group.id, len(group.posted)) for group in groups] == [("g", 2)]
     assert [fault.path for fault in reading.findings] == ["specversion"]
 
@@ -96,19 +96,21 @@ def test_a_whole_catalog() -> None:
 )
 def test_relations_are_checked_after_all_definitions(more_definitions: Any, wrong: list[str]) -> None:
     group, _ = read([DEFINITION, *more_definitions])
-    assert [fault.path for fault in document_findings(group, "NATS", ())] == wrong
+    assert [fault.path for fault in validate_group_document(group, "NATS", ())] == wrong
 
 
 def test_duplicate_version_is_reported() -> None:
     group, _ = read([{**DEFINITION, "versions": [{"version": 1, "definition": ONE}] * 2}])
-    assert [fault.path for fault in document_findings(group, "NATS", ())] == ["definitions[0].versions[1].version"]
+    assert [fault.path for fault in validate_group_document(group, "NATS", ())] == [
+        "definitions[0].versions[1].version"
+    ]
 
 
 def test_versions_with_different_criteria_are_a_finding() -> None:
     """The versions of a definition all have the same criteria (B-6)."""
     versions = [{"definition": {"attributes": {"type": {"value": value}}}} for value in ("a%20b", "a b")]
     group, _ = read([{"id": "a%20b", "versions": versions}])
-    assert [fault.rule for fault in document_findings(group, "CloudEvents", ())] == ["criteria"]
+    assert [fault.rule for fault in validate_group_document(group, "CloudEvents", ())] == ["criteria"]
 
 
 def test_versions_among_each_other() -> None:
@@ -116,7 +118,7 @@ def test_versions_among_each_other() -> None:
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
     expected = [{"version": 1, "definition": ONE}, {"version": 2, "definition": TWO}]
-    assert definitions.embedded_definition(versions) == {"id": "d", "format": "NATS", "versions": expected}
+    assert definitions.build_embedded_definition(versions) == {"id": "d", "format": "NATS", "versions": expected}
 
 
 GROUP = {"id": "g", "format": "NATS"}

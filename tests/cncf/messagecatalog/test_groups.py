@@ -26,7 +26,7 @@ STAMPS = {"createdat": "2026-01-01T00:00:00Z", "modifiedat": "2026-01-02T00:00:0
     ],
 )
 def test_faults_of_groups(document: Any, wrong: list[str]) -> None:
-    assert [fault.path for fault in definitions.group_findings(document)] == wrong
+    assert [fault.path for fault in definitions.validate_group(document)] == wrong
 
 
 def test_groups_round_trip() -> None:

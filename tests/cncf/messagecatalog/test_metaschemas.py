@@ -7,9 +7,9 @@ import pytest
 from signalbook.cncf.messagecatalog.metaschemas import (
     format_attributes,
     format_of,
-    spelling_findings,
     to_first_spelling,
     to_newer_spelling,
+    validate_spelling,
 )
 
 
@@ -69,5 +69,5 @@ def test_features_missing_in_the_first_draft_are_omitted() -> None:
 
 
 def test_objects_are_no_values_of_the_first_draft() -> None:
-    findings = list(spelling_findings("NATS", {"pub": {"subject": {"value": "a"}}}))
+    findings = list(validate_spelling("NATS", {"pub": {"subject": {"value": "a"}}}))
     assert [fault.path for fault in findings] == ["pub.subject"]

@@ -18,7 +18,7 @@ def test_original_definition_is_stored_if_the_message_lacks_parts() -> None:
     message = originals.keep_definition(
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
     )
-    assert originals.sent_definition("CloudEvents", message) == DEFINITION
+    assert originals.restore_definition("CloudEvents", message) == DEFINITION
     plain = {"attributes": {"type": {"value": "a.b", "required": True}}}
     message = definition_to_message("CloudEvents", plain, GROUP)
     assert DRAFT not in originals.keep_definition("CloudEvents", message, plain)
@@ -30,9 +30,9 @@ def test_original_is_used_until_the_message_changes() -> None:
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
     )
     message["description"] = "of the definition, not in it"
-    assert originals.sent_definition("CloudEvents", message) == DEFINITION
+    assert originals.restore_definition("CloudEvents", message) == DEFINITION
     message["envelopemetadata"] = {"type": {"value": "a.b"}, "colour": {"value": "red"}}
-    assert originals.sent_definition("CloudEvents", message)["attributes"]["colour"] == {"value": "red"}
+    assert originals.restore_definition("CloudEvents", message)["attributes"]["colour"] == {"value": "red"}
 
 
 @pytest.mark.parametrize("body", [b'{ "attributes" : {"type":"a.b"} }', b"\xff\x00 no text", b""])
@@ -51,7 +51,7 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
     sections = {"attributes": {"type": {"value": "a.b"}}}
     message = definition_to_message("CloudEvents", sections, GROUP)
     message = originals.keep_content("CloudEvents", message, Content(body=body, contenttype="text/plain"))
-    assert originals.sent_definition("CloudEvents", message) == sections
+    assert originals.restore_definition("CloudEvents", message) == sections
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
 def test_documents_of_other_formats_are_returned_as_stored(body: bytes, expected: object) -> None:
     """B-2, J-18: 0.1 has JSON objects only."""
     message = originals.keep_content("our own", {}, Content(body=body, contenttype="x/y"))
-    assert originals.sent_definition("our own", message) == expected
+    assert originals.restore_definition("our own", message) == expected
 
 
 def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> None:
@@ -81,9 +81,9 @@ def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> Non
 def test_damaged_originals_are_ignored() -> None:
     of = originals.keep_content("our own", {}, Content(body=b"x", contenttype=None))[DRAFT]["of"]
     for draft in ({"of": of, "contentbase64": "?"}, {"of": of, "definition": 5}, "text", {"of": "other"}):
-        assert originals.sent_definition("our own", {DRAFT: draft}) == {}
+        assert originals.restore_definition("our own", {DRAFT: draft}) == {}
 
 
 def test_members_that_no_draft_knows_are_kept() -> None:
     """B-4: extra attributes are allowed."""
-    assert originals.kept_members(originals.keep_members({}, {"owner": "us"})) == {"owner": "us"}
+    assert originals.load_members(originals.keep_members({}, {"owner": "us"})) == {"owner": "us"}

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.documents import CatalogGroup, CatalogReader, document_findings, registry_group
+from signalbook.cncf.messagecatalog.documents import (
+    CatalogGroup,
+    CatalogReader,
+    build_registry_group,
+    validate_group_document,
+)
 from signalbook.documents import repair_json
 from signalbook.values import JSONObject
 
@@ -27,15 +32,15 @@ def printed(shared_data: Path, name: str, after: str, before: str = "") -> str:
 def read(document: Any) -> CatalogGroup:
     """A group of CloudEvents with the definition of ``document``, in which there is nothing to find."""
     reading = CatalogReader()
-    posted = reading.definition(document, "CloudEvents")
+    posted = reading.read_definition(document, "CloudEvents")
     group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    assert (reading.findings, list(validate_group_document(group, "CloudEvents", ()))) == ([], [])
     return group
 
 
 def shown(group: CatalogGroup, id: str, number: int) -> JSONObject:
     """A version of a definition alone, as it is shown once the group is stored."""
-    versions = registry_group(group)["messages"][id]["versions"]
+    versions = build_registry_group(group)["messages"][id]["versions"]
     times = {"createdat": "c", "modifiedat": "m"}
     stored = [{"messageid": id, "versionid": name, **times, **message} for name, message in versions.items()]
     return definitions.render_definition("CloudEvents", stored[-1], stored[number - 1])
@@ -101,7 +106,7 @@ SAMPLES: list[Any] = [
 def test_samples_are_valid_after_repair(shared_data: Path, name: str, after: str, before: str) -> None:
     """L-1, L-15 to L-18, C-20, C-21: as ``import --lenient`` reads them."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
-    assert list(registry_group(read(document))["messages"]) == [document["id"]]
+    assert list(build_registry_group(read(document))["messages"]) == [document["id"]]
 
 
 TYPE = '"type" : { "value" : "workshop.opened", "required" : true'

@@ -19,13 +19,13 @@ from signalbook.values import JSON
     ],
 )
 def test_valid_values_have_no_error(value: JSON) -> None:
-    assert templates.value_error(value, templates.STRING) == ""
+    assert templates.find_value_error(value, templates.STRING) == ""
 
 
 @pytest.mark.parametrize("text", ["{", "a}", "{}", "{a b}", "{a,}", "{{a}}", "{a:0}"])
 def test_invalid_expression_is_rejected(text: str) -> None:
     """C-19: RFC6570 syntax."""
-    assert "RFC6570" in templates.value_error(text, templates.STRING)
+    assert "RFC6570" in templates.find_value_error(text, templates.STRING)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_invalid_expression_is_rejected(text: str) -> None:
 )
 def test_typed_fields_take_native_values_and_templates(value: JSON, type: str, right: bool) -> None:
     """B-16, C-22."""
-    assert (templates.value_error(value, type) == "") is right
+    assert (templates.find_value_error(value, type) == "") is right
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_exact_values() -> None:
     """C-20: a template without value leaves all free."""
     assert templates.literal({"value": "x"}) == "x"
     assert [templates.literal(t) for t in ({}, {"value": ""}, {"value": "{x}"}, "x")] == [None] * 4
-    assert templates.typed("true", templates.BOOLEAN) is True
-    assert templates.typed("7", templates.INTEGER) == 7
+    assert templates.convert_value("true", templates.BOOLEAN) is True
+    assert templates.convert_value("7", templates.INTEGER) == 7

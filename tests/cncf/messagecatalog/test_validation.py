@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from signalbook.cncf.messagecatalog.validation import doubts, metaschema_findings, relatedvia_fault
+from signalbook.cncf.messagecatalog.validation import find_doubts, find_relatedvia_error, validate_against_metaschema
 
 ID = "com.example.placed"
 EVENT = {"type": {"value": ID}}
@@ -28,7 +28,7 @@ payload: {dataschema: {schematype: Protobuf, schema: 'syntax = "proto3";'}}
 
 
 def paths(format: str, definition: Any, id: str = ID) -> list[str]:
-    return [fault.path for fault in metaschema_findings(format, id, definition)]
+    return [fault.path for fault in validate_against_metaschema(format, id, definition)]
 
 
 def payload(**dataschema: Any) -> Any:
@@ -144,7 +144,7 @@ def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
 )
 def test_relatedvia_by_format(format: str, definition: Any, via: str, right: bool) -> None:
     """The allowed values of relatedvia depend on the format (C-17)."""
-    assert (relatedvia_fault(format, definition, via) == "") is right
+    assert (find_relatedvia_error(format, definition, via) == "") is right
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_relatedvia_by_format(format: str, definition: Any, via: str, right: boo
 )
 def test_invalid_templates_are_reported(value: Any, rules: list[str]) -> None:
     """C-21, J-17."""
-    findings = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
+    findings = find_doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
     assert [doubt.rule for doubt in findings] == rules

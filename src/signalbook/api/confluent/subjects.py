@@ -10,7 +10,7 @@ from typing import Final
 from signalbook.access.base import Action
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.cncf.ids import version_number
-from signalbook.cncf.lookup import latest_number
+from signalbook.cncf.lookup import find_latest_number
 from signalbook.confluent.errors import (
     context_not_empty,
     invalid_subject,
@@ -192,7 +192,7 @@ class Subjects:
         # The last number given out is nearly always there.
         last = self.view.reader.get(schema.xid / "versions" / str(schema.versioncounter))
         if last is None:
-            last = self.view.reader.get(schema.xid / "versions" / str(latest_number(self.view, schema.xid)))
+            last = self.view.reader.get(schema.xid / "versions" / str(find_latest_number(self.view, schema.xid)))
         # Versions of other formats are none of a subject's.
         found = _counted([] if last is None else [last]) or _counted(
             self.view.reader.children([schema.key], "versions")
@@ -361,7 +361,7 @@ class Subjects:
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
         schema = self.schema(subject)
-        live = None if schema is None else latest_number(self.view, schema)
+        live = None if schema is None else find_latest_number(self.view, schema)
         return max(live or 0, *(each.version for each in self.deleted(subject)), 0)
 
     def is_taken(self, subject: Subject, number: int) -> bool:

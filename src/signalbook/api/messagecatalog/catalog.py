@@ -11,7 +11,7 @@ from signalbook.api.cncf import CncfPath, CncfRequest, CncfRoute, find_route
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
 from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, message_path, version_number
-from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers
+from signalbook.cncf.lookup import UriBases, find_by_uri, find_latest_number, list_version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.metaschemas import format_of
@@ -133,7 +133,7 @@ class CatalogView:
 
     def find_latest(self, xid: Xid) -> JSONObject | None:
         """Return the ``latest`` version, or None if no version has a number (J-10)."""
-        number = latest_number(self.view, xid)
+        number = find_latest_number(self.view, xid)
         return None if number is None else self.version(xid / "versions" / str(number))
 
     def version(self, xid: Xid) -> JSONObject:
@@ -142,7 +142,7 @@ class CatalogView:
 
     def numbers(self, xid: Xid) -> list[int]:
         """The numbers of a message's versions, rising."""
-        return version_numbers(self.view, xid)
+        return list_version_numbers(self.view, xid)
 
     def versions(self, xid: Xid) -> list[JSONObject]:
         """The versions of a message that have numbers, the newest first."""
@@ -196,7 +196,7 @@ class CatalogView:
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
             return True
         try:
-            return latest_number(self.view, node.xid) is not None
+            return find_latest_number(self.view, node.xid) is not None
         except RegistryError:  # a cross reference to nothing
             return False
 
@@ -239,7 +239,7 @@ class CatalogWriter:
         """Create a group or change it; with ``fixed`` its format stays even without definitions (C-2)."""
         new = not self._session.view.exists(xid)
         if not new:
-            self._check_format(xid, definitions.stated_format(body), fixed=fixed)
+            self._check_format(xid, definitions.read_format(body), fixed=fixed)
         before = {} if new else self.catalog.group(xid)
         attributes = definitions.group_attributes(body, before) if fixed else definitions.first_group_attributes(body)
         changed = {name: value for name, value in attributes.items() if before.get(name) != value}
@@ -265,7 +265,7 @@ class CatalogWriter:
         same = self._identical(form, xid, posted) if exists else None
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
-        attributes = definitions.definition_attributes(form, posted, owner, before)
+        attributes = definitions.build_definition_attributes(form, posted, owner, before)
         result = self._execute(Method.POST, xid, attributes)
         return Written(xid=result, created=True)
 
@@ -296,7 +296,7 @@ class CatalogWriter:
             shared = definitions.describe(self.catalog.find_latest(xid) or {})
             if not _says(posted.document, shared):
                 return None
-            found = (v for v in known if originals.sent_definition(format, v) == posted.definition)
+            found = (v for v in known if originals.restore_definition(format, v) == posted.definition)
         version = next(found, None)
         return None if version is None else str(version["versionid"])
 
@@ -311,7 +311,7 @@ def refuse(subject: str, faults: Iterable[Finding]) -> None:
 
 def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject) -> None:
     """Check that the identity of the message does not change (B-6)."""
-    old = definitions.criteria(format, originals.sent_definition(format, before))
+    old = definitions.criteria(format, originals.restore_definition(format, before))
     new = definitions.criteria(format, posted.definition)
     if old is not None and new is not None and old != new:
         raise Conflict(str(xid), f"the definition is of type {old!r}, which no version of it changes")

@@ -65,7 +65,7 @@ def check_group(request: CatalogRequest) -> None:
     if body.get("id", own) != own:
         detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-    refuse(request.path.text, definitions.group_findings(body))
+    refuse(request.path.text, definitions.validate_group(body))
 
 
 def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
@@ -133,11 +133,11 @@ def _posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
     attributes = _attributes(request)
     document = request.read_json() if form in KNOWN else None
     content = Content(body=request.body, contenttype=_content_type(request))
-    posted = definitions.first_posted(own, form, document, content, attributes)
+    posted = definitions.read_first_draft(own, form, document, content, attributes)
     before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
     if before is not None:
         check_type(path.xid, form, posted, before)
-    refuse(path.text, definitions.first_definition_findings(form, own, document, attributes))
+    refuse(path.text, definitions.validate_first_definition(form, own, document, attributes))
     return posted
 
 

@@ -189,7 +189,7 @@ def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
 def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
-    return definitions.embedded_definition(
+    return definitions.build_embedded_definition(
         [definitions.render_definition(form, versions[0], version) for version in reversed(versions)]
     )
 
@@ -209,8 +209,10 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
     reading = CatalogReader()
-    group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
-    refuse(request.path.text, [*reading.findings, *definitions.stand_alone_findings(request.json)])
+    group = reading.read_group(
+        {"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json
+    )
+    refuse(request.path.text, [*reading.findings, *definitions.validate_stand_alone(request.json)])
     return group
 
 
@@ -239,12 +241,14 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     """A version, or a document with several; the response shows what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
-    posted = reading.definition(request.json, form)
+    posted = reading.read_definition(request.json, form)
     refuse(request.path.text, reading.findings)
     written = _add(writing, request, request.path.group, posted)
     shown = [_shown(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
-    return json_response(shown[0] if len(shown) == 1 else definitions.embedded_definition(shown), headers=location)
+    return json_response(
+        shown[0] if len(shown) == 1 else definitions.build_embedded_definition(shown), headers=location
+    )
 
 
 def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[PostedVersion]) -> list[Xid]:
@@ -264,9 +268,9 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
             fault
             for each in posted
             for found in (
-                definitions.definition_findings(form, each),
-                definitions.strict_findings(each),
-                definitions.relation_findings(each, there),
+                definitions.validate_definition(form, each),
+                definitions.validate_strictly(each),
+                definitions.validate_relations(each, there),
             )
             for fault in found
         ),

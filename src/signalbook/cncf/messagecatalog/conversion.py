@@ -28,8 +28,8 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     XREGISTRY,
     MetaschemaField,
     MetaschemaSection,
-    message_protocol,
-    mqtt_version,
+    choose_protocol,
+    read_mqtt_version,
 )
 from signalbook.cncf.messagecatalog.templates import (
     BINARY,
@@ -37,68 +37,68 @@ from signalbook.cncf.messagecatalog.templates import (
     INTEGER,
     STRING,
     TIMESTAMP,
+    convert_value,
     has_expressions,
     is_simple,
     is_uri_template,
     literal,
-    typed,
-    undashed,
+    replace_dashes,
 )
 from signalbook.cncf.schemaregistry import dialect
 from signalbook.uris import is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
 
-_TYPES: Final = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
+_SCHEMA_TYPES: Final = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
 _FORMATS: Final = {"Avro": "Avro/1.11", "Protobuf": "Protobuf/3"}
 _JSON_SCHEMA: Final = "JsonSchema/draft-07"
 _BY_MEDIA_TYPE: Final = {"avro": "Avro/1.11", "json": _JSON_SCHEMA, "protobuf": "Protobuf/3", "xml": "XSD/1.0"}
 
 
-def dataschema_findings(dataschema: JSON, path: str, *, uri: bool = True) -> Iterator[Finding]:
+def validate_dataschema(dataschema: JSON, path: str, *, uri: bool = True) -> Iterator[Finding]:
     """Yield findings about a Data Schema object. ``uri`` means that its value is a reference and no template."""
     if not isinstance(dataschema, dict):
-        yield _finding(path, "it needs to be an object with value, schematype or schema")
+        yield _build_dataschema_finding(path, "it needs to be an object with value, schematype or schema")
         return
     value, kind, schema = (dataschema.get(name) for name in ("value", "schematype", "schema"))
     if uri and value not in (None, "") and not (isinstance(value, str) and is_uri_reference(value)):
-        yield _finding(f"{path}.value", "it needs to be a URI")
+        yield _build_dataschema_finding(f"{path}.value", "it needs to be a URI")
     if kind is not None and not (isinstance(kind, str) and kind):
-        yield _finding(f"{path}.schematype", "it needs to be a string")
+        yield _build_dataschema_finding(f"{path}.schematype", "it needs to be a string")
     if schema is not None and not isinstance(schema, dict | str):
-        yield _finding(f"{path}.schema", "it needs to be a JSON object, or a string with the schema")
+        yield _build_dataschema_finding(f"{path}.schema", "it needs to be a JSON object, or a string with the schema")
     if kind in ("Avro", "JSON") and isinstance(schema, str):
-        yield _finding(f"{path}.schema", f"a schema of type {kind} needs to be a JSON object")
+        yield _build_dataschema_finding(f"{path}.schema", f"a schema of type {kind} needs to be a JSON object")
     if kind == "Protobuf" and isinstance(schema, dict):
-        yield _finding(f"{path}.schema", "a schema of type Protobuf needs to be a string")
+        yield _build_dataschema_finding(f"{path}.schema", "a schema of type Protobuf needs to be a string")
 
 
-def dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
+def build_dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
     """A message's attributes for it: one inline wins over one that is only named (C-23).
 
     ``dataschemaformat`` follows from the type, the schema itself or the content type; what has none is left out.
     """
     schema, value = dataschema.get("schema"), dataschema.get("value")
-    found = _format(dataschema.get("schematype"), schema, contenttype)
-    if found is None:
+    schema_format = _format(dataschema.get("schematype"), schema, contenttype)
+    if schema_format is None:
         return {}
     if schema is not None:
-        return {"dataschemaformat": found, "dataschema": schema}
+        return {"dataschemaformat": schema_format, "dataschema": schema}
     if isinstance(value, str) and value and not has_expressions(value) and is_uri_template(value):
-        return {"dataschemaformat": found, "dataschemauri": value}
+        return {"dataschemaformat": schema_format, "dataschemauri": value}
     return {}
 
 
 def render_dataschema(message: JSONObject) -> JSONObject:
     """The Data Schema object of a message, empty if it has no schema."""
-    found: JSONObject = {}
+    rendered: JSONObject = {}
     value = message.get("dataschemauri") or message.get("dataschemaxid")
     if isinstance(value, str):
-        found["value"] = value
-    if message.get("dataschemaformat") and (found or "dataschema" in message):
-        found["schematype"] = _schema_type(str(message["dataschemaformat"]), message.get("dataschema"))
+        rendered["value"] = value
+    if message.get("dataschemaformat") and (rendered or "dataschema" in message):
+        rendered["schematype"] = _find_schema_type(str(message["dataschemaformat"]), message.get("dataschema"))
     if message.get("dataschema") is not None:
-        found["schema"] = message["dataschema"]
-    return found
+        rendered["schema"] = message["dataschema"]
+    return rendered
 
 
 def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
@@ -112,23 +112,23 @@ def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
         return "Avro/1.11" if schema.get("type") == "record" else _JSON_SCHEMA
     if isinstance(schema, str):
         return "XSD/1.0" if schema.lstrip().startswith("<") else "Protobuf/3"
-    return _by_media_type(contenttype)
+    return _find_format_by_media_type(contenttype)
 
 
-def _by_media_type(contenttype: JSON) -> str | None:
+def _find_format_by_media_type(contenttype: JSON) -> str | None:
     if not isinstance(contenttype, str):
         return None
     kind = contenttype.partition(";")[0].strip().lower().rpartition("/")[2]
-    return next((found for name, found in _BY_MEDIA_TYPE.items() if kind.endswith(name)), None)
+    return next((format_name for name, format_name in _BY_MEDIA_TYPE.items() if kind.endswith(name)), None)
 
 
-def _schema_type(format: str, schema: JSON) -> str:
+def _find_schema_type(format: str, schema: JSON) -> str:
     """The well-known name, if it leads back to this very format."""
-    name = _TYPES.get(format.partition("/")[0].lower(), format)
+    name = _SCHEMA_TYPES.get(format.partition("/")[0].lower(), format)
     return name if _format(name, schema, None) == format else format
 
 
-def _finding(path: str, message: str) -> Finding:
+def _build_dataschema_finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="dataschema", message=message)
 
 
@@ -150,67 +150,69 @@ ALWAYS: Final = ("id", "source", "specversion", "type")
 HEADER: Final[JSONObject] = {"durable": False, "priority": 4, "first-acquirer": False, "delivery-count": 0}
 """An AMQP header's defaults, which xRegistry states and the drafts do not."""
 
-_MOST: Final = 4000
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
-_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
+_MAX_SCALAR_BYTES: Final = 4000
+_ATTRIBUTE_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_PROPERTY_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
 # Property definitions that are URI templates unless they say otherwise.
 _TEMPLATED: Final = frozenset({"source", "subject", "to", "reply-to", "dataschema"})
 # And the one of these names, in AMQP's properties, that is not.
 _STRINGS: Final = {"properties": frozenset({"subject"})}
 _UNTYPED: Final = frozenset({"time", "absolute-expiry-time", "creation-time", "group-sequence"})
 # Formats of no draft, whose definitions are xRegistry's protocoloptions.
-_OWN: Final = frozenset({HTTP, KAFKA})
+_XREGISTRY_FORMATS: Final = frozenset({HTTP, KAFKA})
 
 
 def definition_to_message(format: str, definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
     """The ``DEFINING`` attributes of a message in ``group``; ``definition`` is spelt as in 0.1, and has no faults."""
     if format == XREGISTRY:
         return {name: definition[name] for name in DEFINING if definition.get(name) is not None}
-    protocol = message_protocol(format, group, mqtt_version(definition))
+    protocol = choose_protocol(format, group, read_mqtt_version(definition))
     message: JSONObject = {"protocol": protocol} if protocol else {}
-    if format in _OWN:
+    if format in _XREGISTRY_FORMATS:
         options = {name: value for name, value in definition.items() if name != PAYLOAD}
         message["protocoloptions"] = options
-        return message | _payload_attributes(definition, None)
+        return message | _build_payload_attributes(definition, None)
     if format == CLOUDEVENTS:
-        return message | _cloudevents_message(definition, group)
+        return message | _build_cloudevents_message(definition, group)
     if format in METASCHEMAS:
-        message["protocoloptions"] = _protocol_options(format, definition)
+        message["protocoloptions"] = _build_protocol_options(format, definition)
         section, field = CONTENT_TYPES.get(format, ("", ""))
-        return message | _payload_attributes(definition, literal((definition.get(section) or {}).get(field)))
+        return message | _build_payload_attributes(definition, literal((definition.get(section) or {}).get(field)))
     return message
 
 
-def _cloudevents_message(definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
-    attributes = _object(definition, "attributes")
+def _build_cloudevents_message(definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
+    attributes = _read_object(definition, "attributes")
     fields = METASCHEMAS[CLOUDEVENTS][0]
     message: JSONObject = {"envelope": str(group.get("envelope") or "CloudEvents/1.0")}
     message["envelopemetadata"] = {
-        name: _property(field, template, required=name in ALWAYS)
+        name: _build_property(field, template, required=name in ALWAYS)
         for name, template in attributes.items()
-        if (field := fields.field(name)) is not None and isinstance(template, dict) and _fits_metadata(name, template)
+        if (field := fields.find_field(name)) is not None
+        and isinstance(template, dict)
+        and _is_valid_metadata(name, template)
     }
-    if isinstance(options := _object(definition, ENVELOPE).get("options"), dict):
+    if isinstance(options := _read_object(definition, ENVELOPE).get("options"), dict):
         message["envelopeoptions"] = options
-    protocol = _object(definition, PROTOCOL)
+    protocol = _read_object(definition, PROTOCOL)
     if isinstance(name := protocol.get("name") or group.get("protocol"), str):
         message |= {"protocol": name, "protocoloptions": protocol.get("options") or {}}
     if isinstance(schema := attributes.get(SCHEMA), dict):
-        message |= dataschema_attributes(schema, literal(attributes.get("datacontenttype")))
+        message |= build_dataschema_attributes(schema, literal(attributes.get("datacontenttype")))
     return message
 
 
-def _fits_metadata(name: str, template: JSONObject) -> bool:
+def _is_valid_metadata(name: str, template: JSONObject) -> bool:
     value = template.get("value")
     if name == SCHEMA and isinstance(value, str) and not is_uri_template(value):
         return False
     # Messages of xRegistry are of CloudEvents 1.0 alone.
     if name == "specversion" and value not in (None, "", "1.0"):
         return False
-    return _NAME.fullmatch(name) is not None and _short(template)
+    return _ATTRIBUTE_NAME.fullmatch(name) is not None and _is_short(template)
 
 
-def _protocol_options(format: str, definition: JSONObject) -> JSONObject:
+def _build_protocol_options(format: str, definition: JSONObject) -> JSONObject:
     """The ``protocoloptions``: every section in its place."""
     options: JSONObject = {}
     for section in METASCHEMAS[format]:
@@ -219,12 +221,12 @@ def _protocol_options(format: str, definition: JSONObject) -> JSONObject:
             continue
         if section.listed:
             options[section.place] = [
-                {"name": name, **_property(MetaschemaField(name=name), template, required=False)}
+                {"name": name, **_build_property(MetaschemaField(name=name), template, required=False)}
                 for name, template in body.items()
-                if isinstance(template, dict) and _short(template)
+                if isinstance(template, dict) and _is_short(template)
             ]
             continue
-        placed = dict(_placed(section, body))
+        placed = dict(_map_fields(section, body))
         if section.encoding and body.get(ENCODING) is not None:
             options[ENCODING] = body[ENCODING]
         if section.name == "header":
@@ -236,51 +238,51 @@ def _protocol_options(format: str, definition: JSONObject) -> JSONObject:
     return options
 
 
-def _placed(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[str, JSON]]:
+def _map_fields(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[str, JSON]]:
     """The fields of a section that xRegistry has a place for, with what it has there."""
     for name, template in body.items():
-        field = section.field(name)
-        if field is None or not field.place or not isinstance(template, dict) or not _short(template):
+        field = section.find_field(name)
+        if field is None or not field.place or not isinstance(template, dict) or not _is_short(template):
             continue
         if not field.constant:
-            if section.names is None or _KEY.fullmatch(name):
-                yield field.place, _property(field, template, required=False, within=section.name)
-        elif (value := _constant(field, template)) is not None:
+            if section.names is None or _PROPERTY_KEY.fullmatch(name):
+                yield field.place, _build_property(field, template, required=False, within=section.name)
+        elif (value := _convert_constant(field, template)) is not None:
             yield field.place, value
 
 
-def _constant(field: MetaschemaField, template: JSONObject) -> JSON:
+def _convert_constant(field: MetaschemaField, template: JSONObject) -> JSON:
     """A value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
     value = template.get("value")
     if field.uri:
-        return undashed(value) if isinstance(value, str) and value and is_uri_template(value) else None
+        return replace_dashes(value) if isinstance(value, str) and value and is_uri_template(value) else None
     if field.type in (STRING, BINARY):
         return value or None
-    exact = typed(literal(template), field.type)
+    exact = convert_value(literal(template), field.type)
     # Still a text: a template, where xRegistry wants a number or a truth value.
     return None if isinstance(exact, str) else exact
 
 
-def _property(field: MetaschemaField, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
+def _build_property(field: MetaschemaField, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
     """A property definition."""
     value = template.get("value")
-    found: JSONObject = {}
+    definition: JSONObject = {}
     # Before int: in Python True is one.
     if isinstance(value, bool):
-        found = {"value": str(value).lower(), "type": "boolean"}
+        definition = {"value": str(value).lower(), "type": "boolean"}
     elif isinstance(value, int):
-        found = {"value": str(value), "type": "integer"}
+        definition = {"value": str(value), "type": "integer"}
     elif isinstance(value, str) and value:
-        text = undashed(value)
-        found = {"value": text, **_property_type(field, text, within)}
+        text = replace_dashes(value)
+        definition = {"value": text, **_choose_property_type(field, text, within)}
     if required or template.get("required"):
-        found["required"] = True
+        definition["required"] = True
     if template.get("description"):
-        found["description"] = template["description"]
-    return found
+        definition["description"] = template["description"]
+    return definition
 
 
-def _property_type(field: MetaschemaField, value: str, within: str) -> JSONObject:
+def _choose_property_type(field: MetaschemaField, value: str, within: str) -> JSONObject:
     """The type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
     if field.type in (TIMESTAMP, INTEGER) or field.place in _UNTYPED:
         return {}
@@ -291,39 +293,39 @@ def _property_type(field: MetaschemaField, value: str, within: str) -> JSONObjec
     return {"type": "string"} if templated and has_expressions(value) else {}
 
 
-def _payload_attributes(definition: JSONObject, contenttype: JSON) -> JSONObject:
+def _build_payload_attributes(definition: JSONObject, contenttype: JSON) -> JSONObject:
     """The data schema of formats that have it in a section of its own."""
     for name in (PAYLOAD, "applicationdata"):
-        schema = _object(definition, name).get(SCHEMA)
+        schema = _read_object(definition, name).get(SCHEMA)
         if isinstance(schema, dict):
-            return dataschema_attributes(schema, contenttype)
+            return build_dataschema_attributes(schema, contenttype)
     return {}
 
 
-def _object(definition: JSONObject, name: str) -> JSONObject:
+def _read_object(definition: JSONObject, name: str) -> JSONObject:
     value = definition.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _short(template: JSONObject) -> bool:
+def _is_short(template: JSONObject) -> bool:
     """Return True if value and description are short enough for scalars of xRegistry."""
-    return all(len(str(template.get(name) or "").encode()) <= _MOST for name in ("value", "description"))
+    return all(len(str(template.get(name) or "").encode()) <= _MAX_SCALAR_BYTES for name in ("value", "description"))
 
 
 def message_to_definition(format: str, message: JSONObject) -> JSONObject:
     """The definition in ``message``, whose group has ``format``; all of xRegistry's for a format that is none."""
     if format == CLOUDEVENTS:
-        return _cloudevents_definition(message)
+        return _render_cloudevents_definition(message)
     if format in METASCHEMAS:
-        return _sections(format, message)
+        return _render_sections(format, message)
     if format in (HTTP, KAFKA):
-        return {**_object(message, "protocoloptions"), **_render_payload(message)}
+        return {**_read_object(message, "protocoloptions"), **_render_payload(message)}
     return {name: message[name] for name in DEFINING if message.get(name) is not None}
 
 
-def _cloudevents_definition(message: JSONObject) -> JSONObject:
-    metadata = _object(message, "envelopemetadata")
-    attributes = {name: _template(body, required=name in ALWAYS) for name, body in metadata.items()}
+def _render_cloudevents_definition(message: JSONObject) -> JSONObject:
+    metadata = _read_object(message, "envelopemetadata")
+    attributes = {name: _render_template(body, required=name in ALWAYS) for name, body in metadata.items()}
     schema = render_dataschema(message)
     if schema:
         # The attribute's own value is what an event carries; the other is where the schema is.
@@ -339,11 +341,11 @@ def _cloudevents_definition(message: JSONObject) -> JSONObject:
     return definition
 
 
-def _sections(format: str, message: JSONObject) -> JSONObject:
-    options = _object(message, "protocoloptions")
+def _render_sections(format: str, message: JSONObject) -> JSONObject:
+    options = _read_object(message, "protocoloptions")
     definition: JSONObject = {}
     for section in METASCHEMAS[format]:
-        body = _section(section, options)
+        body = _render_section(section, options)
         if section.schema and (schema := render_dataschema(message)):
             body = {SCHEMA: schema, **(body or {})}
         if section.encoding and options.get(ENCODING) is not None:
@@ -356,31 +358,31 @@ def _sections(format: str, message: JSONObject) -> JSONObject:
     return definition
 
 
-def _section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
+def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
     """Return the fields of a section in the options, or None if they lack its place."""
     if section.listed:
         listed = options.get(section.place)
-        return None if not isinstance(listed, list) else {str(e.get("name")): _template(e) for e in listed}
+        return None if not isinstance(listed, list) else {str(e.get("name")): _render_template(e) for e in listed}
     body = options.get(section.place) if section.place else options
     if not isinstance(body, dict):
         return None
     places = {field.place: field for field in section.fields}
-    found: JSONObject = {}
+    fields: JSONObject = {}
     for place, value in body.items():
         field = places.get(place)
         if field is not None:
-            found[field.name] = {"value": value} if field.constant else _template(value)
+            fields[field.name] = {"value": value} if field.constant else _render_template(value)
         elif section.names is not None and isinstance(value, dict):
-            found[place] = _template(value)
+            fields[place] = _render_template(value)
     # Where the options are the section, they may be all of other sections: then this one is not there.
-    return found if found or section.place else None
+    return fields if fields or section.place else None
 
 
-def _template(body: JSON, *, required: bool = False) -> JSONObject:
+def _render_template(body: JSON, *, required: bool = False) -> JSONObject:
     """A property definition as an attribute value template; ``""`` stands for any value."""
     body = body if isinstance(body, dict) else {}
     value = body.get("value")
-    template: JSONObject = {"value": "" if value is None else typed(value, _typed(body.get("type")))}
+    template: JSONObject = {"value": "" if value is None else convert_value(value, _choose_type(body.get("type")))}
     if required or body.get("required"):
         template["required"] = True
     if body.get("description"):
@@ -388,7 +390,7 @@ def _template(body: JSON, *, required: bool = False) -> JSONObject:
     return template
 
 
-def _typed(type: JSON) -> str:
+def _choose_type(type: JSON) -> str:
     return type if type in (BOOLEAN, INTEGER) else ""
 
 

@@ -26,13 +26,13 @@ from signalbook.values import JSON, Finding, JSONObject
 SPECVERSION: Final = "0.1"
 TAGS: Final = "tags"
 
-_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
-_PLAIN: Final = {"description": "description", "authority": "authority", "versionuri": "globaluri"} | {
+_LABEL_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
+_RENAMED_MEMBERS: Final = {"description": "description", "authority": "authority", "versionuri": "globaluri"} | {
     name: name for name in ("relatedvia", "relation")
 }
 _INHERITED: Final = ("name", "icon", "documentation", "deprecated")
 """Attributes of xRegistry that no draft has: a new version takes them over."""
-MEMBERS: Final = frozenset({*_PLAIN, "documentation", "relatedto", TAGS})
+MEMBERS: Final = frozenset({*_RENAMED_MEMBERS, "documentation", "relatedto", TAGS})
 """What a client may say of a definition; absent, it stays."""
 SERVER: Final = frozenset(
     {"id", "format", "specversion", "version", "versions", "definition", "createdtimeutc", "updatedtimeutc"}
@@ -40,67 +40,72 @@ SERVER: Final = frozenset(
 """Members that are checked, or are the server's own to say."""
 
 
-def message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON]) -> JSONObject:
+def build_message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON]) -> JSONObject:
     """Return a ``document`` as attributes of the definition's next version. ``before`` are those of the last one.
 
     Missing members stay, ``null`` removes them (C-10). The URI belongs to one version and does not stay.
     """
-    shown = describe(before)
-    said = {name: document[name] if name in document else shown.get(name) for name in MEMBERS}
+    described = describe(before)
+    members = {name: document[name] if name in document else described.get(name) for name in MEMBERS}
     if "versionuri" not in document:
-        said["versionuri"] = None
+        members["versionuri"] = None
     # A Version is whole by itself: what no draft has words for is taken over from the one before.
-    found: JSONObject = {name: before[name] for name in _INHERITED if before.get(name) is not None}
-    found |= {place: said[name] for name, place in _PLAIN.items() if said[name] is not None}
-    if said["relatedto"] is not None:
-        found["relatedto"] = entity_id(said["relatedto"])
-    if said["documentation"] is not None and said["documentation"] != before.get("documentation"):
-        found["documentationtext"] = said["documentation"]
-    if labels := labelled(before.get("labels"), said[TAGS]):
-        found["labels"] = labels
+    attributes: JSONObject = {name: before[name] for name in _INHERITED if before.get(name) is not None}
+    attributes |= {place: members[name] for name, place in _RENAMED_MEMBERS.items() if members[name] is not None}
+    if members["relatedto"] is not None:
+        attributes["relatedto"] = entity_id(members["relatedto"])
+    if members["documentation"] is not None and members["documentation"] != before.get("documentation"):
+        attributes["documentationtext"] = members["documentation"]
+    if labels := add_tag_labels(before.get("labels"), members[TAGS]):
+        attributes["labels"] = labels
     more = {name: value for name, value in document.items() if name not in MEMBERS | SERVER and value is not None}
-    return originals.keep_members(found, {**originals.kept_members(dict(before)), **more})
+    return originals.keep_members(attributes, {**originals.load_members(dict(before)), **more})
 
 
 def describe(message: Mapping[str, JSON]) -> JSONObject:
     """Return the definition of a message in the form of 0.1."""
-    found: JSONObject = {name: message[place] for name, place in _PLAIN.items() if message.get(place) is not None}
+    members: JSONObject = {
+        name: message[place] for name, place in _RENAMED_MEMBERS.items() if message.get(place) is not None
+    }
     if isinstance(message.get("relatedto"), str):
-        found["relatedto"] = draft_id(message["relatedto"])
+        members["relatedto"] = draft_id(message["relatedto"])
     text = message.get("documentationtext") or message.get("documentation")
     if text is not None:
-        found["documentation"] = text
-    if (tags := tagged(message.get("labels"))) is not None:
-        found[TAGS] = tags
-    return {**found, **originals.kept_members(dict(message))}
+        members["documentation"] = text
+    if (tags := read_tags(message.get("labels"))) is not None:
+        members[TAGS] = tags
+    return {**members, **originals.load_members(dict(message))}
 
 
-def labelled(labels: JSON, tags: JSON) -> JSONObject:
+def add_tag_labels(labels: JSON, tags: JSON) -> JSONObject:
     """``labels`` with these ``tags``, each a label without value; as they were, where that does not tell it (J-16)."""
-    others = {name: value for name, value in _labels(labels).items() if value != "" and name != TAGS}
+    untagged = {name: value for name, value in _read_labels(labels).items() if value != "" and name != TAGS}
     if not isinstance(tags, str):
-        return others
+        return untagged
     names = [name.strip() for name in tags.split(",")]
-    found = {**others, **{name: "" for name in names if _KEY.fullmatch(name) and name not in others}}
+    labels_with_tags = {
+        **untagged,
+        **{name: "" for name in names if _LABEL_KEY.fullmatch(name) and name not in untagged},
+    }
     # Tags that are no legal keys, or in another order, cannot be made of labels again: the text is kept.
-    return found if tagged(found) == tags else {**found, TAGS: tags}
+    return labels_with_tags if read_tags(labels_with_tags) == tags else {**labels_with_tags, TAGS: tags}
 
 
-def tagged(labels: JSON) -> str | None:
+def read_tags(labels: JSON) -> str | None:
     """The tags in ``labels``, None if there are none."""
-    known = _labels(labels)
-    if TAGS in known:
-        return str(known[TAGS])
-    names: Iterable[str] = [name for name, value in known.items() if value == ""]
+    label_values = _read_labels(labels)
+    if TAGS in label_values:
+        return str(label_values[TAGS])
+    names: Iterable[str] = [name for name, value in label_values.items() if value == ""]
     return ",".join(sorted(names)) or None
 
 
 def group_properties(labels: JSON) -> JSONObject:
     """The labels with values: ``groupProperties`` of a group."""
-    return {name: value for name, value in _labels(labels).items() if value != "" and name != TAGS}
+    return {name: value for name, value in _read_labels(labels).items() if value != "" and name != TAGS}
 
 
-def _labels(labels: JSON) -> JSONObject:
+def _read_labels(labels: JSON) -> JSONObject:
     return labels if isinstance(labels, dict) else {}
 
 
@@ -113,13 +118,13 @@ GROUP_FILTERS: Final = ("id", "format", *_GROUP_TEXTS, "createdtimeutc", "update
 """What groups can be filtered by (C-27)."""
 
 
-def group_findings(document: JSONObject) -> Iterator[Finding]:
+def validate_group(document: JSONObject) -> Iterator[Finding]:
     """Yield findings about a group, without its definitions."""
     if "id" in document and not is_segment(document["id"]):
         yield _group_finding("id", "it needs to be a segment of a path without colon (RFC3986 segment-nz-nc)")
     if not (isinstance(document.get("format"), str) and document["format"]):
         yield _group_finding("format", "a group needs one: CloudEvents, AMQP, MQTT, NATS, or another name")
-    yield from specversion_findings(document)
+    yield from validate_specversion(document)
     for name in _GROUP_TEXTS:
         if not isinstance(document.get(name), str | None):
             yield _group_finding(name, "it needs to be a string")
@@ -128,20 +133,20 @@ def group_findings(document: JSONObject) -> Iterator[Finding]:
         yield _group_finding("groupProperties", "it needs to be an object of strings")
 
 
-def specversion_findings(document: JSONObject) -> Iterator[Finding]:
+def validate_specversion(document: JSONObject) -> Iterator[Finding]:
     """A document that says which version of the draft it is of is of this one (C-2, C-3)."""
     stated = document.get("specversion")
     if stated is not None and stated != SPECVERSION:
         yield _group_finding("specversion", f'it needs to be "{SPECVERSION}"')
 
 
-def stand_alone_findings(document: JSONObject) -> Iterator[Finding]:
+def validate_stand_alone(document: JSONObject) -> Iterator[Finding]:
     """Yield findings about a group of 0.1 that is a document by itself (C-2)."""
     if document.get("specversion") is None:
         yield _group_finding("specversion", f'a group needs it: "{SPECVERSION}"')
 
 
-def stated_format(document: Mapping[str, JSON]) -> str:
+def read_format(document: Mapping[str, JSON]) -> str:
     """The format a group states, spelt right (B-3)."""
     stated = str(document.get("format"))
     return ALIASES.get(stated, stated)
@@ -155,15 +160,15 @@ def first_group_attributes(document: JSONObject) -> JSONObject:
 def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONObject:
     """Return the body of a PATCH for a group of 0.1. ``before`` are the current attributes."""
     text = document.get("documentation")
-    given = document.get("groupProperties")
-    labels = before.get("labels") if given is None else given
+    properties = document.get("groupProperties")
+    labels = before.get("labels") if properties is None else properties
     # Text that was shown from the attribute of xRegistry goes back there unchanged.
-    own = text is not None and text == before.get("documentation")
+    is_unchanged = text is not None and text == before.get("documentation")
     body: JSONObject = {
         **_group_format(document),
         "description": document.get("description"),
-        "documentationtext": None if own else text,
-        "labels": labelled(labels, document.get("tags")) or None,
+        "documentationtext": None if is_unchanged else text,
+        "labels": add_tag_labels(labels, document.get("tags")) or None,
     }
     more = {name: value for name, value in document.items() if name not in _GROUP_MEMBERS and value is not None}
     return originals.keep_members(body, more)
@@ -171,15 +176,15 @@ def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONOb
 
 def render_first_group(group: JSONObject) -> JSONObject:
     """A group as the first draft has it."""
-    found: JSONObject = {"id": draft_id(group["messagegroupid"]), "format": format_of(group)}
+    rendered: JSONObject = {"id": draft_id(group["messagegroupid"]), "format": format_of(group)}
     if group.get("description") is not None:
-        found["description"] = group["description"]
-    return found | _group_times(group)
+        rendered["description"] = group["description"]
+    return rendered | _group_times(group)
 
 
 def render_group(group: JSONObject) -> JSONObject:
     """A group as 0.1 has it, without its definitions."""
-    found: JSONObject = {
+    rendered: JSONObject = {
         "id": draft_id(group["messagegroupid"]),
         "specversion": SPECVERSION,
         "format": format_of(group),
@@ -187,15 +192,15 @@ def render_group(group: JSONObject) -> JSONObject:
     texts = {
         "description": group.get("description"),
         "documentation": group.get("documentationtext") or group.get("documentation"),
-        "tags": tagged(group.get("labels")),
+        "tags": read_tags(group.get("labels")),
         "groupProperties": group_properties(group.get("labels")) or None,
     }
-    found |= {name: value for name, value in texts.items() if value is not None}
-    return {**found, **originals.kept_members(group), **_group_times(group)}
+    rendered |= {name: value for name, value in texts.items() if value is not None}
+    return {**rendered, **originals.load_members(group), **_group_times(group)}
 
 
 def _group_format(document: JSONObject) -> JSONObject:
-    return format_attributes(stated_format(document))
+    return format_attributes(read_format(document))
 
 
 def _group_times(group: JSONObject) -> JSONObject:
@@ -206,7 +211,7 @@ def _group_finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="group", message=message)
 
 
-_TEXTS: Final = (
+_TEXT_MEMBERS: Final = (
     "authority",
     "description",
     "documentation",
@@ -216,7 +221,7 @@ _TEXTS: Final = (
     "tags",
     "versionuri",
 )
-DEFINITION_FILTERS: Final = ("id", "format", *_TEXTS, "version", "createdtimeutc", "updatedtimeutc")
+DEFINITION_FILTERS: Final = ("id", "format", *_TEXT_MEMBERS, "version", "createdtimeutc", "updatedtimeutc")
 """What definitions can be filtered by, beside whatever is in ``definition``."""
 
 
@@ -243,13 +248,13 @@ class PostedVersion:
         return replace(finding, path=f"{self.path}{joint}{finding.path}")
 
 
-def first_posted(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> PostedVersion:
+def read_first_draft(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> PostedVersion:
     """A document of the first draft, with the ``attributes`` that came beside it.
 
     One of an unknown format is what it is; of others members that are no sections are taken out.
     """
     body = document if isinstance(document, dict) and format in KNOWN else {}
-    sections = metaschemas.sections_of(format, body, originals.BESIDE)
+    sections = metaschemas.select_sections(format, body, originals.BESIDE)
     stated = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
     return PostedVersion(
         id=id,
@@ -260,65 +265,65 @@ def first_posted(id: str, format: str, document: JSON, content: Content, attribu
     )
 
 
-def first_definition_findings(format: str, id: str, document: JSON, attributes: JSONObject) -> Iterator[Finding]:
+def validate_first_definition(format: str, id: str, document: JSON, attributes: JSONObject) -> Iterator[Finding]:
     """Yield findings about a document of the first draft of a known format, and its metadata (B-4, B-23)."""
-    yield from _uri_findings({"authority": attributes.get("authority")})
+    yield from _validate_uris({"authority": attributes.get("authority")})
     versionuri = attributes.get("versionuri")
     if versionuri and not is_uri_reference(versionuri):
-        yield _finding("id", "it needs to be a URI reference")
-    if not _same_format(attributes.get("format"), format):
-        yield _finding("format", f"the group has the format {format}")
+        yield _build_definition_finding("id", "it needs to be a URI reference")
+    if not _is_same_format(attributes.get("format"), format):
+        yield _build_definition_finding("format", f"the group has the format {format}")
     if format not in KNOWN:
         return
     if not isinstance(document, dict):
-        yield _finding("", f"a definition of format {format} needs to be a JSON object")
+        yield _build_definition_finding("", f"a definition of format {format} needs to be a JSON object")
         return
     if document.get("id") is not None and document["id"] != id:
-        yield _finding("id", f"the path says {id}")
-    if not _same_format(document.get("format"), format):
-        yield _finding("format", f"the group has the format {format}")
+        yield _build_definition_finding("id", f"the path says {id}")
+    if not _is_same_format(document.get("format"), format):
+        yield _build_definition_finding("format", f"the group has the format {format}")
     for name in ("description", "authority"):
         if attributes.get(name) is not None and document.get(name, attributes[name]) != attributes[name]:
-            yield _finding(name, "the document and what came beside it do not agree")
+            yield _build_definition_finding(name, "the document and what came beside it do not agree")
         elif not isinstance(document.get(name), str | None):
-            yield _finding(name, "it needs to be a string")
+            yield _build_definition_finding(name, "it needs to be a string")
     if format in METASCHEMAS and format != NATS:
-        yield from _first_metaschema(format, id, document)
+        yield from _validate_first_metaschema(format, id, document)
 
 
-def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Finding]:
+def _validate_first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Finding]:
     """Yield violations of the metaschema. NATS has none in the first draft (B-2)."""
-    misspelt = list(metaschemas.spelling_findings(format, document))
+    misspelt = list(metaschemas.validate_spelling(format, document))
     yield from misspelt
     if not misspelt:
-        sections = metaschemas.sections_of(format, document, originals.BESIDE)
-        yield from validation.metaschema_findings(format, id, metaschemas.to_newer_spelling(format, sections))
+        sections = metaschemas.select_sections(format, document, originals.BESIDE)
+        yield from validation.validate_against_metaschema(format, id, metaschemas.to_newer_spelling(format, sections))
 
 
-def definition_findings(format: str, posted: PostedVersion) -> Iterator[Finding]:
+def validate_definition(format: str, posted: PostedVersion) -> Iterator[Finding]:
     """Yield findings about a version of 0.1 in a group of ``format``, except about its relations."""
     document = posted.document
-    yield from (posted.at(finding) for finding in _member_findings(format, document))
-    for finding in validation.metaschema_findings(format, posted.id, posted.definition):
+    yield from (posted.at(finding) for finding in _validate_members(format, document))
+    for finding in validation.validate_against_metaschema(format, posted.id, posted.definition):
         yield posted.at(replace(finding, path=f"definition.{finding.path}".rstrip(".")))
     via = document.get("relatedvia")
     if isinstance(via, str):
         wrong = "" if is_segment(via) else "it needs to be a segment of a path without colon"
-        wrong = wrong or validation.relatedvia_fault(format, posted.definition, via)
+        wrong = wrong or validation.find_relatedvia_error(format, posted.definition, via)
         if wrong:
-            yield posted.at(_finding("relatedvia", wrong))
+            yield posted.at(_build_definition_finding("relatedvia", wrong))
 
 
-def strict_findings(posted: PostedVersion) -> Iterator[Finding]:
+def validate_strictly(posted: PostedVersion) -> Iterator[Finding]:
     """Yield findings that reject a version in the API only: documents in folders have them (L-19)."""
-    yield from (posted.at(finding) for finding in _uri_findings(posted.document))
+    yield from (posted.at(finding) for finding in _validate_uris(posted.document))
 
 
-def relation_findings(posted: PostedVersion, known: Collection[str]) -> Iterator[Finding]:
-    """Yield findings about missing related definitions. ``known`` are the group's ids in xRegistry (C-15)."""
+def validate_relations(posted: PostedVersion, definition_ids: Collection[str]) -> Iterator[Finding]:
+    """Yield findings about missing related definitions. ``definition_ids`` are the group's ids in xRegistry (C-15)."""
     other = posted.document.get("relatedto")
-    if isinstance(other, str) and entity_id(other) not in known:
-        yield posted.at(_finding("relatedto", f"the group has no definition {other}"))
+    if isinstance(other, str) and entity_id(other) not in definition_ids:
+        yield posted.at(_build_definition_finding("relatedto", f"the group has no definition {other}"))
 
 
 def criteria(format: str, definition: JSONObject) -> JSON:
@@ -327,11 +332,11 @@ def criteria(format: str, definition: JSONObject) -> JSON:
     return literal(attributes.get("type")) if isinstance(attributes, dict) else None
 
 
-def definition_attributes(
+def build_definition_attributes(
     format: str, posted: PostedVersion, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
 ) -> JSONObject:
     """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
-    message = message_attributes(posted.document, before or {})
+    message = build_message_attributes(posted.document, before or {})
     if format in KNOWN:
         message |= definition_to_message(format, posted.definition, group)
     if posted.content is not None:
@@ -341,53 +346,53 @@ def definition_attributes(
 
 def render_definition(format: str, latest: JSONObject, version: JSONObject) -> JSONObject:
     """A version as one object with what is common to all (C-9 (b)); ``latest`` is the message that says that."""
-    said = describe(latest)
+    members = describe(latest)
     # The URI is that of one version: the latest one's is not that of the others.
-    said.pop("versionuri", None)
-    own = {"versionuri": version["globaluri"]} if version.get("globaluri") else {}
+    members.pop("versionuri", None)
+    version_uri = {"versionuri": version["globaluri"]} if version.get("globaluri") else {}
     return {
         "id": draft_id(latest["messageid"]),
         "specversion": SPECVERSION,
         "format": format,
-        **said,
-        **own,
+        **members,
+        **version_uri,
         "version": int(version["versionid"]),
         "createdtimeutc": version["createdat"],
         "updatedtimeutc": latest["modifiedat"],
-        "definition": originals.sent_definition(format, version),
+        "definition": originals.restore_definition(format, version),
     }
 
 
-def embedded_definition(versions: list[JSONObject]) -> JSONObject:
+def build_embedded_definition(versions: list[JSONObject]) -> JSONObject:
     """Versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
     shared = {name: value for name, value in versions[-1].items() if name not in (*_OF_VERSION, "specversion")}
-    return {**shared, "versions": [{n: each[n] for n in _OF_VERSION if n in each} for each in versions]}
+    return {**shared, "versions": [{n: version[n] for n in _OF_VERSION if n in version} for version in versions]}
 
 
 _OF_VERSION: Final = ("version", "createdtimeutc", "versionuri", "definition")
 
 
-def _member_findings(format: str, document: JSONObject) -> Iterator[Finding]:
-    yield from specversion_findings(document)
-    if not _same_format(document.get("format"), format):
-        yield _finding("format", f"the group has the format {format}")
-    for name in _TEXTS:
+def _validate_members(format: str, document: JSONObject) -> Iterator[Finding]:
+    yield from validate_specversion(document)
+    if not _is_same_format(document.get("format"), format):
+        yield _build_definition_finding("format", f"the group has the format {format}")
+    for name in _TEXT_MEMBERS:
         if not isinstance(document.get(name), str | None):
-            yield _finding(name, "it needs to be a string")
+            yield _build_definition_finding(name, "it needs to be a string")
     other = document.get("relatedto")
     if isinstance(other, str) and not is_segment(other):
-        yield _finding("relatedto", "it needs to be a segment of a path without colon")
+        yield _build_definition_finding("relatedto", "it needs to be a segment of a path without colon")
 
 
-def _uri_findings(document: Mapping[str, JSON]) -> Iterator[Finding]:
+def _validate_uris(document: Mapping[str, JSON]) -> Iterator[Finding]:
     authority = document.get("authority")
     if isinstance(authority, str) and authority and not is_uri(authority):
-        yield _finding("authority", "it needs to be an absolute URI")
+        yield _build_definition_finding("authority", "it needs to be an absolute URI")
 
 
-def _same_format(stated: JSON, format: str) -> bool:
+def _is_same_format(stated: JSON, format: str) -> bool:
     return stated is None or (isinstance(stated, str) and ALIASES.get(stated, stated) == format)
 
 
-def _finding(path: str, message: str) -> Finding:
+def _build_definition_finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="definition", message=message)

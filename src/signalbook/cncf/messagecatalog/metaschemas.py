@@ -20,7 +20,7 @@ AMQP: Final = "AMQP"
 MQTT: Final = "MQTT"
 NATS: Final = "NATS"
 
-_TEXTS: Final = ("specversion", "id", "type", "source", "subject", "datacontenttype", "dataschema")
+_TEXT_ATTRIBUTES: Final = ("specversion", "id", "type", "source", "subject", "datacontenttype", "dataschema")
 _CLOUDEVENTS_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _SYMBOL: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _UTF8_NAME: Final = re.compile(r"[^\x00-\x1f]+")
@@ -60,13 +60,13 @@ class MetaschemaSection:
     encoding: bool = False
     listed: bool = False
 
-    def field(self, name: str) -> MetaschemaField | None:
+    def find_field(self, name: str) -> MetaschemaField | None:
         """The field called so; an open section has any."""
-        found = next((field for field in self.fields if field.name == name), None)
-        return found or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
+        declared = next((field for field in self.fields if field.name == name), None)
+        return declared or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
 
 
-def _amqp_map(name: str, place: str) -> MetaschemaSection:
+def _build_amqp_map(name: str, place: str) -> MetaschemaSection:
     return MetaschemaSection(name=name, place=place, names=_SYMBOL)
 
 
@@ -80,7 +80,7 @@ METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
             schema=True,
             fields=(
                 MetaschemaField(name="time", place="time", type=TIMESTAMP),
-                *(MetaschemaField(name=name, place=name) for name in _TEXTS),
+                *(MetaschemaField(name=name, place=name) for name in _TEXT_ATTRIBUTES),
             ),
         ),
     ),
@@ -94,8 +94,8 @@ METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
                 MetaschemaField(name="ttl", place="ttl", type=INTEGER, constant=True),
             ),
         ),
-        _amqp_map("deliveryannotations", "delivery-annotations"),
-        _amqp_map("messageannotations", "message-annotations"),
+        _build_amqp_map("deliveryannotations", "delivery-annotations"),
+        _build_amqp_map("messageannotations", "message-annotations"),
         MetaschemaSection(
             name="properties",
             place="properties",
@@ -115,9 +115,9 @@ METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
                 MetaschemaField(name="replytogroupid", place="reply-to-group-id"),
             ),
         ),
-        _amqp_map("applicationproperties", "application-properties"),
+        _build_amqp_map("applicationproperties", "application-properties"),
         MetaschemaSection(name="applicationdata", schema=True, encoding=True),
-        _amqp_map("footer", "footer"),
+        _build_amqp_map("footer", "footer"),
     ),
     MQTT: (
         MetaschemaSection(
@@ -168,21 +168,21 @@ PAYLOAD: Final = "payload"
 _MORE: Final = {CLOUDEVENTS: (PROTOCOL, ENVELOPE)}
 
 
-def section_names(format: str) -> frozenset[str]:
+def list_section_names(format: str) -> frozenset[str]:
     """Return the names of the sections in definitions of a predefined ``format``."""
     return frozenset((*(section.name for section in METASCHEMAS[format]), *_MORE.get(format, ())))
 
 
-def sections_of(format: str, document: JSONObject, beside: Set[str]) -> JSONObject:
+def select_sections(format: str, document: JSONObject, beside: Set[str]) -> JSONObject:
     """The sections in a ``document`` of the first draft, where they are members among others, such as those ``beside``.
 
     What is no object and no section's name is an attribute of somebody's own (B-4).
     """
-    rest = {name: value for name, value in document.items() if name not in beside}
+    members = {name: value for name, value in document.items() if name not in beside}
     if format not in METASCHEMAS:
-        return rest
-    names = section_names(format)
-    return {name: value for name, value in rest.items() if name in names or isinstance(value, dict)}
+        return members
+    names = list_section_names(format)
+    return {name: value for name, value in members.items() if name in names or isinstance(value, dict)}
 
 
 CONTENT_TYPES: Final = {
@@ -197,7 +197,7 @@ MQTT_VERSION: Final = "5.0"
 """Where a definition tells none (B-15)."""
 
 
-def mqtt_version(definition: dict[str, object]) -> str:
+def read_mqtt_version(definition: dict[str, object]) -> str:
     """The version of MQTT that a definition (spelt as in 0.1) is for."""
     publish = definition.get("publish")
     stated = publish.get("mqttversion") if isinstance(publish, dict) else None
@@ -243,7 +243,7 @@ def format_attributes(format: str) -> JSONObject:
     return {"envelope": None, "protocol": None, "format": format}
 
 
-def message_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | None:
+def choose_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | None:
     """Return the protocol of a message of ``format`` in ``group``. ``mqtt`` is its version of MQTT."""
     stated = group.get("protocol")
     if isinstance(stated, str) and stated:
@@ -260,9 +260,9 @@ ENCODING = "amqpencoding"
 SCHEMA = "dataschema"
 
 
-def spelling_findings(format: str, definition: JSONObject) -> Iterator[Finding]:
+def validate_spelling(format: str, definition: JSONObject) -> Iterator[Finding]:
     """Fields of the first draft that are neither text, number nor truth value (B-10, B-16)."""
-    for name, section in _present_sections(format, definition):
+    for name, section in _list_present_sections(format, definition):
         for field, value in section.items():
             if isinstance(value, dict | list):
                 message = "it needs to be a value or a template in a string, not an object or an array"
@@ -272,7 +272,7 @@ def spelling_findings(format: str, definition: JSONObject) -> Iterator[Finding]:
 def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
     """A definition of the first draft as 0.1 spells it; ``null`` is no field at all (B-11)."""
     lifted = dict(definition)
-    for name, section in _present_sections(format, definition):
+    for name, section in _list_present_sections(format, definition):
         lifted[name] = {
             field: value if field == ENCODING else {"value": value}
             for field, value in section.items()
@@ -284,17 +284,17 @@ def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
 def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
     """A definition of 0.1 as the first draft spells it: what is ``required``, descriptions and inline schemas go."""
     flat = dict(definition)
-    for name, section in _present_sections(format, definition):
+    for name, section in _list_present_sections(format, definition):
         flat[name] = {
             field: plain(value) if isinstance(value, dict) else value
             for field, value in section.items()
-            if value is not None and not _only_inline(field, value)
+            if value is not None and not _is_only_inline(field, value)
         }
     # A section that lost all its fields goes, one that was empty before stays.
     return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
 
 
-def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
+def _list_present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
     """Yield the sections of the metaschema that are objects in ``definition``."""
     for section in METASCHEMAS.get(format, ()):
         value = definition.get(section.name)
@@ -302,6 +302,6 @@ def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str
             yield section.name, value
 
 
-def _only_inline(field: str, value: JSON) -> bool:
+def _is_only_inline(field: str, value: JSON) -> bool:
     """Return True if a data schema has no identity, so that the first draft cannot express it."""
     return field == SCHEMA and isinstance(value, dict) and not value.get("value")

@@ -19,7 +19,7 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     KAFKA,
     PREDEFINED,
     XREGISTRY,
-    sections_of,
+    select_sections,
     to_first_spelling,
     to_newer_spelling,
 )
@@ -50,47 +50,47 @@ def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONO
     # Rendering gives back what was sent: there is nothing to keep.
     if rendered == sent:
         return message
-    return _with(message, {"of": fingerprint(rendered), "definition": sent})
+    return _add_original(message, {"of": fingerprint(rendered), "definition": sent})
 
 
 def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
     """``message`` with the document it was made of."""
-    kept: JSONObject = {"of": fingerprint(message_to_definition(format, message))}
+    original: JSONObject = {"of": fingerprint(message_to_definition(format, message))}
     if sent.contenttype is not None:
-        kept["contenttype"] = sent.contenttype
+        original["contenttype"] = sent.contenttype
     try:
-        kept["content"] = sent.body.decode("utf-8")
+        original["content"] = sent.body.decode("utf-8")
     except UnicodeDecodeError:
-        kept["contentbase64"] = base64.b64encode(sent.body).decode("ascii")
-    return _with(message, kept)
+        original["contentbase64"] = base64.b64encode(sent.body).decode("ascii")
+    return _add_original(message, original)
 
 
 def keep_members(message: JSONObject, more: JSONObject) -> JSONObject:
     """``message`` with members that have no attribute there."""
-    return _with(message, {"more": more}) if more else message
+    return _add_original(message, {"more": more}) if more else message
 
 
-def kept_members(message: JSONObject) -> JSONObject:
+def load_members(message: JSONObject) -> JSONObject:
     """Return the members that ``keep_members`` stored."""
-    found = _draft(message).get("more")
-    return found if isinstance(found, dict) else {}
+    members = _read_original(message).get("more")
+    return members if isinstance(members, dict) else {}
 
 
-def sent_definition(format: str, message: JSONObject) -> JSONObject:
+def restore_definition(format: str, message: JSONObject) -> JSONObject:
     """The definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
-    kept, rendered = _holding(format, message)
-    if isinstance(kept.get("definition"), dict):
-        return dict(kept["definition"])
-    content = _content(kept)
-    return rendered if content is None else _of_content(format, content)
+    original, rendered = _load_valid_original(format, message)
+    if isinstance(original.get("definition"), dict):
+        return dict(original["definition"])
+    content = _decode_content(original)
+    return rendered if content is None else _parse_content(format, content)
 
 
 def render_content(format: str, id: str, number: int, message: JSONObject) -> Content:
     """A message as a document of the first draft: the bytes that were sent, as long as they hold, else JSON."""
-    sent = sent_content(format, message)
+    sent = restore_content(format, message)
     if sent is not None:
         return sent
-    sections = sent_definition(format, message)
+    sections = restore_definition(format, message)
     document = sections
     # Of an unknown format nothing is assumed, not even that its documents have an id.
     if format in KNOWN:
@@ -101,52 +101,52 @@ def render_content(format: str, id: str, number: int, message: JSONObject) -> Co
     return Content(body=dump_json(document), contenttype=JSON_TYPE)
 
 
-def sent_content(format: str, message: JSONObject) -> Content | None:
+def restore_content(format: str, message: JSONObject) -> Content | None:
     """The document of the first draft that a message was made of, if it still holds."""
-    return _content(_holding(format, message)[0])
+    return _decode_content(_load_valid_original(format, message)[0])
 
 
-def _with(message: JSONObject, kept: JSONObject) -> JSONObject:
-    return {**message, DRAFT: {**_draft(message), **kept}}
+def _add_original(message: JSONObject, original: JSONObject) -> JSONObject:
+    return {**message, DRAFT: {**_read_original(message), **original}}
 
 
-def _draft(message: JSONObject) -> JSONObject:
-    found = message.get(DRAFT)
-    return found if isinstance(found, dict) else {}
+def _read_original(message: JSONObject) -> JSONObject:
+    original = message.get(DRAFT)
+    return original if isinstance(original, dict) else {}
 
 
-def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
+def _load_valid_original(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
     """Return the stored members, ``{}`` if they are outdated, and the message's own."""
     rendered = message_to_definition(format, message)
-    kept = _draft(message)
+    original = _read_original(message)
     # A message that was changed in xRegistry since does not say what was sent any more.
-    return (kept if kept.get("of") == fingerprint(rendered) else {}), rendered
+    return (original if original.get("of") == fingerprint(rendered) else {}), rendered
 
 
-def _content(kept: JSONObject) -> Content | None:
-    contenttype = kept.get("contenttype")
+def _decode_content(original: JSONObject) -> Content | None:
+    contenttype = original.get("contenttype")
     contenttype = contenttype if isinstance(contenttype, str) else None
-    if isinstance(kept.get("content"), str):
-        return Content(body=kept["content"].encode("utf-8"), contenttype=contenttype)
+    if isinstance(original.get("content"), str):
+        return Content(body=original["content"].encode("utf-8"), contenttype=contenttype)
     try:
-        body = base64.b64decode(kept.get("contentbase64", ""), validate=True)
+        body = base64.b64decode(original.get("contentbase64", ""), validate=True)
     except (binascii.Error, TypeError, ValueError):
         return None
-    return Content(body=body, contenttype=contenttype) if "contentbase64" in kept else None
+    return Content(body=body, contenttype=contenttype) if "contentbase64" in original else None
 
 
-def _of_content(format: str, content: Content) -> JSONObject:
+def _parse_content(format: str, content: Content) -> JSONObject:
     """The definition in a document of the first draft; one that is no JSON object is shown as what it is."""
     try:
         document = parse_untrusted_json(content.body)
     except JSONError:
         document = None
     if not isinstance(document, dict):
-        shown: JSONObject = {"contenttype": content.contenttype} if content.contenttype else {}
+        members: JSONObject = {"contenttype": content.contenttype} if content.contenttype else {}
         try:
-            return {**shown, "content": content.body.decode("utf-8")}
+            return {**members, "content": content.body.decode("utf-8")}
         except UnicodeDecodeError:
-            return {**shown, "contentbase64": base64.b64encode(content.body).decode("ascii")}
+            return {**members, "contentbase64": base64.b64encode(content.body).decode("ascii")}
     if format not in KNOWN:
         return document
-    return to_newer_spelling(format, sections_of(format, document, BESIDE))
+    return to_newer_spelling(format, select_sections(format, document, BESIDE))

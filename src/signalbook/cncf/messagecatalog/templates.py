@@ -29,7 +29,7 @@ BINARY: Final = "binary"
 ANY: Final = "any"
 """Text, an integer or a truth value."""
 
-_WORDS: Final = {
+_TYPE_NAMES: Final = {
     STRING: "a string",
     BOOLEAN: "a boolean",
     INTEGER: "an integer",
@@ -39,24 +39,24 @@ _WORDS: Final = {
 }
 
 
-def value_error(value: JSON, type: str) -> str:
+def find_value_error(value: JSON, type: str) -> str:
     """Return why the ``value`` of a field of ``type`` is invalid, or "". None is no constraint (B-11)."""
     if value is None or value == "":
         return ""
     if isinstance(value, str):
-        return _text_error(value, type)
+        return _find_text_error(value, type)
     # Before int: in Python True is one.
     if isinstance(value, bool):
-        return "" if type in (BOOLEAN, ANY) else f"it needs to be {_WORDS[type]}, not {str(value).lower()}"
+        return "" if type in (BOOLEAN, ANY) else f"it needs to be {_TYPE_NAMES[type]}, not {str(value).lower()}"
     if isinstance(value, int) and type in (INTEGER, ANY):
         return ""
-    return f"it needs to be {_WORDS[type]} or a template in a string"
+    return f"it needs to be {_TYPE_NAMES[type]} or a template in a string"
 
 
-def expressions_error(text: str) -> str:
+def find_expression_error(text: str) -> str:
     """Return why the expressions of a template are invalid, or ""."""
-    rest = _EXPRESSION.sub("", text)
-    if "{" in rest or "}" in rest:
+    remainder = _EXPRESSION.sub("", text)
+    if "{" in remainder or "}" in remainder:
         return "a brace begins or ends no expression of RFC6570"
     return ""
 
@@ -71,14 +71,14 @@ def is_simple(text: str) -> bool:
     return _SIMPLE.search(text) is not None and not any(sign in _SIMPLE.sub("", text) for sign in "{}")
 
 
-def undashed(text: str) -> str:
+def replace_dashes(text: str) -> str:
     """``text`` with ``_`` for the dashes in names of variables, which RFC6570 does not know (C-21)."""
     return _DASHED.sub(lambda match: match[0].replace("-", "_"), text)
 
 
 def is_uri_template(text: str) -> bool:
     """Return True if the text around the expressions is a URI."""
-    return expressions_error(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
+    return find_expression_error(text) == "" and _LITERAL.fullmatch(_EXPRESSION.sub("", text)) is not None
 
 
 def literal(template: JSON) -> JSON:
@@ -89,7 +89,7 @@ def literal(template: JSON) -> JSON:
     return value
 
 
-def typed(value: JSON, type: str) -> JSON:
+def convert_value(value: JSON, type: str) -> JSON:
     """An exact ``value`` as JSON has its ``type`` (C-22): ``"true"`` is ``true``."""
     if not isinstance(value, str):
         return value
@@ -104,8 +104,8 @@ def plain(template: JSONObject) -> JSON:
     return "" if value is None else value
 
 
-def _text_error(text: str, type: str) -> str:
-    wrong = expressions_error(text)
+def _find_text_error(text: str, type: str) -> str:
+    wrong = find_expression_error(text)
     if wrong or has_expressions(text):
         return wrong
     if type == BOOLEAN and text not in ("true", "false"):

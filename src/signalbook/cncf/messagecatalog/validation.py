@@ -22,16 +22,16 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     SCHEMA,
     MetaschemaField,
     MetaschemaSection,
-    mqtt_version,
+    read_mqtt_version,
 )
 from signalbook.cncf.messagecatalog.templates import (
     INTEGER,
+    convert_value,
+    find_value_error,
     has_expressions,
     is_simple,
     literal,
-    typed,
-    undashed,
-    value_error,
+    replace_dashes,
 )
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
@@ -40,25 +40,27 @@ _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.AS
 _SIGNED: Final = "it must not be negative"
 
 
-def metaschema_findings(format: str, id: str, definition: JSON) -> Iterator[Finding]:
+def validate_against_metaschema(format: str, id: str, definition: JSON) -> Iterator[Finding]:
     """Yield findings about the ``definition`` of the message ``id``. Paths begin with the section."""
     if not isinstance(definition, dict):
-        yield _finding("", "it needs to be a JSON object")
+        yield _build_metaschema_finding("", "it needs to be a JSON object")
         return
     for section in METASCHEMAS.get(format, ()):
         if definition.get(section.name) is not None:
-            yield from _section(section, definition[section.name])
+            yield from _validate_section(section, definition[section.name])
     if format in METASCHEMAS:
-        known = metaschemas.section_names(format)
-        for name in definition.keys() - known:
-            yield _finding(name, f"the format {format} has no such section; it has {', '.join(sorted(known))}")
+        names = metaschemas.list_section_names(format)
+        for name in definition.keys() - names:
+            yield _build_metaschema_finding(
+                name, f"the format {format} has no such section; it has {', '.join(sorted(names))}"
+            )
     if format == CLOUDEVENTS:
-        yield from _cloudevents(id, definition)
+        yield from _validate_cloudevents(id, definition)
     if format == MQTT:
-        yield from _mqtt(definition)
+        yield from _validate_mqtt(definition)
 
 
-def doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
+def find_doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
     """Templates that say more than xRegistry's do, so that it takes them for plain text (C-21, J-17)."""
     for section in METASCHEMAS.get(format, ()):
         body = definition.get(section.name)
@@ -67,25 +69,27 @@ def doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
             if not isinstance(value, str) or not has_expressions(value) or is_simple(value):
                 continue
             path = f"{section.name}.{name}.value"
-            if is_simple(undashed(value)):
-                yield _doubt(path, "C-21", f"{value[:100]!r} has a dash in a name, for which xRegistry has _")
+            if is_simple(replace_dashes(value)):
+                yield _build_doubt(path, "C-21", f"{value[:100]!r} has a dash in a name, for which xRegistry has _")
             else:
-                yield _doubt(path, "J-17", f"{value[:100]!r} is beyond level 1 of RFC6570, and text for xRegistry")
+                yield _build_doubt(
+                    path, "J-17", f"{value[:100]!r} is beyond level 1 of RFC6570, and text for xRegistry"
+                )
 
 
-def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> str:
+def find_relatedvia_error(format: str, definition: JSONObject, relatedvia: str) -> str:
     """Return why ``relatedvia`` in a definition of ``format`` is invalid (C-17), or ""."""
     head, _, field = relatedvia.partition(".")
     if format == CLOUDEVENTS:
-        known = _has_field(definition, "attributes", relatedvia)
-        return "" if known else "it needs to name an attribute of the defined event"
+        has_field = _has_field(definition, "attributes", relatedvia)
+        return "" if has_field else "it needs to name an attribute of the defined event"
     if format == AMQP:
         right = relatedvia in ("properties.correlationid", "properties.groupid")
         right = right or (head == "applicationproperties" and _has_field(definition, head, field))
-        wanted = "properties.correlationid, properties.groupid or applicationproperties.NAME of a field there"
-        return "" if right else f"it needs to be {wanted}"
+        expected = "properties.correlationid, properties.groupid or applicationproperties.NAME of a field there"
+        return "" if right else f"it needs to be {expected}"
     if format == MQTT:
-        if mqtt_version(definition) != MQTT_VERSION:
+        if read_mqtt_version(definition) != MQTT_VERSION:
             return f"only a definition for MQTT {MQTT_VERSION} has it"
         right = relatedvia == "publish.correlationdata" or (
             head == "userproperty" and _has_field(definition, head, field)
@@ -100,79 +104,83 @@ def _has_field(definition: JSONObject, section: str, field: str) -> bool:
     return isinstance(body, dict) and body.get(field) is not None
 
 
-def _section(section: MetaschemaSection, body: JSON) -> Iterator[Finding]:
+def _validate_section(section: MetaschemaSection, body: JSON) -> Iterator[Finding]:
     if not isinstance(body, dict):
-        yield _finding(section.name, "it needs to be an object")
+        yield _build_metaschema_finding(section.name, "it needs to be an object")
         return
     for name, template in body.items():
         path = f"{section.name}.{name}"
         if name == SCHEMA and section.schema:
-            yield from _schema(section, template, path)
+            yield from _validate_schema(section, template, path)
         elif name == ENCODING and section.encoding:
-            yield from _encoding(template, path)
-        elif (field := section.field(name)) is None:
-            yield _finding(path, f"{section.name} has no field {name!r}")
+            yield from _validate_encoding(template, path)
+        elif (field := section.find_field(name)) is None:
+            yield _build_metaschema_finding(path, f"{section.name} has no field {name!r}")
         elif section.names is not None and not section.names.fullmatch(name):
-            yield _finding(path, f"{name[:100]!r} is no name of such a field")
+            yield _build_metaschema_finding(path, f"{name[:100]!r} is no name of such a field")
         elif template is not None:
-            yield from _field(field, template, path)
+            yield from _validate_field(field, template, path)
 
 
-def _field(field: MetaschemaField, template: JSON, path: str) -> Iterator[Finding]:
+def _validate_field(field: MetaschemaField, template: JSON, path: str) -> Iterator[Finding]:
     if field.values and isinstance(template, str):  # mqttversion, written like the encoding
         template = {"value": template}
     if not isinstance(template, dict):
-        yield _finding(path, "it needs to be an object with value, required or description")
+        yield _build_metaschema_finding(path, "it needs to be an object with value, required or description")
         return
-    yield from _template(template, path)
-    wrong = value_error(template.get("value"), field.type)
+    yield from _validate_template(template, path)
+    wrong = find_value_error(template.get("value"), field.type)
     if wrong:
-        yield _finding(f"{path}.value", wrong)
-    elif (value := typed(literal(template), field.type)) is not None:
+        yield _build_metaschema_finding(f"{path}.value", wrong)
+    elif (value := convert_value(literal(template), field.type)) is not None:
         if field.values and value not in field.values:
-            yield _finding(f"{path}.value", f"it needs to be one of {', '.join(map(str, field.values))}")
+            yield _build_metaschema_finding(
+                f"{path}.value", f"it needs to be one of {', '.join(map(str, field.values))}"
+            )
         elif field.type == INTEGER and isinstance(value, int) and value < 0:
-            yield _finding(f"{path}.value", _SIGNED)
+            yield _build_metaschema_finding(f"{path}.value", _SIGNED)
 
 
-def _template(template: JSONObject, path: str) -> Iterator[Finding]:
+def _validate_template(template: JSONObject, path: str) -> Iterator[Finding]:
     """The members beside the value (C-19)."""
     if not isinstance(template.get("required"), bool | None):
-        yield _finding(f"{path}.required", "it needs to be true or false")
+        yield _build_metaschema_finding(f"{path}.required", "it needs to be true or false")
     if not isinstance(template.get("description"), str | None):
-        yield _finding(f"{path}.description", "it needs to be a string")
+        yield _build_metaschema_finding(f"{path}.description", "it needs to be a string")
 
 
-def _schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
+def _validate_schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
     """Yield findings about a schema. Among a CloudEvent's attributes it is a field, so a template is allowed (C-24)."""
     if template is None:
         return
     attribute = section.name == "attributes"
-    yield from conversion.dataschema_findings(template, path, uri=not attribute)
+    yield from conversion.validate_dataschema(template, path, uri=not attribute)
     if attribute and isinstance(template, dict):
-        yield from _field(MetaschemaField(name=SCHEMA), template, path)
+        yield from _validate_field(MetaschemaField(name=SCHEMA), template, path)
 
 
-def _encoding(value: JSON, path: str) -> Iterator[Finding]:
+def _validate_encoding(value: JSON, path: str) -> Iterator[Finding]:
     if value is not None and value not in ENCODINGS:
-        yield _finding(path, f"it needs to be one of {', '.join(ENCODINGS)}")
+        yield _build_metaschema_finding(path, f"it needs to be one of {', '.join(ENCODINGS)}")
 
 
-def _cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
+def _validate_cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
     """B-12: ``type`` is there, exact, and the definition's id; known attributes are what CloudEvents says."""
     attributes = definition.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     stated = literal(attributes.get("type"))
     if not isinstance(stated, str):
-        yield _finding("attributes.type", "a CloudEvents definition needs it, with an exact value")
+        yield _build_metaschema_finding("attributes.type", "a CloudEvents definition needs it, with an exact value")
     elif not same_id(id, stated):
-        yield _finding("attributes.type.value", f"it is {stated[:200]!r}, and the id of the definition {id[:200]!r}")
+        yield _build_metaschema_finding(
+            "attributes.type.value", f"it is {stated[:200]!r}, and the id of the definition {id[:200]!r}"
+        )
     if "data" in attributes:
-        yield _finding("attributes.data", "'data' is no name of an attribute")
-    for name, message in _RULES.items():
+        yield _build_metaschema_finding("attributes.data", "'data' is no name of an attribute")
+    for name, message in _ATTRIBUTE_RULES.items():
         value = literal(attributes.get(name))
         if isinstance(value, str) and not _CHECKS[name](value):
-            yield _finding(f"attributes.{name}.value", message)
+            yield _build_metaschema_finding(f"attributes.{name}.value", message)
 
 
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
@@ -181,7 +189,7 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "dataschema": is_uri,
     "datacontenttype": lambda value: _MEDIA_TYPE.fullmatch(value) is not None,
 }
-_RULES: Final = {
+_ATTRIBUTE_RULES: Final = {
     "specversion": 'it needs to be "1.0"',
     "source": "it needs to be a URI reference",
     "dataschema": "it needs to be an absolute URI",
@@ -189,21 +197,21 @@ _RULES: Final = {
 }
 
 
-def _mqtt(definition: JSONObject) -> Iterator[Finding]:
+def _validate_mqtt(definition: JSONObject) -> Iterator[Finding]:
     """B-15: what only MQTT 5.0 has."""
-    if mqtt_version(definition) != "3.1.1":
+    if read_mqtt_version(definition) != "3.1.1":
         return
     publish, properties = definition.get("publish"), definition.get("userproperty")
     for field in METASCHEMAS[MQTT][0].fields:
         if field.modern and isinstance(publish, dict) and publish.get(field.name) is not None:
-            yield _finding(f"publish.{field.name}", "MQTT 3.1.1 has no such field")
+            yield _build_metaschema_finding(f"publish.{field.name}", "MQTT 3.1.1 has no such field")
     if isinstance(properties, dict) and any(value is not None for value in properties.values()):
-        yield _finding("userproperty", "MQTT 3.1.1 has no user properties")
+        yield _build_metaschema_finding("userproperty", "MQTT 3.1.1 has no user properties")
 
 
-def _finding(path: str, message: str) -> Finding:
+def _build_metaschema_finding(path: str, message: str) -> Finding:
     return Finding(path=path, rule="metaschema", message=message)
 
 
-def _doubt(path: str, rule: str, message: str) -> Finding:
+def _build_doubt(path: str, rule: str, message: str) -> Finding:
     return Finding(path=path, rule=rule, message=message, severity="warning")

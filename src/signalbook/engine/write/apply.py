@@ -18,7 +18,7 @@ from msgspec import structs
 from signalbook.access.decisions import Access
 from signalbook.batches import batched
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
-from signalbook.cncf.lookup import UriBases, taken_uri
+from signalbook.cncf.lookup import UriBases, find_taken_uri
 from signalbook.confluent.schemas import content_key
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.indexing import Described, describe, index_tree
@@ -145,7 +145,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
             claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
     for groups, found in claims.items():
         for some in batched(found.items(), _CLAIMS_AT_ONCE):
-            taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
+            taken = find_taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
             if taken is not None:
                 xid, uri, holder = taken
                 raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from signalbook.cncf.ids import uri_digest
+from signalbook.cncf.ids import compute_uri_digest
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Row
 from signalbook.values import JSONObject
@@ -99,7 +99,7 @@ class VersionCopy(WorkingCopy):
     @property
     def uri(self) -> str | None:
         """The digest by which the Version is found from anywhere."""
-        return uri_digest(self.xid.group_type, self.attributes)
+        return compute_uri_digest(self.xid.group_type, self.attributes)
 
     @property
     def claims_uri(self) -> bool:

@@ -105,7 +105,7 @@ class MessageCatalog(_Catalog):
             "format": format_of(self._require_group(group)),
             "definitions": [{**shared, "versions": listed}],
         }
-        read = documents.registry_group(reading.group(document))
+        read = documents.build_registry_group(reading.read_group(document))
         if reading.findings:
             raise BadResponse(
                 f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
@@ -146,10 +146,10 @@ def _read_first_version(
         document = parse_json(response.content) if form in originals.KNOWN else None
     except JSONError as error:
         raise BadResponse(f"{response.url}: a definition of format {form} is JSON: {error}") from None
-    posted = definitions.first_posted(
+    posted = definitions.read_first_draft(
         member, form, document, content, {name: text for name, text in stated.items() if text}
     )
-    return definitions.definition_attributes(form, posted, group, before)
+    return definitions.build_definition_attributes(form, posted, group, before)
 
 
 def _complete_group(group: str, attributes: Mapping[str, JSON]) -> JSONObject:

@@ -10,7 +10,13 @@ from urllib.parse import quote, unquote
 import httpx
 
 from signalbook.client.registry import Refusal
-from signalbook.cncf.schemaregistry import Stated, draft_format, group_attributes, render_group, version_attributes
+from signalbook.cncf.schemaregistry import (
+    Stated,
+    build_version_attributes,
+    draft_format,
+    group_attributes,
+    render_group,
+)
 from signalbook.replication.cncf.registry import CncfApi, Requests, route
 from signalbook.replication.link import strip_origin
 from signalbook.values import JSON, JSONObject
@@ -78,7 +84,7 @@ def _read_attributes(response: httpx.Response, path: str) -> JSONObject:
         authority=headers.get("schema-authority", ""),
         id="" if headers.get("schema-id", "") == path else headers.get("schema-id", ""),
     )
-    attributes = version_attributes(stated, {}, None, response.content)
+    attributes = build_version_attributes(stated, {}, None, response.content)
     if response.is_success:
         attributes["schemabase64"] = base64.b64encode(response.content).decode("ascii")
     else:
