@@ -16,10 +16,10 @@ from signalbook.confluent.naming import (
     id_beginning,
     is_made,
     is_subject,
+    list_schema_ids,
     parse_context,
     parse_subject,
-    schema_ids,
-    subject_name,
+    read_subject_name,
 )
 from signalbook.confluent.settings import scope_of, scopes
 from signalbook.xid import ID, Xid
@@ -27,30 +27,30 @@ from signalbook.xid import ID, Xid
 
 @given(st.text(min_size=1).filter(is_subject))
 def test_every_name_survives_a_round_trip(name: str) -> None:
-    ids = schema_ids(name)
+    ids = list_schema_ids(name)
     assert all(ID.fullmatch(schema_id) for schema_id in ids)
     for schema_id in ids:
         xid = Xid(("schemagroups", "g", "schemas", schema_id))
-        assert subject_name(xid, {} if schema_id == name else {SUBJECT: name}) == name
+        assert read_subject_name(xid, {} if schema_id == name else {SUBJECT: name}) == name
 
 
 @given(st.text(min_size=1).filter(is_subject), st.integers(0, 90))
 def test_names_with_a_common_prefix_have_ids_with_it(name: str, size: int) -> None:
     beginning = id_beginning(name[:size]).lower()
-    assert all(schema_id.lower().startswith(beginning) for schema_id in schema_ids(name))
+    assert all(schema_id.lower().startswith(beginning) for schema_id in list_schema_ids(name))
     assert id_beginning("Orders-v") == "Orders-v"
-    assert [is_made(schema_id) for schema_id in schema_ids("a b")] == [True]
+    assert [is_made(schema_id) for schema_id in list_schema_ids("a b")] == [True]
 
 
 @given(st.text(), st.text())
 def test_different_names_have_different_ids(first: str, other: str) -> None:
-    assert (schema_ids(first)[-1] == schema_ids(other)[-1]) is (first == other)
+    assert (list_schema_ids(first)[-1] == list_schema_ids(other)[-1]) is (first == other)
 
 
 def test_a_name_that_is_not_its_own_is_not_taken() -> None:
     """Anybody may write the attribute: what it says has to lead back here."""
-    assert subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: "b"}) == "a"
-    assert subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: 5}) == "a"
+    assert read_subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: "b"}) == "a"
+    assert read_subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: 5}) == "a"
 
 
 @pytest.mark.parametrize(

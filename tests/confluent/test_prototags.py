@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from signalbook.confluent.prototags import entities, with_tags
+from signalbook.confluent.prototags import list_entities, with_tags
 from signalbook.formats.protobuf.compiler import MAIN, compile_set, gather
 from signalbook.formats.protobuf.statements import remove_custom_options
 
@@ -68,12 +68,12 @@ def by_compiler(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def tagged(text: str, tags: Mapping[str, Sequence[str]]) -> str:
-    entities_by_path = {entity.path: entity for entity in entities(text)}
+    entities_by_path = {entity.path: entity for entity in list_entities(text)}
     return with_tags(text, {entities_by_path[path]: new_tags for path, new_tags in tags.items()})
 
 
 def read(text: str) -> dict[str, tuple[str, ...]]:
-    return {entity.path: entity.tags for entity in entities(text) if entity.tags}
+    return {entity.path: entity.tags for entity in list_entities(text) if entity.tags}
 
 
 WANTED = {
@@ -142,12 +142,12 @@ def test_without_extensions() -> None:
 
 @pytest.mark.parametrize("text", ["", "}", "message", "message A {", "option", "[", "message A { int32 a = 1 [(", '"'])
 def test_invalid_document_has_no_tags(text: str) -> None:
-    assert [entity.tags for entity in entities(text) if entity.tags] == []
+    assert [entity.tags for entity in list_entities(text) if entity.tags] == []
     remove_custom_options(text, extensions=True)
 
 
 @pytest.mark.parametrize("part", ["message A{", "extend A{}", "[", "option a =", "}", "int32 a = 1 [", "tags:"])
 def test_hostile_documents_take_linear_time(part: str) -> None:
     """Ten times as long takes about ten times as many steps: counted as what is found, for a stack has an end."""
-    assert len(entities(part * 10_000)) <= 10_000
+    assert len(list_entities(part * 10_000)) <= 10_000
     remove_custom_options(part * 10_000, extensions=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.confluent.reserved import find_conflicts, reserved_fields, top_level_fields
+from signalbook.confluent.reserved import find_conflicts, list_reserved_fields, list_top_level_fields
 from signalbook.formats.compatibility import SchemaText
 
 
@@ -20,13 +20,13 @@ from signalbook.formats.compatibility import SchemaText
 )
 def test_fields_of_the_top_level(format: str, document: str, expected: set[str]) -> None:
     schema = SchemaText(document=document.encode(), format=format)
-    assert top_level_fields(schema) == expected
+    assert list_top_level_fields(schema) == expected
     assert len(find_conflicts(schema, {*expected, "other"}, set())) == len(expected)
 
 
 def test_reserved_names_are_separated_by_commas() -> None:
-    assert reserved_fields({"properties": {"confluent:reserved": "a, b,,"}}) == {"a", "b"}
-    assert reserved_fields(None) == reserved_fields({"properties": {"confluent:reserved": 5}}) == set()
+    assert list_reserved_fields({"properties": {"confluent:reserved": "a, b,,"}}) == {"a", "b"}
+    assert list_reserved_fields(None) == list_reserved_fields({"properties": {"confluent:reserved": 5}}) == set()
 
 
 def test_a_name_stays_reserved() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from signalbook.confluent.associations import Association, Resource
 from signalbook.confluent.naming import Subject, context_of, is_subject
-from signalbook.confluent.settings import scope_of, scope_ranges
+from signalbook.confluent.settings import list_scope_ranges, scope_of
 from signalbook.xid import ID
 
 OTHERS = st.from_regex(ID, fullmatch=True).filter(lambda text: text.lower() != "default")
@@ -29,7 +29,7 @@ def test_setting_is_in_the_range_of_its_group_only(group: str, other: str, name:
         counted = [
             kind
             for kind, scope in scopes
-            for ranged, first, last in scope_ranges(context)
+            for ranged, first, last in list_scope_ranges(context)
             if ranged == kind and first <= scope < last
         ]
         settings = ["config", "mode"] if context.lower() == contexts[0].lower() else []

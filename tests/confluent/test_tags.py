@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.tags import FIELD, RECORD, TAGS, Tagged, read_tags, tags_in, with_tags
+from signalbook.confluent.tags import FIELD, RECORD, TAGS, Tagged, list_tags, read_tags, with_tags
 
 INNER = {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string", TAGS: ["PII", "X"]}]}
 OUTER = {
@@ -72,7 +72,7 @@ def test_tags_are_added_and_removed() -> None:
 def test_unknown_path_is_an_error(path: str, type: str) -> None:
     text = {"AVRO": TEXT, "JSON": json.dumps(JSON_SCHEMA), "PROTOBUF": "message Order { int32 id = 1; }"}[type]
     unless = with_tags(text, type, [Tagged(path=path, kind=FIELD, tags=("A",))], [], strict=False)
-    assert tags_in(unless, type) == tags_in(text, type)
+    assert list_tags(unless, type) == list_tags(text, type)
     with pytest.raises(ConfluentError, match="No matching path") as raised:
         with_tags(text, type, [Tagged(path=path, kind=FIELD, tags=("A",))], [])
     assert raised.value.code == 42201
@@ -81,7 +81,7 @@ def test_unknown_path_is_an_error(path: str, type: str) -> None:
 @pytest.mark.parametrize("text", ['"string"', "[]", '{"type": 5}', '{"type": "record", "name": "Order", "fields": 5}'])
 @pytest.mark.parametrize("type", ["AVRO", "JSON", "PROTOBUF"])
 def test_schemas_without_such_a_field(text: str, type: str) -> None:
-    assert tags_in(text, type) == []
+    assert list_tags(text, type) == []
     with pytest.raises(ConfluentError):
         with_tags(text, type, [Tagged(path="Order.id", kind=FIELD, tags=("A",))], [])
 
@@ -106,10 +106,10 @@ def test_a_path_in_a_json_schema(path: str) -> None:
     """A tag is found at its path, and nothing else changes."""
     tagged_ = Tagged(path=path, kind=PATHS[path], tags=("A",))
     text = json.dumps(JSON_SCHEMA)
-    before = {entity.path: entity.tags for entity in tags_in(text, "JSON")}
+    before = {entity.path: entity.tags for entity in list_tags(text, "JSON")}
     assert before == {"object.items.array.object.a.b": ("DOT",), "object.$defs.E.object": ("EE",)}
     changed = with_tags(text, "JSON", [tagged_], [])
-    assert {entity.path: entity.tags for entity in tags_in(changed, "JSON")} == {
+    assert {entity.path: entity.tags for entity in list_tags(changed, "JSON")} == {
         **before,
         path: (*before.get(path, ()), "A"),
     }
@@ -119,7 +119,7 @@ def test_a_path_in_a_json_schema(path: str) -> None:
 def test_the_record_that_a_field_is_has_the_tags_of_the_field() -> None:
     text = json.dumps({"type": "object", "properties": {"a": {"type": "object"}}})
     changed = with_tags(text, "JSON", [Tagged(path="object.a.object", kind=RECORD, tags=("A",))], [])
-    assert tags_in(changed, "JSON") == [Tagged(path="object.a", kind=FIELD, tags=("A",))]
+    assert list_tags(changed, "JSON") == [Tagged(path="object.a", kind=FIELD, tags=("A",))]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
 from signalbook.cncf.ids import compute_uri_digest
-from signalbook.confluent.schemas import content_key
+from signalbook.confluent.schemas import compute_content_key
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import ConfigCommand, Method
 from signalbook.events.subscription import Credential, Subscription
@@ -390,7 +390,7 @@ def test_old_schemas_get_numbers(store_url: str) -> None:
         rows = {row.key: row for row in reader.entities.children([1])}
         assert [rows[key].schemaid for key in range(2, 9)] == [1, 2, 1, 1, None, None, None]
         for key in (2, 3, 5):
-            content = content_key(rows[key].attributes, rows[key].document)
+            content = compute_content_key(rows[key].attributes, rows[key].document)
             assert content is not None
             group = rows[key].xid.parts[1].lower()
             assert reader.confluent.ids(group, [content]) == {content: rows[key].schemaid}

@@ -20,8 +20,8 @@ TYPES: Final = ("key", "value")
 STRONG, WEAK = "STRONG", "WEAK"
 LIFECYCLES: Final = (STRONG, WEAK)
 OPERATIONS: Final = ("CREATE", "UPSERT", "DELETE")
-_NAME: Final = re.compile(r"[\w.-]{1,256}")
-_MOST_ID: Final = 4096
+_RESOURCE_NAME: Final = re.compile(r"[\w.-]{1,256}")
+_MAX_ID_CHARS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Resource:
 
     def to_json(self) -> JSONObject:
         """Return the JSON that clients expect."""
-        named: JSONObject = {"resourceName": self.name, "resourceNamespace": self.namespace}
-        return {**named, **({"resourceId": self.id} if self.id else {}), "resourceType": self.type}
+        members: JSONObject = {"resourceName": self.name, "resourceNamespace": self.namespace}
+        return {**members, **({"resourceId": self.id} if self.id else {}), "resourceType": self.type}
 
     def own_subject(self, kind: str) -> str:
         """Return the name of the subject that belongs to this resource alone, for its keys or its values."""
@@ -96,9 +96,9 @@ class Association:
 
     def scopes(self) -> tuple[str, str, str]:
         """Return the keys under which it is stored: by the resource's id, by its name, and by the subject."""
-        own = (self.resource.id, self.resource.type, self.type)
-        named = (self.resource.name, self.resource.namespace, *own)
-        return scope("id", *own), scope("name", *named), scope("subject", self.subject, *own)
+        id_keys = (self.resource.id, self.resource.type, self.type)
+        name_keys = (self.resource.name, self.resource.namespace, *id_keys)
+        return scope("id", *id_keys), scope("name", *name_keys), scope("subject", self.subject, *id_keys)
 
 
 def scope(*words: str) -> str:
@@ -123,15 +123,17 @@ class Wanted:
 def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
     """The resource of a request; in a trial it needs no id yet. Raises 42212."""
     for member in ("resourceName", "resourceNamespace"):
-        if not _NAME.fullmatch(_text(body, member)):
+        if not _RESOURCE_NAME.fullmatch(_read_text(body, member)):
             raise invalid_association(member, "it has letters, digits, '.', '_' and '-', at most 256 of them")
-    kind = _text(body, "resourceType") or TOPIC
+    kind = _read_text(body, "resourceType") or TOPIC
     if kind != TOPIC:
         raise invalid_association("resourceType", f"must be '{TOPIC}'")
-    own = _text(body, "resourceId")
-    if (not own and not trial) or len(own) > _MOST_ID or "\0" in own:
-        raise invalid_association("resourceId", f"it is a text of 1 to {_MOST_ID} characters")
-    return Resource(name=_text(body, "resourceName"), namespace=_text(body, "resourceNamespace"), id=own)
+    resource_id = _read_text(body, "resourceId")
+    if (not resource_id and not trial) or len(resource_id) > _MAX_ID_CHARS or "\0" in resource_id:
+        raise invalid_association("resourceId", f"it is a text of 1 to {_MAX_ID_CHARS} characters")
+    return Resource(
+        name=_read_text(body, "resourceName"), namespace=_read_text(body, "resourceNamespace"), id=resource_id
+    )
 
 
 def read_wanted(body: Mapping[str, JSON], operation: str | None = None) -> list[Wanted]:
@@ -139,66 +141,66 @@ def read_wanted(body: Mapping[str, JSON], operation: str | None = None) -> list[
     stated = body.get("associations")
     if not isinstance(stated, list) or not stated:
         raise invalid_association("associations", "it is a list of an association for the key, the value or both")
-    found = [_wanted(each, operation) for each in stated]
-    if len({each.type for each in found}) < len(found):
+    requests = [_read_request(request, operation) for request in stated]
+    if len({request.type for request in requests}) < len(requests):
         raise invalid_association("associationType", "each may come once")
-    return found
+    return requests
 
 
-def _wanted(body: JSON, operation: str | None) -> Wanted:
+def _read_request(body: JSON, operation: str | None) -> Wanted:
     stated: Mapping[str, JSON] = body if isinstance(body, dict) else {}
-    chosen = operation or _text(stated, "opType")
+    chosen = operation or _read_text(stated, "opType")
     if chosen not in OPERATIONS:
         raise invalid_association("opType", f"it is one of {', '.join(OPERATIONS)}")
-    kind = _text(stated, "associationType") or "value"
+    kind = _read_text(stated, "associationType") or "value"
     if kind not in TYPES:
         raise invalid_association("associationType", "must be either 'key' or 'value'")
     if chosen == "DELETE":
-        return Wanted(operation=chosen, type=kind, cascade=_flag(stated, "cascadeLifecycle") or False)
+        return Wanted(operation=chosen, type=kind, cascade=_read_flag(stated, "cascadeLifecycle") or False)
     schema = stated.get("schema")
     if not isinstance(schema, dict | None):
         raise invalid_association("schema", "has to be an object")
     return Wanted(
         operation=chosen,
         type=kind,
-        subject=_text(stated, "subject"),
-        lifecycle=_lifecycle(_text(stated, "lifecycle")),
-        frozen=_flag(stated, "frozen"),
+        subject=_read_text(stated, "subject"),
+        lifecycle=_check_lifecycle(_read_text(stated, "lifecycle")),
+        frozen=_read_flag(stated, "frozen"),
         schema=schema,
-        normalize=_flag(stated, "normalize") or False,
+        normalize=_read_flag(stated, "normalize") or False,
     )
 
 
-def complete(wanted: Wanted, own: str, existing: Association | None) -> Wanted:
+def complete(request: Wanted, own_subject: str, existing: Association | None) -> Wanted:
     """Return what is wanted with all that it leaves open. Raises 42212 for what cannot be, whatever else exists.
 
     A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. The subject is
     stated already; ``own`` is the one that belongs to the resource alone.
     """
     if existing is None:
-        if wanted.operation == "UPSERT" and wanted.schema is not None:
+        if request.operation == "UPSERT" and request.schema is not None:
             raise invalid_association("schema", "an association with a schema is created with its topic")
-        lifecycle = wanted.lifecycle or (WEAK if wanted.schema is None else STRONG)
+        lifecycle = request.lifecycle or (WEAK if request.schema is None else STRONG)
     else:
-        lifecycle = wanted.lifecycle or existing.lifecycle
-    if lifecycle == WEAK and wanted.schema is not None:
+        lifecycle = request.lifecycle or existing.lifecycle
+    if lifecycle == WEAK and request.schema is not None:
         raise invalid_association("lifecycle", "cannot be WEAK when schema is provided")
-    if lifecycle == WEAK and wanted.subject == own:
-        raise invalid_association("subject", f"WEAK associations need a subject other than '{own}'")
+    if lifecycle == WEAK and request.subject == own_subject:
+        raise invalid_association("subject", f"WEAK associations need a subject other than '{own_subject}'")
     is_frozen = lifecycle == STRONG if existing is None else existing.frozen
-    if is_frozen and wanted.subject != own:
-        raise invalid_association("subject", f"frozen associations must use subject '{own}'")
-    frozen = is_frozen if wanted.frozen is None else wanted.frozen
+    if is_frozen and request.subject != own_subject:
+        raise invalid_association("subject", f"frozen associations must use subject '{own_subject}'")
+    frozen = is_frozen if request.frozen is None else request.frozen
     if frozen != (lifecycle == STRONG):
         raise invalid_association("frozen", f"a {lifecycle} association cannot be frozen={str(frozen).lower()}")
-    return replace(wanted, lifecycle=lifecycle, frozen=frozen)
+    return replace(request, lifecycle=lifecycle, frozen=frozen)
 
 
-def check_change(existing: Association, wanted: Wanted) -> None:
+def check_change(existing: Association, request: Wanted) -> None:
     """Raise 42212 if an association cannot become what is wanted: subject and lifecycle stay."""
-    if existing.subject != wanted.subject:
+    if existing.subject != request.subject:
         raise invalid_association("subject", "subject of association cannot be changed")
-    if wanted.frozen != existing.frozen:
+    if request.frozen != existing.frozen:
         raise invalid_association("frozen", "frozen attribute of association cannot be changed")
 
 
@@ -209,9 +211,9 @@ def check_uniform(lifecycles: Mapping[str, str | None]) -> None:
         raise invalid_association("lifecycle", f"all associations of a resource have the same lifecycle, not {stated}")
 
 
-def is_same(existing: Association, wanted: Wanted) -> bool:
+def is_same(existing: Association, request: Wanted) -> bool:
     """Return True if an association is as wanted."""
-    return (existing.subject, existing.lifecycle) == (wanted.subject, wanted.lifecycle)
+    return (existing.subject, existing.lifecycle) == (request.subject, request.lifecycle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,24 +235,26 @@ class AssociationFilter:
 def read_filter(resource: str, types: Sequence[str], lifecycle: str) -> AssociationFilter:
     """Read the filter in a request. Raises 42212."""
     return AssociationFilter(
-        resource=resource, types=tuple(each for each in types if each), lifecycle=_lifecycle(lifecycle)
+        resource=resource,
+        types=tuple(type_name for type_name in types if type_name),
+        lifecycle=_check_lifecycle(lifecycle),
     )
 
 
-def _lifecycle(text: str) -> str | None:
+def _check_lifecycle(text: str) -> str | None:
     if text and text not in LIFECYCLES:
         raise invalid_association("lifecycle", "must be STRONG or WEAK")
     return text or None
 
 
-def _text(body: Mapping[str, JSON], name: str) -> str:
+def _read_text(body: Mapping[str, JSON], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str | None):
         raise invalid_association(name, "has to be a string")
     return value or ""
 
 
-def _flag(body: Mapping[str, JSON], name: str) -> bool | None:
+def _read_flag(body: Mapping[str, JSON], name: str) -> bool | None:
     value = body.get(name)
     if not isinstance(value, bool | None):
         raise invalid_association(name, "has to be true or false")

@@ -13,16 +13,16 @@ from signalbook.confluent.errors import invalid_ruleset, unprocessable
 from signalbook.values import JSON, JSONObject
 
 RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
-_KINDS: Final = ("TRANSFORM", "CONDITION")
+_RULE_KINDS: Final = ("TRANSFORM", "CONDITION")
 _MIGRATION_MODES: Final = ("UPGRADE", "DOWNGRADE", "UPDOWN")
 _DATA_MODES: Final = ("WRITE", "READ", "WRITEREAD")
 _RULE_NAME: Final = re.compile(r"[^\W\d][\w-]{0,255}")
 VERSION_PROPERTY: Final = "confluent:version"
 """The property by which a client asks for a new version, whose number is its value then."""
-_RULES: Final = frozenset({*RULE_LISTS, "enableAt"})
+_RULESET_MEMBERS: Final = frozenset({*RULE_LISTS, "enableAt"})
 
 
-def checked_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
+def check_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
     """Return the metadata in a request. Raises 422 unless it is an object whose properties are an object, too."""
     value = body.get(name)
     if not isinstance(value, dict | None) or not isinstance((value or {}).get("properties"), dict | None):
@@ -32,19 +32,19 @@ def checked_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
 
 def properties(metadata: JSON) -> JSONObject:
     """Return the properties in the metadata of a Version, whichever API wrote it."""
-    found = metadata.get("properties") if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = metadata.get("properties") if isinstance(metadata, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
-def without_version(metadata: JSON) -> JSONObject | None:
+def remove_version(metadata: JSON) -> JSONObject | None:
     """Return metadata without the number of its version. Return None if nothing is left."""
     if not isinstance(metadata, dict):
         return None
     if VERSION_PROPERTY not in properties(metadata):
         return metadata or None
-    kept = {name: value for name, value in properties(metadata).items() if name != VERSION_PROPERTY}
-    others = {name: value for name, value in metadata.items() if name != "properties"}
-    return {**others, "properties": kept} if kept else others or None
+    remaining_properties = {name: value for name, value in properties(metadata).items() if name != VERSION_PROPERTY}
+    members = {name: value for name, value in metadata.items() if name != "properties"}
+    return {**members, "properties": remaining_properties} if remaining_properties else members or None
 
 
 def with_version(metadata: JSONObject | None, version: int | str) -> JSONObject:
@@ -53,13 +53,13 @@ def with_version(metadata: JSONObject | None, version: int | str) -> JSONObject:
     return {**(metadata or {}), "properties": stated}
 
 
-def checked_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObject | None:
+def check_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObject | None:
     """Return the rule set in a request as it is: clients run the rules. Raises 42210 unless it has the right shape."""
     value = body.get(name)
     if value is None:
         return None
-    if not isinstance(value, dict) or not value.keys() <= _RULES:
-        raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULES))}")
+    if not isinstance(value, dict) or not value.keys() <= _RULESET_MEMBERS:
+        raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULESET_MEMBERS))}")
     lists = [value[kind] for kind in RULE_LISTS if value.get(kind) is not None]
     if not all(isinstance(rules, list) for rules in lists):
         raise invalid_ruleset("rules are in lists")
@@ -79,15 +79,15 @@ def _check_rule(rule: Any, modes: Sequence[str]) -> None:
         raise invalid_ruleset("each rule is an object with a name of at most 256 letters, digits, '_' and '-'")
     if not isinstance(rule.get("type"), str):
         raise invalid_ruleset(f"the rule '{name}' has no type")
-    for member, values in (("kind", _KINDS), ("mode", modes)):
+    for member, values in (("kind", _RULE_KINDS), ("mode", modes)):
         if rule.get(member) is not None and rule[member] not in values:
             raise invalid_ruleset(f"the {member} of rule '{name}' is one of {', '.join(values)}")
 
 
-def rule_types(ruleset: JSON) -> set[str]:
+def list_rule_types(ruleset: JSON) -> set[str]:
     """Return the types of the rules in the rule set of a Version, whichever API wrote it."""
     lists = ruleset.values() if isinstance(ruleset, dict) else ()
-    rules = [rule for each in lists if isinstance(each, list) for rule in each if isinstance(rule, dict)]
+    rules = [rule for rule_list in lists if isinstance(rule_list, list) for rule in rule_list if isinstance(rule, dict)]
     return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}
 
 
@@ -108,15 +108,15 @@ def _merge_member(name: str, before: JSON, value: JSON) -> JSON:
         case _, _, None:
             return before
         case "tags", dict(), dict():
-            return before | {path: _unite(before.get(path), tags) for path, tags in value.items()}
+            return before | {path: _merge_lists(before.get(path), tags) for path, tags in value.items()}
         case "sensitive", list(), list():
-            return _unite(before, value)
+            return _merge_lists(before, value)
         case _, dict(), dict():
             return before | value
     return value
 
 
-def _unite(before: JSON, more: JSON) -> JSON:
+def _merge_lists(before: JSON, more: JSON) -> JSON:
     if not isinstance(before, list) or not isinstance(more, list):
         return more
     return before + [value for value in more if value not in before]
@@ -138,20 +138,22 @@ def merge_rulesets(*layers: JSON) -> JSONObject | None:
     return merged or None
 
 
-def without_rules(ruleset: JSONObject | None, names: Collection[JSON]) -> JSONObject | None:
+def remove_rules(ruleset: JSONObject | None, names: Collection[JSON]) -> JSONObject | None:
     """Return a rule set without the rules of these names. Return None if nothing is left."""
-    kept: JSONObject = {}
+    remaining: JSONObject = {}
     for member, value in (ruleset or {}).items():
-        left = [rule for rule in value if _rule_name(rule) not in names] if isinstance(value, list) else value
-        if left not in (None, []):
-            kept[member] = left
-    return kept or None
+        remaining_rules = (
+            [rule for rule in value if _read_rule_name(rule) not in names] if isinstance(value, list) else value
+        )
+        if remaining_rules not in (None, []):
+            remaining[member] = remaining_rules
+    return remaining or None
 
 
 def _merge_rules(before: list[JSON], more: list[JSON]) -> list[JSON]:
-    names = {_rule_name(rule) for rule in more}
-    return [rule for rule in before if _rule_name(rule) not in names] + more
+    names = {_read_rule_name(rule) for rule in more}
+    return [rule for rule in before if _read_rule_name(rule) not in names] + more
 
 
-def _rule_name(rule: JSON) -> JSON:
+def _read_rule_name(rule: JSON) -> JSON:
     return rule.get("name") if isinstance(rule, dict) else None

@@ -33,7 +33,7 @@ _COLON: Final = "="
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _BEGINNING: Final = 80
-_DIGITS: Final = 32
+_DIGEST_CHARS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def parse_subject(text: str, context: str = DEFAULT_CONTEXT, default_group: str 
     match = _QUALIFIED.fullmatch(text)
     if match is None:
         return Subject(context, text)
-    return Subject(_without_default(match[1], default_group), match[2] or "")
+    return Subject(_replace_default_group(match[1], default_group), match[2] or "")
 
 
 def parse_context(text: str, default_group: str = "") -> str:
@@ -64,10 +64,10 @@ def parse_context(text: str, default_group: str = "") -> str:
     """
     name = text[1:].removesuffix(":") if text.startswith(":") else text
     name = name.replace(":", _COLON)
-    return _without_default(name if name.startswith(".") else f".{name}", default_group)
+    return _replace_default_group(name if name.startswith(".") else f".{name}", default_group)
 
 
-def _without_default(context: str, default_group: str) -> str:
+def _replace_default_group(context: str, default_group: str) -> str:
     return DEFAULT_CONTEXT if default_group and group_id(context, "") == default_group else context
 
 
@@ -104,19 +104,19 @@ def context_of(group: str, default_group: str) -> str:
     return DEFAULT_CONTEXT if group == default_group else f".{group.replace(':', _COLON)}"
 
 
-def schema_ids(name: str) -> tuple[str, ...]:
+def list_schema_ids(name: str) -> tuple[str, ...]:
     """The ids that the schema of a subject may have, in the order in which they are looked for."""
-    made = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
-    made = f"{made if made[0].isalnum() else '_' + made}{digest(name.encode('utf-8', 'surrogatepass'))[:_DIGITS]}"
-    return (name, made) if ID.fullmatch(name) else (made,)
+    generated = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
+    generated = f"{generated if generated[0].isalnum() else '_' + generated}{digest(name.encode('utf-8', 'surrogatepass'))[:_DIGEST_CHARS]}"
+    return (name, generated) if ID.fullmatch(name) else (generated,)
 
 
-def schema_places(subject: Subject, default_group: str) -> tuple[Xid, ...]:
+def list_schema_xids(subject: Subject, default_group: str) -> tuple[Xid, ...]:
     """Return the possible xids of a subject's schema, in the order in which they are tried."""
     group = group_id(subject.context, default_group)
     if group is None or is_global(subject.context) or not is_subject(subject.name):
         return ()
-    return tuple(Xid((GROUPS, group, SCHEMAS, each)) for each in schema_ids(subject.name))
+    return tuple(Xid((GROUPS, group, SCHEMAS, schema_id)) for schema_id in list_schema_ids(subject.name))
 
 
 def name_xid(subject: Subject, default_group: str) -> Xid | None:
@@ -125,7 +125,7 @@ def name_xid(subject: Subject, default_group: str) -> Xid | None:
     None if there can be no such subject.
     """
     group = group_id(subject.context, default_group)
-    return Xid((GROUPS, group, SCHEMAS, subject.name)) if group and schema_places(subject, default_group) else None
+    return Xid((GROUPS, group, SCHEMAS, subject.name)) if group and list_schema_xids(subject, default_group) else None
 
 
 def is_made(id: str) -> bool:
@@ -139,7 +139,7 @@ def id_beginning(name: str) -> str:
     return safe[0].rstrip(".-") if safe else ""
 
 
-def subject_name(schema: Xid, attributes: Mapping[str, JSON]) -> str:
+def read_subject_name(schema: Xid, attributes: Mapping[str, JSON]) -> str:
     """The name of the subject that a schema is, by the attributes of a Version."""
     stated = attributes.get(SUBJECT)
-    return stated if isinstance(stated, str) and schema.id in schema_ids(stated) else schema.id
+    return stated if isinstance(stated, str) and schema.id in list_schema_ids(stated) else schema.id

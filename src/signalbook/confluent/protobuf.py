@@ -34,11 +34,11 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*", re.ASCII)
 _COMMENT_OR_TOKEN: Final = re.compile(
     r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[\w.]+|\S)""", re.DOTALL
 )
-_NUMBER: Final = re.compile(r"\d+", re.ASCII)
-_TYPES: Final = {value: name.removeprefix("TYPE_").lower() for name, value in FieldDescriptorProto.Type.items()}
+_WHOLE_NUMBER: Final = re.compile(r"\d+", re.ASCII)
+_TYPE_NAMES: Final = {value: name.removeprefix("TYPE_").lower() for name, value in FieldDescriptorProto.Type.items()}
 _GROUP: Final = FieldDescriptorProto.TYPE_GROUP
-_REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
-_REQUIRED: Final = FieldDescriptorProto.LABEL_REQUIRED
+_LABEL_REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
+_LABEL_REQUIRED: Final = FieldDescriptorProto.LABEL_REQUIRED
 _PROTO3: Final = "proto3"
 _EDITIONS: Final = "editions"
 _VISIBILITIES: Final = {
@@ -52,7 +52,7 @@ _LAST_NUMBER: Final = 536_870_911
 _LAST_ENUM: Final = 2**31 - 1
 
 
-def file_descriptor(text: str, resolve: Resolve) -> bytes:
+def build_file_descriptor(text: str, resolve: Resolve) -> bytes:
     """Return the ``FileDescriptorProto`` of a document, without the names in JSON that fields have anyway.
 
     Confluent's clients would write these names into the text that they make of it. Raises ``SchemaError``.
@@ -64,23 +64,23 @@ def file_descriptor(text: str, resolve: Resolve) -> bytes:
         message = waiting.pop()
         waiting.extend(message.nested_type)
         for field in message.field:
-            if field.json_name == _json_name(field.name):
+            if field.json_name == _derive_json_name(field.name):
                 field.ClearField("json_name")
     return file.SerializeToString()
 
 
-def descriptor_text(text: str) -> str | None:
+def render_descriptor(text: str) -> str | None:
     """The ``.proto`` document that the base64 of a ``FileDescriptorProto`` says; None for what is no such thing."""
     if not _BASE64.fullmatch(text):
         return None
     try:
-        found = FileDescriptorProto.FromString(b64decode(text))
+        descriptor = FileDescriptorProto.FromString(b64decode(text))
     except (ValueError, DecodeError):
         return None
-    return _printed(found)
+    return _print_file(descriptor)
 
 
-def declared_syntax(text: str) -> str:
+def detect_syntax(text: str) -> str:
     """Return ``proto2``, ``proto3`` or ``editions``: what a document says it is, ``proto2`` if it says nothing."""
     match list(islice(filter(None, (token[1] for token in _COMMENT_OR_TOKEN.finditer(text))), 3)):
         case ["edition", "=", _]:
@@ -90,32 +90,33 @@ def declared_syntax(text: str) -> str:
     return "proto2"
 
 
-def tokens(text: str) -> list[str]:
+def split_tokens(text: str) -> list[str]:
     """Return the tokens of a document, without white space and comments."""
     return [token for token in _COMMENT_OR_TOKEN.findall(text) if token]
 
 
-def numbers(text: str) -> set[str]:
+def list_numbers(text: str) -> set[str]:
     """Return the whole numbers of a document, such as those of fields, which normalizing does not change."""
-    return {token for token in tokens(text) if _NUMBER.fullmatch(token)}
+    return {token for token in split_tokens(text) if _WHOLE_NUMBER.fullmatch(token)}
 
 
-def normalized(text: str, resolve: Resolve) -> str:
+def normalize_document(text: str, resolve: Resolve) -> str:
     """Return a document in the one layout and order of its parts, unless that leaves anything out.
 
     Message types keep their order, which clients count. Raises ``SchemaError``.
     """
     if describe(gather(text.encode("utf-8"), resolve)).warnings:
         return text  # what is described lacks its options
-    descriptor = _sorted_descriptor(text, resolve)
-    printed = _printed(descriptor)
-    content, kept = (
-        each.SerializeToString(deterministic=True) for each in (descriptor, _sorted_descriptor(printed, resolve))
+    descriptor = _sort_descriptor(text, resolve)
+    printed = _print_file(descriptor)
+    content, reparsed = (
+        candidate.SerializeToString(deterministic=True)
+        for candidate in (descriptor, _sort_descriptor(printed, resolve))
     )
-    return printed if kept == content else text
+    return printed if reparsed == content else text
 
 
-def _sorted_descriptor(text: str, resolve: Resolve) -> Any:
+def _sort_descriptor(text: str, resolve: Resolve) -> Any:
     """Return the descriptor of a document, sorted, with its custom options as fields of the options."""
     document = describe(gather(text.encode("utf-8"), resolve))
     try:
@@ -158,7 +159,7 @@ def _sort_message(message: DescriptorProto) -> None:
         if field.number in oneofs:
             field.oneof_index = places[oneofs[field.number]]
     # The types of maps and groups change places with one another only: clients count nested types.
-    owners = _owned_types(message)
+    owners = _find_owned_types(message)
     places = {nested.name: place for place, nested in enumerate(message.nested_type)}
     places |= zip(owners, sorted(places[name] for name in owners), strict=True)
     message.nested_type.sort(key=lambda nested: places[nested.name])
@@ -175,9 +176,9 @@ def _sort_enum(enum: EnumDescriptorProto) -> None:
     enum.reserved_name.sort()
 
 
-def _owned_types(message: DescriptorProto) -> dict[str, FieldDescriptorProto]:
+def _find_owned_types(message: DescriptorProto) -> dict[str, FieldDescriptorProto]:
     """Return the fields that are maps or groups, by the names of the nested types that they make."""
-    nested = {each.name: each for each in message.nested_type}
+    nested = {nested_type.name: nested_type for nested_type in message.nested_type}
     names = ((field.type_name.rpartition(".")[2], field) for field in message.field if field.type_name)
     return {
         name: field
@@ -186,8 +187,8 @@ def _owned_types(message: DescriptorProto) -> dict[str, FieldDescriptorProto]:
     }
 
 
-def _printed(file: FileDescriptorProto) -> str:
-    return "\n".join(_Printer(file).lines()) + "\n"
+def _print_file(file: FileDescriptorProto) -> str:
+    return "\n".join(_Printer(file).print_lines()) + "\n"
 
 
 class _Printer:
@@ -198,7 +199,7 @@ class _Printer:
         self._proto3 = file.syntax == _PROTO3
         self._has_labels = file.syntax != _EDITIONS
 
-    def lines(self) -> Iterator[str]:
+    def print_lines(self) -> Iterator[str]:
         file = self._file
         if self._has_labels:
             yield f'syntax = "{file.syntax or "proto2"}";'
@@ -209,71 +210,74 @@ class _Printer:
         for number, path in enumerate(file.dependency):
             kind = "public " if number in file.public_dependency else "weak " if number in file.weak_dependency else ""
             yield f'import {kind}"{path}";'
-        yield from self._options(file.options, "")
+        yield from self._print_options(file.options, "")
         for enum in file.enum_type:
-            yield from self._enum(enum, "")
+            yield from self._print_enum(enum, "")
         for message in file.message_type:
-            yield from self._message(message, "")
-        yield from self._extensions(file.extension, "")
+            yield from self._print_message(message, "")
+        yield from self._print_extensions(file.extension, "")
         for service in file.service:
-            yield from self._service(service)
+            yield from self._print_service(service)
 
-    def _options(self, options: Message, indent: str) -> Iterator[str]:
-        yield from (f"{indent}option {text};" for text in _texts(options))
+    def _print_options(self, options: Message, indent: str) -> Iterator[str]:
+        yield from (f"{indent}option {text};" for text in _format_options(options))
 
-    def _message(self, message: DescriptorProto, indent: str) -> Iterator[str]:
+    def _print_message(self, message: DescriptorProto, indent: str) -> Iterator[str]:
         yield f"{indent}{_VISIBILITIES[message.visibility]}message {message.name} {{"
-        yield from self._body(message, f"{indent}  ")
+        yield from self._print_body(message, f"{indent}  ")
         yield f"{indent}}}"
 
-    def _body(self, message: DescriptorProto, indent: str) -> Iterator[str]:
+    def _print_body(self, message: DescriptorProto, indent: str) -> Iterator[str]:
         options = type(message.options)()
         options.CopyFrom(message.options)
         options.ClearField("map_entry")
-        yield from self._options(options, indent)
+        yield from self._print_options(options, indent)
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
-        owners = _owned_types(message)
+        owners = _find_owned_types(message)
         for enum in message.enum_type:
-            yield from self._enum(enum, indent)
+            yield from self._print_enum(enum, indent)
         # Maps and groups before other nested types stay there, because clients count all of these.
-        last = max((place for place, each in enumerate(message.nested_type) if each.name not in owners), default=-1)
+        last = max(
+            (place for place, nested_type in enumerate(message.nested_type) if nested_type.name not in owners),
+            default=-1,
+        )
         printed: set[int] = set()
         for nested in message.nested_type[: last + 1]:
             if nested.name not in owners:
-                yield from self._message(nested, indent)
+                yield from self._print_message(nested, indent)
             elif not owners[nested.name].HasField("oneof_index"):
                 printed.add(owners[nested.name].number)
-                yield from self._field(owners[nested.name], message, entries, indent)
+                yield from self._print_field(owners[nested.name], message, entries, indent)
         fields = [field for field in message.field if field.number not in printed]
-        yield from self._fields(fields, message, entries, indent)
+        yield from self._print_fields(fields, message, entries, indent)
         for part in message.extension_range:
-            yield f"{indent}extensions {_range(part.start, part.end - 1, _LAST_NUMBER)};"
-        yield from self._extensions(message.extension, indent)
-        reserved = [_range(part.start, part.end - 1, _LAST_NUMBER) for part in message.reserved_range]
-        yield from self._reserved(reserved, message.reserved_name, indent)
+            yield f"{indent}extensions {_format_range(part.start, part.end - 1, _LAST_NUMBER)};"
+        yield from self._print_extensions(message.extension, indent)
+        reserved = [_format_range(part.start, part.end - 1, _LAST_NUMBER) for part in message.reserved_range]
+        yield from self._print_reserved(reserved, message.reserved_name, indent)
 
-    def _fields(
+    def _print_fields(
         self,
         fields: Sequence[FieldDescriptorProto],
         message: DescriptorProto,
         entries: dict[str, DescriptorProto],
         indent: str,
     ) -> Iterator[str]:
-        done: set[int] = set()
+        printed_oneofs: set[int] = set()
         for field in fields:
             if not field.HasField("oneof_index") or field.proto3_optional:
-                yield from self._field(field, message, entries, indent)
-            elif field.oneof_index not in done:
-                done.add(field.oneof_index)
+                yield from self._print_field(field, message, entries, indent)
+            elif field.oneof_index not in printed_oneofs:
+                printed_oneofs.add(field.oneof_index)
                 oneof = message.oneof_decl[field.oneof_index]
                 yield f"{indent}oneof {oneof.name} {{"
-                yield from self._options(oneof.options, f"{indent}  ")
-                for each in fields:
-                    if each.HasField("oneof_index") and each.oneof_index == field.oneof_index:
-                        yield from self._field(each, message, entries, f"{indent}  ", label=False)
+                yield from self._print_options(oneof.options, f"{indent}  ")
+                for member in fields:
+                    if member.HasField("oneof_index") and member.oneof_index == field.oneof_index:
+                        yield from self._print_field(member, message, entries, f"{indent}  ", label=False)
                 yield f"{indent}}}"
 
-    def _field(
+    def _print_field(
         self,
         field: FieldDescriptorProto,
         message: DescriptorProto,
@@ -285,89 +289,89 @@ class _Printer:
         entry = entries.get(field.type_name.rpartition(".")[2]) if field.type_name else None
         if entry is not None:
             key, value = entry.field
-            yield f"{indent}map<{_type(key)}, {_type(value)}> {field.name} = {field.number}{_field_options(field)};"
+            yield f"{indent}map<{_format_type(key)}, {_format_type(value)}> {field.name} = {field.number}{_format_field_options(field)};"
             return
-        word = self._label(field) if label else ""
+        word = self._format_label(field) if label else ""
         if field.type != _GROUP:
-            yield f"{indent}{word}{_type(field)} {field.name} = {field.number}{_field_options(field)};"
+            yield f"{indent}{word}{_format_type(field)} {field.name} = {field.number}{_format_field_options(field)};"
             return
         name = field.type_name.rpartition(".")[2]
-        yield f"{indent}{word}group {name} = {field.number}{_field_options(field)} {{"
+        yield f"{indent}{word}group {name} = {field.number}{_format_field_options(field)} {{"
         for nested in message.nested_type:
             if nested.name == name:
-                yield from self._body(nested, f"{indent}  ")
+                yield from self._print_body(nested, f"{indent}  ")
         yield f"{indent}}}"
 
-    def _label(self, field: FieldDescriptorProto) -> str:
-        if field.label == _REPEATED:
+    def _format_label(self, field: FieldDescriptorProto) -> str:
+        if field.label == _LABEL_REPEATED:
             return "repeated "
         if not self._has_labels:
             return ""
-        if field.label == _REQUIRED:
+        if field.label == _LABEL_REQUIRED:
             return "required "
         return "optional " if not self._proto3 or field.proto3_optional else ""
 
-    def _reserved(self, ranges: Sequence[str], names: Sequence[str], indent: str) -> Iterator[str]:
+    def _print_reserved(self, ranges: Sequence[str], names: Sequence[str], indent: str) -> Iterator[str]:
         if ranges:
             yield f"{indent}reserved {', '.join(ranges)};"
         if names:
             texts = (dump_json(name).decode() if self._has_labels else name for name in names)
             yield f"{indent}reserved {', '.join(texts)};"
 
-    def _extensions(self, fields: Sequence[FieldDescriptorProto], indent: str) -> Iterator[str]:
+    def _print_extensions(self, fields: Sequence[FieldDescriptorProto], indent: str) -> Iterator[str]:
         for field in fields:
             yield f"{indent}extend {field.extendee} {{"
-            yield f"{indent}  {self._label(field)}{_type(field)} {field.name} = {field.number}{_field_options(field)};"
+            yield f"{indent}  {self._format_label(field)}{_format_type(field)} {field.name} = {field.number}{_format_field_options(field)};"
             yield f"{indent}}}"
 
-    def _enum(self, enum: EnumDescriptorProto, indent: str) -> Iterator[str]:
+    def _print_enum(self, enum: EnumDescriptorProto, indent: str) -> Iterator[str]:
         yield f"{indent}{_VISIBILITIES[enum.visibility]}enum {enum.name} {{"
-        yield from self._options(enum.options, f"{indent}  ")
+        yield from self._print_options(enum.options, f"{indent}  ")
         for value in enum.value:
-            options = ", ".join(_texts(value.options))
+            options = ", ".join(_format_options(value.options))
             yield f"{indent}  {value.name} = {value.number}{f' [{options}]' if options else ''};"
-        reserved = [_range(part.start, part.end, _LAST_ENUM) for part in enum.reserved_range]
-        yield from self._reserved(reserved, enum.reserved_name, f"{indent}  ")
+        reserved = [_format_range(part.start, part.end, _LAST_ENUM) for part in enum.reserved_range]
+        yield from self._print_reserved(reserved, enum.reserved_name, f"{indent}  ")
         yield f"{indent}}}"
 
-    def _service(self, service: ServiceDescriptorProto) -> Iterator[str]:
+    def _print_service(self, service: ServiceDescriptorProto) -> Iterator[str]:
         yield f"service {service.name} {{"
-        yield from self._options(service.options, "  ")
+        yield from self._print_options(service.options, "  ")
         for method in service.method:
             sent = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
-            answered = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-            options = "".join(f" option {text};" for text in _texts(method.options))
-            yield f"  rpc {method.name} ({sent}) returns ({answered}){f' {{{options} }}' if options else ';'}"
+            returned = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
+            options = "".join(f" option {text};" for text in _format_options(method.options))
+            yield f"  rpc {method.name} ({sent}) returns ({returned}){f' {{{options} }}' if options else ';'}"
         yield "}"
 
 
-def _type(field: FieldDescriptorProto) -> str:
-    return field.type_name or _TYPES[field.type]
+def _format_type(field: FieldDescriptorProto) -> str:
+    return field.type_name or _TYPE_NAMES[field.type]
 
 
-def _field_options(field: FieldDescriptorProto) -> str:
-    found = list(_texts(field.options))
+def _format_field_options(field: FieldDescriptorProto) -> str:
+    options = list(_format_options(field.options))
     if field.HasField("default_value"):
         text = field.type in (FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES)
         quoted = dump_json(field.default_value).decode() if field.type == FieldDescriptorProto.TYPE_STRING else None
-        found.insert(
+        options.insert(
             0, f"default = {quoted or (f'{chr(34)}{field.default_value}{chr(34)}' if text else field.default_value)}"
         )
-    if field.HasField("json_name") and field.json_name != _json_name(field.name):
-        found.append(f"json_name = {dump_json(field.json_name).decode()}")
-    return f" [{', '.join(found)}]" if found else ""
+    if field.HasField("json_name") and field.json_name != _derive_json_name(field.name):
+        options.append(f"json_name = {dump_json(field.json_name).decode()}")
+    return f" [{', '.join(options)}]" if options else ""
 
 
-def _json_name(name: str) -> str:
+def _derive_json_name(name: str) -> str:
     """Return the compiler's JSON name of a field."""
     return re.sub(r"_+(.?)", lambda match: match[1].upper(), name)
 
 
-def _texts(options: Message) -> Iterator[str]:
+def _format_options(options: Message) -> Iterator[str]:
     """Yield options as they are written. What extensions define is here where the type of ``options`` knows it."""
     for field, value in options.ListFields():
         if field.name == "features" and not field.is_extension:
-            yield from (f"features.{text}" for text in _texts(value))
+            yield from (f"features.{text}" for text in _format_options(value))
             continue
         name = f"(.{field.full_name})" if field.is_extension else field.name
         for item in value if field.is_repeated else (value,):
@@ -376,7 +380,7 @@ def _texts(options: Message) -> Iterator[str]:
             yield f"{name} = {text.getvalue()}"
 
 
-def _range(first: int, last: int, most: int) -> str:
+def _format_range(first: int, last: int, most: int) -> str:
     if first == last:
         return str(first)
     return f"{first} to {'max' if last >= most else last}"

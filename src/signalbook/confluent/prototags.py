@@ -52,112 +52,122 @@ class TaggedEntity:
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags of the entity."""
-        return tuple(each for option, _ in self.options for tokens in _tag_values(option) for each in _strings(tokens))
+        return tuple(
+            tag for option, _ in self.options for tokens in _find_tag_values(option) for tag in _join_strings(tokens)
+        )
 
 
-def entities(text: str) -> list[TaggedEntity]:
+def list_entities(text: str) -> list[TaggedEntity]:
     """The messages and fields in a document, outer ones first. What is no such document has what can be made out."""
-    found: list[TaggedEntity] = []
+    entities: list[TaggedEntity] = []
     messages: dict[int, TaggedEntity] = {}
     package = ""
-    for each in parse_statements(text):
-        path = each.path
-        if each.word == "package" and not each.blocks:
-            package = "".join(token.text for token in each.tokens[1:])
-        elif each.opens:
-            own = find_message_name(each.tokens)
-            if own and (path is not None or not each.blocks):
-                found.append(TaggedEntity(f"{path}.{own}" if path else own, package, True, each))
-                messages[id(each.tokens)] = found[-1]
-        elif each.word == "option" and each.blocks and id(each.blocks[-1]) in messages:
-            if _is_meta(each.tokens[1:], "message_meta"):
-                messages[id(each.blocks[-1])].options.append((each.tokens, each.end))
-        elif path is not None and each.word not in _NO_FIELDS and (name := _field_name(each.tokens)):
-            options = [(option, each.end) for option in list_options(each.tokens) if _is_meta(option, "field_meta")]
-            found.append(TaggedEntity(f"{path}.{name}", package, False, each, options))
-    return found
+    for statement in parse_statements(text):
+        path = statement.path
+        if statement.word == "package" and not statement.blocks:
+            package = "".join(token.text for token in statement.tokens[1:])
+        elif statement.opens:
+            message_name = find_message_name(statement.tokens)
+            if message_name and (path is not None or not statement.blocks):
+                entities.append(
+                    TaggedEntity(f"{path}.{message_name}" if path else message_name, package, True, statement)
+                )
+                messages[id(statement.tokens)] = entities[-1]
+        elif statement.word == "option" and statement.blocks and id(statement.blocks[-1]) in messages:
+            if _is_meta(statement.tokens[1:], "message_meta"):
+                messages[id(statement.blocks[-1])].options.append((statement.tokens, statement.end))
+        elif path is not None and statement.word not in _NO_FIELDS and (name := _find_field_name(statement.tokens)):
+            options = [
+                (option, statement.end) for option in list_options(statement.tokens) if _is_meta(option, "field_meta")
+            ]
+            entities.append(TaggedEntity(f"{path}.{name}", package, False, statement, options))
+    return entities
 
 
 def with_tags(text: str, tags: Mapping[TaggedEntity, Sequence[str]]) -> str:
     """A document whose entities have these ``tags`` instead of theirs."""
     edits: list[Edit] = []
-    for entity, wanted in tags.items():
-        edits += _message_edits(text, entity, wanted) if entity.is_record else _field_edits(text, entity, wanted)
+    for entity, entity_tags in tags.items():
+        edits += (
+            _build_message_edits(text, entity, entity_tags)
+            if entity.is_record
+            else _build_field_edits(text, entity, entity_tags)
+        )
     if any(tags.values()):
-        edits += _import_edits(text)
+        edits += _build_import_edits(text)
     return apply_edits(text, edits)
 
 
-def _message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
-    left = list(tags)
+def _build_message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
+    missing_tags = list(tags)
     for option, end in entity.options:
         if option[-1].text == "}":
-            yield option[0].start, option[-1].end, _rewritten(text, option, left)
-            left = []
+            yield option[0].start, option[-1].end, _rewrite_option(text, option, missing_tags)
+            missing_tags = []
         else:
             # With its line, if it is alone in that.
             line = text.rfind("\n", 0, option[0].start)
             alone = line >= 0 and not text[line : option[0].start].strip()
             yield line if alone else option[0].start, end, ""
     indent = "  " * (len(entity.statement.blocks) + 1)
-    lines = "".join(f"\n{indent}option (confluent.message_meta).tags = {_quoted(tag)};" for tag in left)
+    lines = "".join(f"\n{indent}option (confluent.message_meta).tags = {_quote(tag)};" for tag in missing_tags)
     if lines:
         yield entity.statement.end, entity.statement.end, lines
 
 
-def _field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
-    left, kept = list(tags), []
+def _build_field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> Iterator[Edit]:
+    missing_tags, options = list(tags), []
     for option in list_options(entity.statement.tokens):
         if not _is_meta(option, "field_meta"):
-            kept.append(text_of(text, option))
+            options.append(text_of(text, option))
         elif option[-1].text == "}":
-            kept.append(_rewritten(text, option, left))
-            left = []
+            options.append(_rewrite_option(text, option, missing_tags))
+            missing_tags = []
     yield replace_options(
-        entity.statement.tokens, [*kept, *(f"(confluent.field_meta).tags = {_quoted(tag)}" for tag in left)]
+        entity.statement.tokens, [*options, *(f"(confluent.field_meta).tags = {_quote(tag)}" for tag in missing_tags)]
     )
 
 
-def _import_edits(text: str) -> Iterator[Edit]:
+def _build_import_edits(text: str) -> Iterator[Edit]:
     at = 0
-    for each in parse_statements(text):
-        if each.word == "import" and each.tokens[-1].text[1:-1] == META:
+    for statement in parse_statements(text):
+        if statement.word == "import" and statement.tokens[-1].text[1:-1] == META:
             return
-        if each.word in ("syntax", "edition", "package") and not each.blocks:
-            at = each.end
+        if statement.word in ("syntax", "edition", "package") and not statement.blocks:
+            at = statement.end
     yield (at, at, f'\nimport "{META}";') if at else (0, 0, f'import "{META}";\n')
 
 
-def _rewritten(text: str, option: Tokens, tags: Sequence[str]) -> str:
+def _rewrite_option(text: str, option: Tokens, tags: Sequence[str]) -> str:
     """An option whose value is written as a message, with these tags in it instead of its own."""
     first = option[0].start
-    edits = [(tokens[0].start - first, tokens[-1].end - first, "") for tokens in _tag_values(option)]
+    edits = [(tokens[0].start - first, tokens[-1].end - first, "") for tokens in _find_tag_values(option)]
     opening = next(token for token in option if token.text == "{")
     if tags:
-        edits.append((opening.end - first, opening.end - first, f" tags: [{', '.join(map(_quoted, tags))}]"))
+        edits.append((opening.end - first, opening.end - first, f" tags: [{', '.join(map(_quote, tags))}]"))
     return apply_edits(text_of(text, option), edits)
 
 
-def _field_name(tokens: Tokens) -> str:
+def _find_field_name(tokens: Tokens) -> str:
     equal = next((number for number, token in enumerate(tokens) if token.text == "="), 0)
     return tokens[equal - 1].text if equal > 1 else ""
 
 
 def _is_meta(option: Tokens, name: str) -> bool:
     """Return True if an option has tags, or could have some. The word ``option`` is not one of its tokens."""
-    return _option_name(option).replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
+    return _find_option_name(option).replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
 
 
-def _option_name(option: Tokens) -> str:
+def _find_option_name(option: Tokens) -> str:
     """Return the name of an option, before the equals sign, without spaces between its parts."""
     return "".join(token.text for token in option[: next((n for n, t in enumerate(option) if t.text == "="), 0)])
 
 
-def _tag_values(option: Tokens) -> Iterator[Tokens]:
+def _find_tag_values(option: Tokens) -> Iterator[Tokens]:
     """Yield the parts of an option with tags: its value, or the members with tags of a message."""
     equal = next((number for number, token in enumerate(option) if token.text == "="), len(option))
     value = option[equal + 1 :]
-    if _option_name(option).endswith(").tags"):
+    if _find_option_name(option).endswith(").tags"):
         yield value
         return
     depth = number = 0
@@ -174,12 +184,12 @@ def _tag_values(option: Tokens) -> Iterator[Tokens]:
         number += 1
 
 
-def _strings(tokens: Tokens) -> Iterator[str]:
+def _join_strings(tokens: Tokens) -> Iterator[str]:
     """The texts in a value: those side by side are one."""
     parts: list[str] = []
     for token in tokens:
         if token.is_string:
-            parts.append(_unquoted(token.text))
+            parts.append(_unquote(token.text))
         elif parts:
             yield "".join(parts)
             parts = []
@@ -187,17 +197,17 @@ def _strings(tokens: Tokens) -> Iterator[str]:
         yield "".join(parts)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     try:
         # Escapes are of bytes, of UTF-8 in texts, but for those of characters.
         if "\\u" in text or "\\U" in text:
-            found = str(ast.literal_eval(text))
+            literal = str(ast.literal_eval(text))
             # A character beyond the first 65536 may be two escapes, and one of these alone is none.
-            return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return literal.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return CUnescape(text[1:-1]).decode("utf-8")
     except (ValueError, SyntaxError):
         return text[1:-1]
 
 
-def _quoted(tag: str) -> str:
+def _quote(tag: str) -> str:
     return dump_json(tag).decode("utf-8")

@@ -12,7 +12,7 @@ from typing import Final
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from signalbook.confluent.metadata import properties
-from signalbook.confluent.protobuf import file_descriptor
+from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.formats.base import family
 from signalbook.formats.compatibility import SchemaText
 from signalbook.largejson import parse_untrusted_json
@@ -21,7 +21,7 @@ from signalbook.values import JSON
 _PROPERTY: Final = "confluent:reserved"
 
 
-def reserved_fields(metadata: JSON) -> set[str]:
+def list_reserved_fields(metadata: JSON) -> set[str]:
     """Return the names that metadata reserves."""
     stated = properties(metadata).get(_PROPERTY)
     names = stated.split(",") if isinstance(stated, str) else ()
@@ -31,14 +31,14 @@ def reserved_fields(metadata: JSON) -> set[str]:
 def find_conflicts(schema: SchemaText, reserved: Set[str], reserved_before: Set[str]) -> list[str]:
     """Return what is wrong with a schema by the names that it reserves, and those of the version before it."""
     lost = [f"the field '{name}' is no longer reserved in the metadata" for name in sorted(reserved_before - reserved)]
-    taken = sorted(reserved & top_level_fields(schema)) if reserved else []
-    return [*lost, *(f"the schema has the field '{name}', which its metadata reserves" for name in taken)]
+    conflicts = sorted(reserved & list_top_level_fields(schema)) if reserved else []
+    return [*lost, *(f"the schema has the field '{name}', which its metadata reserves" for name in conflicts)]
 
 
-def top_level_fields(schema: SchemaText) -> set[str]:
+def list_top_level_fields(schema: SchemaText) -> set[str]:
     """Return the names of the fields of an Avro record, a JSON object or the first Protobuf message of a document."""
     if family(schema.format) == "protobuf":
-        described = file_descriptor(schema.document.decode("utf-8"), schema.resolve or (lambda _: None))
+        described = build_file_descriptor(schema.document.decode("utf-8"), schema.resolve or (lambda _: None))
         messages = FileDescriptorProto.FromString(described).message_type
         return {field.name for message in messages[:1] for field in message.field}
     value = parse_untrusted_json(schema.document)

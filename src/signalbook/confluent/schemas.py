@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from signalbook.cncf.schemaregistry import dialect
-from signalbook.confluent.avro import parsed
+from signalbook.confluent.avro import rewrite_schema
 from signalbook.confluent.errors import ConfluentError, invalid_schema, invalid_version, unprocessable
-from signalbook.confluent.metadata import checked_metadata, checked_ruleset
-from signalbook.confluent.protobuf import declared_syntax, descriptor_text
+from signalbook.confluent.metadata import check_metadata, check_ruleset
+from signalbook.confluent.protobuf import detect_syntax, render_descriptor
 from signalbook.confluent.tags import Tagged, read_tags, with_tags
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
@@ -22,7 +22,7 @@ SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOB
 """Names of formats, in lower case, and the ``schemaType`` that each is."""
 _CONTENT: Final = ("metadata", "ruleset")
 _GUID_DIGITS: Final = 32
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
+_AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _HIGHEST: Final = 2**31
 
 
@@ -32,7 +32,7 @@ def schema_type(attributes: Mapping[str, JSON]) -> str | None:
     return SCHEMA_TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
 
 
-def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | None:
+def compute_content_key(attributes: Mapping[str, JSON], document: str | None) -> str | None:
     """Return the key of a Version's content, equal for Versions that share an id, or None without content.
 
     ``document`` is the digest of its document. References, metadata and rules are part of the content.
@@ -40,7 +40,7 @@ def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | N
     kind = schema_type(attributes)
     if kind is None or document is None:
         return None
-    references = [each.to_json() for each in stored_references(attributes)] or None
+    references = [reference.to_json() for reference in read_stored_references(attributes)] or None
     return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in _CONTENT)]))
 
 
@@ -64,7 +64,7 @@ difference at all. What Avro's library writes is normalized but for the members 
 TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
 MAX_REFERENCES: Final = 10_000
 """Of one schema, with those that it refers to in turn."""
-_FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
+_DEFAULT_FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
 _SYNTAXES: Final = {"proto3": "Protobuf/3", "editions": "Protobuf"}
 
 
@@ -107,7 +107,7 @@ class SchemaBody:
     @property
     def default_format(self) -> str:
         """The format of documents that say nothing about it."""
-        return _FORMATS[self.type]
+        return _DEFAULT_FORMATS[self.type]
 
     def format(self, before: str | None = None) -> str:
         """Return the format of the Version. ``before`` is the format of the Versions that its subject has.
@@ -118,71 +118,71 @@ class SchemaBody:
         """
         if before and self.type == "AVRO":
             return before
-        own = self.stated
+        own_format = self.stated
         if self.type == "PROTOBUF":
-            own = _SYNTAXES.get(declared_syntax(self.text), _FORMATS["PROTOBUF"])
-        if before and own and before.lower() != own.lower():
-            return own.partition("/")[0]
-        return before or own or self.default_format
+            own_format = _SYNTAXES.get(detect_syntax(self.text), _DEFAULT_FORMATS["PROTOBUF"])
+        if before and own_format and before.lower() != own_format.lower():
+            return own_format.partition("/")[0]
+        return before or own_format or self.default_format
 
     def attributes(self) -> dict[str, JSON]:
         """Attributes of the Version that make its content, without the format."""
         return {
-            "references": [each.to_json() for each in self.references] or None,
+            "references": [reference.to_json() for reference in self.references] or None,
             "metadata": self.metadata or None,
             "ruleset": self.ruleset or None,
         }
 
 
-def stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
+def read_stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
     """Return the references of a Version, as far as its attribute has them in the form of this API."""
     stated = attributes.get("references")
-    found = []
-    for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
+    references = []
+    for reference in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
         try:
-            found.append(_reference(each))
+            references.append(_parse_reference(reference))
         except ConfluentError:
             continue
-    return found
+    return references
 
 
-def reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
+def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
     """Return the xids of the Versions that a Version refers to, by the names that its document has for them."""
-    return dict(reversed(linked_references(attributes)))  # the first of two with one name counts
+    return dict(reversed(list_linked_references(attributes)))  # the first of two with one name counts
 
 
-def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
+def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
     """The names of what a Version refers to, with the xids of the Versions that are meant.
 
     Those of Avro types come behind: a document names them, whatever its references do.
     """
     stated = attributes.get("references")
-    found: list[tuple[str, Xid]] = []
+    links: list[tuple[str, Xid]] = []
     types: list[tuple[str, Xid]] = []
-    for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
-        name, text = (each.get("name"), each.get("xid")) if isinstance(each, dict) else (None, None)
+    for reference in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
+        name, text = (reference.get("name"), reference.get("xid")) if isinstance(reference, dict) else (None, None)
         if isinstance(name, str) and isinstance(text, str):
             try:
                 xid = Xid.parse(text)
             except XidError:
                 continue
             if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
-                found.append((name, xid))
-                if isinstance(each.get("type"), str):
-                    types.append((each["type"], xid))
-    return found + types
+                links.append((name, xid))
+                if isinstance(reference.get("type"), str):
+                    types.append((reference["type"], xid))
+    return links + types
 
 
 def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
     """The schema in a request. Raises ``ConfluentError``: 42201, 42202, 42210."""
     kind = body.get("schemaType") or "AVRO"
-    if not isinstance(kind, str) or kind not in _FORMATS:
+    if not isinstance(kind, str) or kind not in _DEFAULT_FORMATS:
         raise invalid_schema(f"no schemas of type {kind!r} are known; there are AVRO, JSON and PROTOBUF")
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema("the request has no schema")
     if kind == "PROTOBUF":
-        text = descriptor_text(text) or text
+        text = render_descriptor(text) or text
     add, remove = (read_tags(body, name) for name in TAG_MEMBERS)
     if add or remove:
         text = with_tags(text, kind, add, remove)
@@ -191,16 +191,16 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
         text=canonical,
         type=kind,
         stated=stated,
-        references=_references(body.get("references"), layout),
-        metadata=checked_metadata(body, "metadata"),
-        ruleset=checked_ruleset(body),
-        version=_number(body, "version"),
-        id=_number(body, "id"),
-        propagate=_flag(body, "propagateSchemaTags"),
+        references=_parse_references(body.get("references"), layout),
+        metadata=check_metadata(body, "metadata"),
+        ruleset=check_ruleset(body),
+        version=_parse_number(body, "version"),
+        id=_parse_number(body, "id"),
+        propagate=_parse_flag(body, "propagateSchemaTags"),
     )
 
 
-def propagated(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
+def propagate_tags(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
     """``body`` with these tags of the version before, too."""
     text = with_tags(body.text, body.type, tags, (), strict=False)
     return replace(body, text=canonical_text(text, body.type, layout)[0])
@@ -226,11 +226,11 @@ def canonical_text(text: str, kind: str, layout: Layout) -> tuple[str, str | Non
     except UnicodeEncodeError:
         raise invalid_schema("it has a lone surrogate, which UTF-8 cannot have") from None
     except JSONError as error:
-        if kind == "AVRO" and _NAME.fullmatch(text.strip()):
+        if kind == "AVRO" and _AVRO_NAME.fullmatch(text.strip()):
             return f'"{text.strip()}"', None
         raise invalid_schema(str(error)) from None
     value = _sort_members(value) if layout == "normal" else value
-    value = parsed(value) if kind == "AVRO" and layout != "own" else value
+    value = rewrite_schema(value) if kind == "AVRO" and layout != "own" else value
     stated = dialect(value.get("$schema")) if kind == "JSON" and isinstance(value, dict) else None
     return dump_json(value).decode("utf-8"), stated
 
@@ -244,29 +244,29 @@ def _sort_members(value: JSON) -> JSON:
     return value
 
 
-def _references(value: JSON, layout: Layout) -> tuple[Reference, ...]:
+def _parse_references(value: JSON, layout: Layout) -> tuple[Reference, ...]:
     if not isinstance(value, list | None) or len(value or ()) > MAX_REFERENCES:
         raise invalid_schema(f"references are a list of at most {MAX_REFERENCES}")
-    references = [_reference(each) for each in value or ()]
+    references = [_parse_reference(reference) for reference in value or ()]
     return tuple(sorted(set(references)) if layout == "normal" else references)
 
 
-def _reference(value: JSON) -> Reference:
-    found = value if isinstance(value, dict) else {}
-    name, subject, version = (found.get(part) for part in ("name", "subject", "version"))
+def _parse_reference(value: JSON) -> Reference:
+    members = value if isinstance(value, dict) else {}
+    name, subject, version = (members.get(part) for part in ("name", "subject", "version"))
     if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int) or not name:
         raise invalid_schema("a reference has a name, a subject and the number of a version")
     return Reference(name=name, subject=subject, version=version)
 
 
-def _flag(body: Mapping[str, Any], name: str) -> bool:
+def _parse_flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name)
     if not isinstance(value, bool | None):
         raise unprocessable(f"{name} has to be true or false")
     return value is True
 
 
-def _number(body: Mapping[str, Any], name: str) -> int | None:
+def _parse_number(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is None or value in (0, -1):
         return None
@@ -275,7 +275,7 @@ def _number(body: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def text_shown(document: bytes, format: str) -> str:
+def render_text(document: bytes, format: str) -> str:
     """The text of a schema that any API has stored: of one sent as a JSON string what is in the string."""
     if format.lower().startswith("protobuf") and document.startswith(b'"'):
         try:

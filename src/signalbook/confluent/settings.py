@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
-from signalbook.confluent.metadata import checked_metadata, checked_ruleset
+from signalbook.confluent.metadata import check_metadata, check_ruleset
 from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, is_global
 from signalbook.values import JSON, JSONObject
 
@@ -29,10 +29,10 @@ OVERRIDING: Final = ("", f":{GLOBAL_CONTEXT.lower()}:")
 """The scopes whose mode ``READONLY_OVERRIDE`` stops writes everywhere: the default context, and all contexts."""
 _POLICIES: Final = ("STRICT", "LENIENT", "LOGICAL")
 _LEVEL: Final = "compatibilityLevel"
-_TEXTS: Final = ("alias", "aliasForDeks", "compatibilityGroup")
+_TEXT_SETTINGS: Final = ("alias", "aliasForDeks", "compatibilityGroup")
 _FLAGS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateRules")
 _OBJECTS: Final = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
-CONFIG_FIELDS: Final = frozenset({"compatibility", _LEVEL, "compatibilityPolicy", *_TEXTS, *_FLAGS, *_OBJECTS})
+CONFIG_FIELDS: Final = frozenset({"compatibility", _LEVEL, "compatibilityPolicy", *_TEXT_SETTINGS, *_FLAGS, *_OBJECTS})
 Stored = Callable[[str], JSONObject | None]
 """What is stored for a scope."""
 
@@ -47,28 +47,31 @@ def scope_of(subject: Subject) -> str:
     return f":{subject.context.lower()}:{subject.name}"
 
 
-def scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
+def list_scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
     """Return the kinds of what is set for a context and its subjects, each with the range of its scopes.
 
     A range is from its first scope up to before its last. Of the three scopes of an association only the one by its
     subject is in a range. The settings of the registry are in the range of no context.
     """
-    own = f":{context.lower()}:"
-    found: list[tuple[Literal["config", "mode", "association"], str, str]] = [
-        ("config", own, _behind(own)),
-        ("mode", own, _behind(own)),
+    context_scope = f":{context.lower()}:"
+    ranges: list[tuple[Literal["config", "mode", "association"], str, str]] = [
+        ("config", context_scope, _find_range_end(context_scope)),
+        ("mode", context_scope, _find_range_end(context_scope)),
     ]
     # There subjects are named as ``str`` names them: those of the default context mostly without it.
-    named = association_scope("subject", f":{context}:").removesuffix("/")
-    found.append(("association", named, _behind(named)))
+    subject_scope = association_scope("subject", f":{context}:").removesuffix("/")
+    ranges.append(("association", subject_scope, _find_range_end(subject_scope)))
     if context == DEFAULT_CONTEXT:
         everything = association_scope("subject")
-        others = association_scope("subject", ":.").removesuffix("/")
-        found += [("association", everything, others), ("association", _behind(others), _behind(everything))]
-    return found
+        other_contexts = association_scope("subject", ":.").removesuffix("/")
+        ranges += [
+            ("association", everything, other_contexts),
+            ("association", _find_range_end(other_contexts), _find_range_end(everything)),
+        ]
+    return ranges
 
 
-def _behind(beginning: str) -> str:
+def _find_range_end(beginning: str) -> str:
     """Return the first text behind all those that begin so."""
     return beginning[:-1] + chr(ord(beginning[-1]) + 1)
 
@@ -89,56 +92,58 @@ def effective(stored: Stored, subject: Subject) -> JSONObject:
 
 def stated(stored: Stored, subject: Subject) -> JSONObject:
     """Return the settings of the subject itself."""
-    found: JSONObject = {}
+    settings: JSONObject = {}
     for scope in reversed(list(scopes(subject))):
-        found |= stored(scope) or {}
-    return found
+        settings |= stored(scope) or {}
+    return settings
 
 
-def effective_mode(stored: Stored, subject: Subject) -> str:
+def find_effective_mode(stored: Stored, subject: Subject) -> str:
     """Return the mode of a subject. ``stored`` has to have the settings of ``scopes`` and ``OVERRIDING``."""
     if any((stored(scope) or {}).get("mode") == _OVERRIDE for scope in OVERRIDING):
         return _OVERRIDE
-    return next((str(found["mode"]) for scope in scopes(subject) if (found := stored(scope))), DEFAULT_MODE)
+    return next((str(layer["mode"]) for scope in scopes(subject) if (layer := stored(scope))), DEFAULT_MODE)
 
 
-def config_of(body: Mapping[str, JSON]) -> JSONObject:
+def read_config(body: Mapping[str, JSON]) -> JSONObject:
     """Return the settings of a request as they are stored; null removes one. Raises ``ConfluentError``."""
-    found = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
-    levels = [found.pop(name, None) for name in ("compatibility", _LEVEL)]
+    config = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
+    levels = [config.pop(name, None) for name in ("compatibility", _LEVEL)]
     level = next((each for each in levels if each is not None), None)
     if level is not None:
         if not isinstance(level, str) or level.upper() not in LEVELS:
             raise invalid_compatibility(level)
-        found[_LEVEL] = level.upper()
-    _check_types(found)
-    return found
+        config[_LEVEL] = level.upper()
+    _check_types(config)
+    return config
 
 
-def _check_types(found: Mapping[str, Any]) -> None:
-    policy = found.get("compatibilityPolicy")
+def _check_types(config: Mapping[str, Any]) -> None:
+    policy = config.get("compatibilityPolicy")
     if policy is not None and policy not in _POLICIES:
         raise unprocessable(f"Invalid compatibilityPolicy '{policy}': it is STRICT, LENIENT or LOGICAL")
-    for names, kind, what in (
-        (_TEXTS, str, "a string"),
+    for names, kind, expected in (
+        (_TEXT_SETTINGS, str, "a string"),
         (_FLAGS, bool, "true or false"),
         (_OBJECTS, dict, "an object"),
     ):
         for name in names:
-            if found.get(name) is not None and not isinstance(found[name], kind):
-                raise invalid_ruleset(name) if name.endswith("RuleSet") else unprocessable(f"{name} has to be {what}")
+            if config.get(name) is not None and not isinstance(config[name], kind):
+                raise (
+                    invalid_ruleset(name) if name.endswith("RuleSet") else unprocessable(f"{name} has to be {expected}")
+                )
     for name in ("defaultMetadata", "overrideMetadata"):
-        checked_metadata(found, name)
+        check_metadata(config, name)
     for name in ("defaultRuleSet", "overrideRuleSet"):
-        checked_ruleset(found, name)
+        check_ruleset(config, name)
 
 
-def shown_config(stored: Mapping[str, JSON]) -> JSONObject:
+def render_config(stored: Mapping[str, JSON]) -> JSONObject:
     """Return the answer of GET."""
     return {name: value for name, value in stored.items() if value is not None}
 
 
-def mode_of(body: Mapping[str, JSON]) -> str:
+def read_mode(body: Mapping[str, JSON]) -> str:
     """The mode that a request sets. Raises ``ConfluentError``."""
     mode = body.get("mode")
     if not isinstance(mode, str) or mode.upper() not in MODES:
@@ -151,7 +156,7 @@ def rule(level: str) -> str | None:
     return None if level == "NONE" else level.lower()
 
 
-def aliased(stored: Stored, subject: Subject) -> str | None:
+def find_alias(stored: Stored, subject: Subject) -> str | None:
     """The subject that another one is an alias of."""
-    found = (stored(scope_of(subject)) or {}).get("alias") if subject.name else None
-    return found if isinstance(found, str) and found else None
+    alias = (stored(scope_of(subject)) or {}).get("alias") if subject.name else None
+    return alias if isinstance(alias, str) and alias else None

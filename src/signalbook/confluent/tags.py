@@ -51,10 +51,10 @@ def read_tags(body: Mapping[str, Any], name: str) -> tuple[Tagged, ...]:
     stated = body.get(name)
     if not isinstance(stated, list | None):
         raise unprocessable(f"{name} has to be a list")
-    return tuple(_tagged(each, name) for each in stated or ())
+    return tuple(_read_tagged(entity, name) for entity in stated or ())
 
 
-def _tagged(value: JSON, name: str) -> Tagged:
+def _read_tagged(value: JSON, name: str) -> Tagged:
     stated = value if isinstance(value, dict) else {}
     entity, tags = stated.get("schemaEntity"), stated.get("tags") or []
     path, kind = (entity.get("entityPath"), entity.get("entityType")) if isinstance(entity, dict) else (None, None)
@@ -64,17 +64,20 @@ def _tagged(value: JSON, name: str) -> Tagged:
 
 
 def _are_words(tags: JSON) -> bool:
-    return isinstance(tags, list) and all(isinstance(each, str) and each for each in tags)
+    return isinstance(tags, list) and all(isinstance(tag, str) and tag for tag in tags)
 
 
-def tags_in(text: str, type: str) -> list[Tagged]:
+def list_tags(text: str, type: str) -> list[Tagged]:
     """The tags that a schema of a ``schemaType`` has, those of outer records first."""
     if type == "PROTOBUF":
-        found = [(each.path, RECORD if each.is_record else FIELD, each.tags) for each in prototags.entities(text)]
+        tagged = [
+            (entity.path, RECORD if entity.is_record else FIELD, entity.tags)
+            for entity in prototags.list_entities(text)
+        ]
     else:
-        places = [each for each in _places(_parsed(text), type) if each.listed]
-        found = [(each.paths[0], each.kind, tuple(_stated(each.node))) for each in places]
-    return [Tagged(path=path, kind=kind, tags=tags) for path, kind, tags in found if tags]
+        places = [entity for entity in _find_places(_parse_schema(text), type) if entity.listed]
+        tagged = [(entity.paths[0], entity.kind, tuple(_read_stated_tags(entity.node))) for entity in places]
+    return [Tagged(path=path, kind=kind, tags=tags) for path, kind, tags in tagged if tags]
 
 
 def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagged], *, strict: bool = True) -> str:
@@ -83,63 +86,63 @@ def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagg
     Raises 42201 where it has no such record or field, unless it is not to be ``strict``.
     """
     changes: list[tuple[Tagged, Callable[[Sequence[str], Sequence[str]], list[str]]]] = [
-        *((each, _without) for each in remove),
-        *((each, _united) for each in add),
+        *((tagged, _remove_tags) for tagged in remove),
+        *((tagged, _merge_tags) for tagged in add),
     ]
     if type == "PROTOBUF":
         return _with_options(text, changes, strict=strict)
-    schema = _parsed(text)
+    schema = _parse_schema(text)
     by_path: dict[tuple[str, str], JSONObject] = {}
-    for place in _places(schema, type):
+    for place in _find_places(schema, type):
         for path in place.paths:
             by_path.setdefault((place.kind, path), place.node)
-    for wanted, change in changes:
-        node = by_path.get((wanted.kind, wanted.path))
+    for tagged, change in changes:
+        node = by_path.get((tagged.kind, tagged.path))
         if node is not None:
-            _put(node, change(_stated(node), wanted.tags))
+            _put(node, change(_read_stated_tags(node), tagged.tags))
         elif strict:
-            raise _nowhere(wanted)
+            raise _build_path_error(tagged)
     return dump_json(schema).decode("utf-8")
 
 
 def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: bool) -> str:
-    entities = prototags.entities(text)
+    entities = prototags.list_entities(text)
     by_path: dict[tuple[str, str], prototags.TaggedEntity] = {}
     for entity in entities:
         for path in entity.paths:
             by_path.setdefault((RECORD if entity.is_record else FIELD, path), entity)
     tags = {entity: entity.tags for entity in entities}
-    for wanted, change in changes:
-        found = by_path.get((wanted.kind, wanted.path))
-        if found is not None:
-            tags[found] = tuple(change(tags[found], wanted.tags))
+    for tagged, change in changes:
+        target = by_path.get((tagged.kind, tagged.path))
+        if target is not None:
+            tags[target] = tuple(change(tags[target], tagged.tags))
         elif strict:
-            raise _nowhere(wanted)
+            raise _build_path_error(tagged)
     return prototags.with_tags(text, {entity: now for entity, now in tags.items() if now != entity.tags})
 
 
-def _nowhere(wanted: Tagged) -> Exception:
-    return invalid_schema(f"No matching path '{wanted.path}' found in the schema")
+def _build_path_error(tagged: Tagged) -> Exception:
+    return invalid_schema(f"No matching path '{tagged.path}' found in the schema")
 
 
-def _without(there: Sequence[str], tags: Sequence[str]) -> list[str]:
+def _remove_tags(there: Sequence[str], tags: Sequence[str]) -> list[str]:
     return [tag for tag in there if tag not in tags]
 
 
-def _united(there: Sequence[str], tags: Sequence[str]) -> list[str]:
+def _merge_tags(there: Sequence[str], tags: Sequence[str]) -> list[str]:
     return [*dict.fromkeys((*there, *tags))]
 
 
-def _parsed(text: str) -> JSON:
+def _parse_schema(text: str) -> JSON:
     try:
         return parse_untrusted_json(text.encode("utf-8"), exact=True)
     except (JSONError, UnicodeEncodeError) as error:
         raise invalid_schema(str(error)) from None
 
 
-def _stated(node: Mapping[str, JSON]) -> list[str]:
+def _read_stated_tags(node: Mapping[str, JSON]) -> list[str]:
     tags = node.get(TAGS)
-    return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
 
 
 def _put(node: JSONObject, tags: list[str]) -> None:
@@ -149,21 +152,21 @@ def _put(node: JSONObject, tags: list[str]) -> None:
         node.pop(TAGS, None)
 
 
-def _places(schema: JSON, type: str) -> Iterator[_Place]:
+def _find_places(schema: JSON, type: str) -> Iterator[_Place]:
     """The records and fields in a schema, outer ones first; its depth was checked on its way in."""
-    return _in_avro(schema, "") if type == "AVRO" else _in_json(schema, "", in_field=False)
+    return _find_in_avro(schema, "") if type == "AVRO" else _find_in_json(schema, "", in_field=False)
 
 
-def _in_avro(schema: JSON, space: str) -> Iterator[_Place]:
+def _find_in_avro(schema: JSON, space: str) -> Iterator[_Place]:
     if isinstance(schema, list):
         for branch in schema:
-            yield from _in_avro(branch, space)
+            yield from _find_in_avro(branch, space)
     if not isinstance(schema, dict):
         return
     name = schema.get("name")
     if schema.get("type") not in ("record", "error") or not isinstance(name, str):
         for inner in ("type", "items", "values"):
-            yield from _in_avro(schema.get(inner), space)
+            yield from _find_in_avro(schema.get(inner), space)
         return
     stated = schema.get("namespace", space)
     full = name if "." in name or not stated else f"{stated}.{name}"
@@ -173,10 +176,10 @@ def _in_avro(schema: JSON, space: str) -> Iterator[_Place]:
     for field in fields if isinstance(fields, list) else ():
         if isinstance(field, dict):
             yield _Place(FIELD, tuple(f"{path}.{field.get('name')}" for path in names), field)
-            yield from _in_avro(field.get("type"), full.rpartition(".")[0])
+            yield from _find_in_avro(field.get("type"), full.rpartition(".")[0])
 
 
-def _in_json(schema: JSON, scope: str, *, in_field: bool) -> Iterator[_Place]:
+def _find_in_json(schema: JSON, scope: str, *, in_field: bool) -> Iterator[_Place]:
     """``scope`` is the path to a schema; the record that a field is has its tags as those of the field."""
     if not isinstance(schema, dict):
         return
@@ -186,22 +189,22 @@ def _in_json(schema: JSON, scope: str, *, in_field: bool) -> Iterator[_Place]:
         for name, member in members.items() if isinstance(members, dict) else ():
             if isinstance(member, dict):
                 yield _Place(FIELD, (f"{scope}object.{name}",), member)
-                yield from _in_json(member, f"{scope}object.{name}.", in_field=True)
+                yield from _find_in_json(member, f"{scope}object.{name}.", in_field=True)
         for part in _DEFINITIONS:
             defined = schema.get(part)
-            for name, each in defined.items() if isinstance(defined, dict) else ():
-                yield from _in_json(each, f"{scope}object.{part}.{name}.", in_field=False)
+            for name, subschema in defined.items() if isinstance(defined, dict) else ():
+                yield from _find_in_json(subschema, f"{scope}object.{part}.{name}.", in_field=False)
     for part, word in _COMBINED.items():
         several = schema.get(part)
-        for number, each in enumerate(several if isinstance(several, list) else ()):
-            yield from _in_json(each, f"{scope}{word}.{number}.", in_field=False)
+        for number, subschema in enumerate(several if isinstance(several, list) else ()):
+            yield from _find_in_json(subschema, f"{scope}{word}.{number}.", in_field=False)
     for part in _CONDITIONS:
-        yield from _in_json(schema.get(part), f"{scope}conditional.{part}.", in_field=False)
-    yield from _in_json(schema.get("not"), f"{scope}not.", in_field=False)
-    yield from _in_json(schema.get("items"), f"{scope}array.", in_field=False)
+        yield from _find_in_json(schema.get(part), f"{scope}conditional.{part}.", in_field=False)
+    yield from _find_in_json(schema.get("not"), f"{scope}not.", in_field=False)
+    yield from _find_in_json(schema.get("items"), f"{scope}array.", in_field=False)
 
 
 def _is_object(schema: Mapping[str, JSON]) -> bool:
     kind = schema.get("type")
-    said = "object" in kind if isinstance(kind, list) else kind == "object"
-    return said or not schema.keys().isdisjoint(("properties", *_DEFINITIONS))
+    is_declared = "object" in kind if isinstance(kind, list) else kind == "object"
+    return is_declared or not schema.keys().isdisjoint(("properties", *_DEFINITIONS))

@@ -14,7 +14,7 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
 from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api, record
 from tests.api.conftest import Serve
 
-from signalbook.confluent.naming import SUBJECT, schema_ids
+from signalbook.confluent.naming import SUBJECT, list_schema_ids
 from signalbook.storage.store import Store
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
@@ -630,7 +630,7 @@ def test_invalid_name_of_an_old_subject_is_still_served(store: Store, api: Api) 
     name = "a\nb"
     attributes = {"format": "Avro/1.11", "schema": json.loads(ONE), SUBJECT: name}
     response = api.client.send(
-        "PUT", f"/schemagroups/c/schemas/{schema_ids(name)[-1]}/versions/1$details", json=attributes
+        "PUT", f"/schemagroups/c/schemas/{list_schema_ids(name)[-1]}/versions/1$details", json=attributes
     )
     assert response.is_success, response.text
     scopes = (f":.c:{name}", ":.__global:a")

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from tests.serving import serving
 
-from signalbook.confluent.avro import parsed
+from signalbook.confluent.avro import rewrite_schema
 
 CONTENTS, CLIENTS = 40, 6
 
@@ -41,7 +41,7 @@ def test_several_servers_give_one_id_to_one_content(store_url: str, tmp_path: Pa
                     if number % 4 == client % 4:
                         headers = {"xRegistry-format": "Avro/1.11", "Content-Type": "application/json"}
                         path = f"/schemagroups/default/schemas/x{client}-{number}/versions/1"
-                        text = json.dumps(parsed(json.loads(schema(number))), separators=(",", ":"))
+                        text = json.dumps(rewrite_schema(json.loads(schema(number))), separators=(",", ":"))
                         http.put(path, content=text, headers=headers).raise_for_status()
                     path = f"/compat/confluent/subjects/s{client}/versions"
                     answer = http.post(path, json={"schema": schema(number)}).raise_for_status()

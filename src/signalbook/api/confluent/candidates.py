@@ -21,22 +21,22 @@ from signalbook.confluent.metadata import (
     merge_metadata,
     merge_rulesets,
     properties,
+    remove_version,
     with_version,
-    without_version,
 )
 from signalbook.confluent.naming import Subject
-from signalbook.confluent.protobuf import normalized
+from signalbook.confluent.protobuf import normalize_document
 from signalbook.confluent.schemas import (
     SCHEMA_TYPES,
     TAG_MEMBERS,
     Layout,
     SchemaBody,
-    content_key,
-    propagated,
+    compute_content_key,
+    propagate_tags,
+    read_stored_references,
     schema_type,
-    stored_references,
 )
-from signalbook.confluent.tags import tags_in
+from signalbook.confluent.tags import list_tags
 from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import READABLE_FAULTS, defined_names
 from signalbook.formats.base import Resolve
@@ -113,7 +113,7 @@ def candidate(
     body = body if ruleset is None else replace(body, ruleset=ruleset)
     same_type = last is not None and schema_type(last) == body.type
     if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
-        body = propagated(body, tags_in(latest.text, latest.type), layout)
+        body = propagate_tags(body, list_tags(latest.text, latest.type), layout)
     stated_version = None if imported else properties(body.metadata).get(VERSION_PROPERTY)
     asks_for_latest = not imported and _asks_for_latest(request.json(_SCHEMA))
     if asks_for_latest and last is not None and not _has_same_rules(body, last):
@@ -128,7 +128,7 @@ def candidate(
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
     if normalize and body.type == "PROTOBUF":
         try:
-            body = replace(body, text=normalized(body.text, resolve))
+            body = replace(body, text=normalize_document(body.text, resolve))
         except SchemaError as error:
             raise invalid_schema(str(error)) from None
     new = RegistrationCandidate(
@@ -136,7 +136,7 @@ def candidate(
         body=body,
         format=stated,
         attributes=attributes,
-        content=content_key({"format": stated, **attributes}, digest(body.document)) or "",
+        content=compute_content_key({"format": stated, **attributes}, digest(body.document)) or "",
         known=None,
         resolve=resolve if body.references else None,
         imported=imported,
@@ -163,7 +163,7 @@ def _asks_for_latest(sent: Mapping[str, Any]) -> bool:
 
 def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:
     """Return True if a schema comes with the metadata and rules of the version with these attributes."""
-    sent, stored = without_version(body.metadata), without_version(last.get("metadata"))
+    sent, stored = remove_version(body.metadata), remove_version(last.get("metadata"))
     return sent == stored and body.ruleset == last.get("ruleset")
 
 
@@ -180,15 +180,15 @@ def _find_known(
     if number is not None and not new.imported:
         metadata = with_version(new.body.metadata, str(number))
         attributes = {"format": new.format, **new.attributes, "metadata": metadata}
-        contents.append(content_key(attributes, digest(document)) or "")
+        contents.append(compute_content_key(attributes, digest(document)) or "")
     ordered = contents if first_exact else contents[::-1]
     found = (subjects.with_content(subject, content, document, deleted=deleted) for content in ordered)
     return next((version for version in found if version is not None), None)
 
 
 def _is_numbered(new: RegistrationCandidate, version: SchemaVersion) -> bool:
-    attributes = {**version.attributes, "metadata": without_version(version.attributes.get("metadata"))}
-    is_same = content_key(attributes, digest(version.document)) == new.content
+    attributes = {**version.attributes, "metadata": remove_version(version.attributes.get("metadata"))}
+    is_same = compute_content_key(attributes, digest(version.document)) == new.content
     return is_same and str(version.version) == new.stated_version
 
 
@@ -206,7 +206,7 @@ def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: 
 
 def schema_members(version: SchemaVersion) -> JSONObject:
     """Return the members of a request that registers the schema of ``version`` again."""
-    references: list[JSON] = [reference.to_json() for reference in stored_references(version.attributes)]
+    references: list[JSON] = [reference.to_json() for reference in read_stored_references(version.attributes)]
     return {"schema": version.text, "schemaType": version.type, "references": references}
 
 
@@ -230,7 +230,7 @@ def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> Sc
 
     Without metadata or rules of its own it has those of the latest version, which has the attributes ``last``.
     """
-    metadata = without_version(last.get("metadata") if body.metadata is None else body.metadata)
+    metadata = remove_version(last.get("metadata") if body.metadata is None else body.metadata)
     ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
     return replace(
         body,

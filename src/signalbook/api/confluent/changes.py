@@ -15,7 +15,7 @@ from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.associations import Association
 from signalbook.confluent.errors import invalid_subject
-from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, has_control_character, is_global, schema_places
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, has_control_character, is_global, list_schema_xids
 from signalbook.confluent.settings import scope_of
 from signalbook.engine.engine import Session
 from signalbook.engine.write.quotas import check_subject_quotas
@@ -127,7 +127,7 @@ class SubjectWriter:
 
     def _path(self, place: Subject) -> str:
         """Return the xid of what something is set for, as the audit has it."""
-        places = schema_places(place, self._subjects.default_group)
+        places = list_schema_xids(place, self._subjects.default_group)
         if places:
             return str(places[0])
         everywhere = place.context == DEFAULT_CONTEXT or is_global(place.context)

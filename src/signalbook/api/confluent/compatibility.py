@@ -10,8 +10,8 @@ from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.metadata import properties
 from signalbook.confluent.naming import GROUPS, Subject
-from signalbook.confluent.reserved import find_conflicts, reserved_fields
-from signalbook.confluent.schemas import stored_references
+from signalbook.confluent.reserved import find_conflicts, list_reserved_fields
+from signalbook.confluent.schemas import read_stored_references
 from signalbook.confluent.settings import rule
 from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity
@@ -54,8 +54,8 @@ def differences(
     compared = _comparable(metadata, config, versions)
     found: list[Reason] = []
     if config.get("validateFields"):
-        before = reserved_fields(compared[-1].attributes.get("metadata")) if compared else set()
-        found = [(conflict, None) for conflict in find_conflicts(new, reserved_fields(metadata), before)]
+        before = list_reserved_fields(compared[-1].attributes.get("metadata")) if compared else set()
+        found = [(conflict, None) for conflict in find_conflicts(new, list_reserved_fields(metadata), before)]
     if asked is None or not compared:
         return found
     policy = config.get("compatibilityPolicy")
@@ -131,7 +131,7 @@ def _without_others(schema: JSON) -> JSON:
 
 def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
     """A version, to be compared."""
-    references = stored_references(version.attributes)
+    references = read_stored_references(version.attributes)
     resolve = load_resolver(subjects, references, version.subject.context) if references else None
     return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
 

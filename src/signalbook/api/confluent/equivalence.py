@@ -14,10 +14,10 @@ from signalbook.api.confluent.resolution import inline_types
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.metadata import without_version
+from signalbook.confluent.metadata import remove_version
 from signalbook.confluent.naming import Subject
-from signalbook.confluent.protobuf import normalized, numbers, tokens
-from signalbook.confluent.schemas import Reference, canonical_text, schema_type, stored_references
+from signalbook.confluent.protobuf import list_numbers, normalize_document, split_tokens
+from signalbook.confluent.schemas import Reference, canonical_text, read_stored_references, schema_type
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve
 from signalbook.values import JSON, JSONObject
@@ -36,7 +36,7 @@ class SentSchema:
     @property
     def references(self) -> list[Reference]:
         """The references of the schema."""
-        return stored_references(self.attributes)
+        return read_stored_references(self.attributes)
 
 
 def find_equivalent(
@@ -63,7 +63,7 @@ def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
         return False
     if _kept(attributes) != _kept(sent.attributes):
         return False
-    references = stored_references(attributes)
+    references = read_stored_references(attributes)
     if sent.type == "AVRO" and references and not sent.references:
         return True
     if sent.normalize:
@@ -72,7 +72,7 @@ def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
 
 
 def _kept(attributes: JSONObject) -> tuple[JSON, JSON]:
-    return without_version(attributes.get("metadata")), attributes.get("ruleset") or None
+    return remove_version(attributes.get("metadata")), attributes.get("ruleset") or None
 
 
 def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> bool:
@@ -81,7 +81,7 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
             case "PROTOBUF":
                 return _is_equal_protobuf(sent, version)
             case "AVRO":
-                is_inlined = not sent.references and stored_references(version.attributes)
+                is_inlined = not sent.references and read_stored_references(version.attributes)
                 text = inline_types(subjects, version) if is_inlined else version.text
                 return _normal(text, "AVRO") == _normal(sent.text, "AVRO")
         return _normal(version.text, sent.type) == _normal(sent.text, sent.type)
@@ -90,12 +90,12 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
 
 
 def _is_equal_protobuf(sent: SentSchema, version: SchemaVersion) -> bool:
-    if tokens(version.text) == tokens(sent.text):
+    if split_tokens(version.text) == split_tokens(sent.text):
         return True
     # To compile a document takes so long that only those with the same numbers are compiled.
-    if not sent.normalize or numbers(version.text) != numbers(sent.text):
+    if not sent.normalize or list_numbers(version.text) != list_numbers(sent.text):
         return False
-    return tokens(normalized(version.text, sent.resolve)) == tokens(sent.text)
+    return split_tokens(normalize_document(version.text, sent.resolve)) == split_tokens(sent.text)
 
 
 def _normal(text: str, kind: str) -> str:

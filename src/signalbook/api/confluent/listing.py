@@ -16,7 +16,7 @@ from signalbook.api.kernel.responses import Response
 from signalbook.batches import batched
 from signalbook.confluent.associations import LIFECYCLES, Association
 from signalbook.confluent.errors import invalid_association
-from signalbook.confluent.metadata import rule_types
+from signalbook.confluent.metadata import list_rule_types
 from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, Subject
 from signalbook.engine.read.view import View
 from signalbook.storage.base import Row
@@ -182,5 +182,5 @@ def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[
     kind = request.query.get("ruleType", "")
     for each in versions:
         for version in each[-1:] if request.flag("latestOnly") else each:
-            if not kind or kind in rule_types(version.attributes.get("ruleset")):
+            if not kind or kind in list_rule_types(version.attributes.get("ruleset")):
                 yield version

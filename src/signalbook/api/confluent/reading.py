@@ -24,9 +24,9 @@ from signalbook.confluent.errors import (
     unprocessable,
 )
 from signalbook.confluent.metadata import properties
-from signalbook.confluent.naming import Subject, schema_places
-from signalbook.confluent.schemas import content_beginning, stored_references
-from signalbook.confluent.tags import tags_in
+from signalbook.confluent.naming import Subject, list_schema_xids
+from signalbook.confluent.schemas import content_beginning, read_stored_references
+from signalbook.confluent.tags import list_tags
 from signalbook.engine.read.view import View
 from signalbook.formats.protobuf.statements import remove_custom_options
 from signalbook.values import JSON, JSONObject
@@ -67,7 +67,7 @@ def existing_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
 def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
     """Return what settings are of: a subject, or without a name a context or the registry. Raises 42208."""
     found = requested_subject(subjects, request) if request.names else Subject(request.context, "")
-    if subjects.group(found.context) is None or (found.name and not schema_places(found, subjects.default_group)):
+    if subjects.group(found.context) is None or (found.name and not list_schema_xids(found, subjects.default_group)):
         raise invalid_subject(found)
     return found
 
@@ -155,14 +155,14 @@ def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentReq
         found |= {"references": references} if references else {}
     wanted = {value for name, value in request.pairs if name == "findTags"}
     if wanted:
-        tags = tags_in(version.text, version.type)
+        tags = list_tags(version.text, version.type)
         found["schemaTags"] = [each.to_json() for each in tags if _ANY_TAG in wanted or wanted.intersection(each.tags)]
     return found
 
 
 def qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSON]:
     """Return the references of a version with the contexts of their subjects: its own, unless they name another one."""
-    references = stored_references(version.attributes)
+    references = read_stored_references(version.attributes)
     names = [str(subjects.parse(reference.subject, version.subject.context)) for reference in references]
     return [{**reference.to_json(), "subject": name} for reference, name in zip(references, names, strict=True)]
 

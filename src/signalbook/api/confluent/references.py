@@ -12,7 +12,7 @@ from typing import Final
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import reference_exists
-from signalbook.confluent.schemas import linked_references
+from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.xid import Xid
@@ -76,7 +76,7 @@ def _scopes(version: SchemaVersion) -> list[str]:
 
 
 def _targets(version: SchemaVersion) -> dict[Xid, None]:
-    return dict.fromkeys(target for _, target in linked_references(version.attributes))
+    return dict.fromkeys(target for _, target in list_linked_references(version.attributes))
 
 
 def _name(xid: Xid) -> str:

@@ -10,10 +10,10 @@ import msgspec
 
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
-from signalbook.confluent.avro import inlined
+from signalbook.confluent.avro import inline_types
 from signalbook.confluent.errors import invalid_schema, too_large
-from signalbook.confluent.protobuf import file_descriptor
-from signalbook.confluent.schemas import MAX_REFERENCES, Reference, stored_references
+from signalbook.confluent.protobuf import build_file_descriptor
+from signalbook.confluent.schemas import MAX_REFERENCES, Reference, read_stored_references
 from signalbook.formats.avro.document import defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.references import match_reference
@@ -42,7 +42,7 @@ def load_resolver(
         waiting = {
             each.name: (each, target.subject.context)
             for target in targets.values()
-            for each in stored_references(target.attributes)
+            for each in read_stored_references(target.attributes)
             if each.name not in found
         }
     return partial(match_reference, {**types, **found})
@@ -74,14 +74,16 @@ def find_referred(
 
 def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
     """Return an Avro schema with the types that it refers to in it, each where it is first named."""
-    references = load_resolver(subjects, stored_references(version.attributes), version.subject.context, deleted=True)
+    references = load_resolver(
+        subjects, read_stored_references(version.attributes), version.subject.context, deleted=True
+    )
     try:
-        return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
+        return dump_json(inline_types(msgspec.json.decode(version.document), references)).decode("utf-8")
     except RecursionError:
         raise too_large("with all that it refers to, the schema is nested too deeply") from None
 
 
 def serialize(subjects: Subjects, version: SchemaVersion) -> str:
     """Return a Protobuf schema as the base64 of its ``FileDescriptorProto``."""
-    resolve = load_resolver(subjects, stored_references(version.attributes), version.subject.context, deleted=True)
-    return b64encode(file_descriptor(version.text, resolve)).decode("ascii")
+    resolve = load_resolver(subjects, read_stored_references(version.attributes), version.subject.context, deleted=True)
+    return b64encode(build_file_descriptor(version.text, resolve)).decode("ascii")

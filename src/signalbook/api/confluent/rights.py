@@ -19,9 +19,9 @@ from signalbook.confluent.naming import (
     GROUPS,
     Subject,
     is_global,
+    list_schema_xids,
     name_xid,
     parse_context,
-    schema_places,
 )
 from signalbook.xid import ROOT, Xid
 
@@ -56,7 +56,7 @@ def subject_right(subjects: Subjects, subject: Subject, *actions: Action, shown:
     A name that no subject can have takes the right to read something: the operation then refuses the name.
     """
     xid = name_xid(subject, subjects.default_group)
-    places = schema_places(shown or subject, subjects.default_group)
+    places = list_schema_xids(shown or subject, subjects.default_group)
     if xid is None or not places:
         return Right(actions=(Action.READ,), xid=Xid((GROUPS,)), shown=Xid((GROUPS,)))
     return Right(actions=actions, xid=xid, shown=places[0])

@@ -24,7 +24,7 @@ from signalbook.api.kernel.responses import Response, Sendable, options_response
 from signalbook.api.kernel.routing import CORRELATION, EntityAPI, Kernel
 from signalbook.confluent import errors
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.naming import GROUPS, SCHEMAS, parse_subject, schema_places
+from signalbook.confluent.naming import GROUPS, SCHEMAS, list_schema_xids, parse_subject
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -236,7 +236,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         if not request.names or request.path.words[0] != "subjects":
             return ()
         default = request.settings.confluent_group
-        return schema_places(parse_subject(request.names[0], request.context, default), default)
+        return list_schema_xids(parse_subject(request.names[0], request.context, default), default)
 
     async def _answered(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         """Return the answer if no write is needed, at once where a thread would cost more."""

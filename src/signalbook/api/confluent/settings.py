@@ -25,12 +25,12 @@ from signalbook.confluent.settings import (
     DEFAULT_LEVEL,
     DEFAULT_MODE,
     READ_ONLY,
-    config_of,
     effective,
-    effective_mode,
-    mode_of,
+    find_effective_mode,
+    read_config,
+    read_mode,
+    render_config,
     scope_of,
-    shown_config,
 )
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -46,18 +46,18 @@ def show_config(view: View, request: ConfluentRequest) -> Response:
     place = _readable_place(view, request, config_not_found)
     stored = view.confluent.setting("config", scope_of(place))
     if request.flag("defaultToGlobal"):
-        return answer(shown_config(effective(lambda scope: view.confluent.setting("config", scope), place)))
+        return answer(render_config(effective(lambda scope: view.confluent.setting("config", scope), place)))
     if stored is None and not _has_default(place):
         raise config_not_found(place)
     config = stored or {}
-    return answer(shown_config({**config, _LEVEL: config.get(_LEVEL, DEFAULT_LEVEL)}))
+    return answer(render_config({**config, _LEVEL: config.get(_LEVEL, DEFAULT_LEVEL)}))
 
 
 def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Set fields, and return all that is set then; fields that a request leaves out stay."""
     place = place_of(subjects, request)
     _check_writable(subjects, place)
-    stated = config_of(request.json(CONFIG_FIELDS))
+    stated = read_config(request.json(CONFIG_FIELDS))
     if stated.get("alias"):
         subjects.parse(stated["alias"], place.context)
     kept = {**(session.view.confluent.setting("config", scope_of(place)) or {}), **stated}
@@ -74,7 +74,7 @@ def delete_config(session: Session, request: ConfluentRequest, subjects: Subject
     before = SubjectWriter(session, subjects, request.settings).set("config", place, None)
     if before is None and not _has_default(place):
         raise subject_not_found(place)
-    return answer(shown_config({_LEVEL: DEFAULT_LEVEL, **(before or {})}))
+    return answer(render_config({_LEVEL: DEFAULT_LEVEL, **(before or {})}))
 
 
 def _check_writable(subjects: Subjects, place: Subject) -> None:
@@ -87,7 +87,7 @@ def show_mode(view: View, request: ConfluentRequest) -> Response:
     place = _readable_place(view, request, mode_not_found)
     stored = view.confluent.setting("mode", scope_of(place))
     if request.flag("defaultToGlobal"):
-        return answer({"mode": effective_mode(lambda scope: view.confluent.setting("mode", scope), place)})
+        return answer({"mode": find_effective_mode(lambda scope: view.confluent.setting("mode", scope), place)})
     if stored is None and not _has_default(place):
         raise mode_not_found(place)
     return answer(stored or {"mode": DEFAULT_MODE})
@@ -106,7 +106,7 @@ def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) ->
     if body.get("mode") is None:
         writer.set("mode", place, None)
         return answer({})
-    mode = mode_of(body)
+    mode = read_mode(body)
     if mode == "FORWARD" and not is_global(place.context):
         raise forward_mode_not_global()
     if mode == "IMPORT" and not request.flag("force") and _has_schemas(subjects, place):

@@ -27,18 +27,18 @@ from signalbook.confluent.naming import (
     has_control_character,
     id_beginning,
     is_made,
+    list_schema_ids,
+    list_schema_xids,
     name_xid,
     parse_subject,
-    schema_ids,
-    schema_places,
-    subject_name,
+    read_subject_name,
 )
 from signalbook.confluent.settings import (
     OVERRIDING,
     Stored,
-    aliased,
     effective,
-    effective_mode,
+    find_alias,
+    find_effective_mode,
     scope_of,
     scopes,
     stated,
@@ -96,7 +96,7 @@ class Subjects:
         others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
         schemas = self.schemas(others)
         groups = {each: group.id.lower() for each in others if deleted and (group := self.group(each.context))}
-        rows = self.view.confluent.soft_deleted(groups.values(), schema_ids(subject.name)) if groups else []
+        rows = self.view.confluent.soft_deleted(groups.values(), list_schema_ids(subject.name)) if groups else []
         kept = {row.group for row in rows}
         yield from (each for each in others if each in schemas or (groups.get(each) in kept and self.deleted(each)))
 
@@ -116,11 +116,11 @@ class Subjects:
 
     def mode(self, subject: Subject) -> str:
         """The mode that holds for a subject."""
-        return effective_mode(self._stored("mode", subject), subject)
+        return find_effective_mode(self._stored("mode", subject), subject)
 
     def alias(self, subject: Subject) -> str | None:
         """The subject that another one is an alias of."""
-        return aliased(self._stored("config", subject), subject)
+        return find_alias(self._stored("config", subject), subject)
 
     def _stored(self, kind: str, subject: Subject) -> Stored:
         missing = {*scopes(subject), *OVERRIDING} - self._asked
@@ -151,7 +151,7 @@ class Subjects:
         found = self.schema(subject)
         if found is not None:
             return found
-        places = () if has_control_character(subject.name) else schema_places(subject, self.default_group)
+        places = () if has_control_character(subject.name) else list_schema_xids(subject, self.default_group)
         if places and not self.is_readable(subject):
             return places[0]  # whether a place is free would say whether the subject exists
         row = self.view.reader.get(places[0].parent.owner) if places else None
@@ -167,7 +167,7 @@ class Subjects:
         if not is_made(schema.id):
             return False
         kept = self.view.confluent.soft_deleted([schema.group_id.lower()], [schema.id])
-        return any(subject_name(schema, each.attributes) != subject.name for each in kept)
+        return any(read_subject_name(schema, each.attributes) != subject.name for each in kept)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
         """The versions of a subject that are not deleted, by number."""
@@ -231,7 +231,7 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = self.view.confluent.soft_deleted([group.id.lower()], schema_ids(subject.name))
+        found = self.view.confluent.soft_deleted([group.id.lower()], list_schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
     def deleted_at(self, version: Xid) -> list[SchemaVersion]:
@@ -318,7 +318,7 @@ class Subjects:
             for name, attributes in rows:
                 # Others are named as their subject.
                 made = is_made(name)
-                subject = subject_name(group / SCHEMAS / name, load_json(attributes)) if made else name
+                subject = read_subject_name(group / SCHEMAS / name, load_json(attributes)) if made else name
                 if subject.startswith(beginning):
                     yield Subject(context, subject)
             if len(rows) < size:
@@ -377,7 +377,7 @@ class Subjects:
     def schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
         """Return the schemas of those subjects that exist and can be read."""
         places = {
-            subject: schema_places(subject, self.default_group) for subject in subjects if self.is_readable(subject)
+            subject: list_schema_xids(subject, self.default_group) for subject in subjects if self.is_readable(subject)
         }
         # The groups come first: a write that knows them learns as well which places in them are free.
         self.view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
@@ -398,7 +398,7 @@ class Subjects:
         if schema.xid.id == subject.name and not is_made(subject.name):
             return True
         version = None if schema.xref is not None else self.view.reader.get(schema.default_version)
-        name = schema.xid.id if version is None else subject_name(schema.xid, version.attributes)
+        name = schema.xid.id if version is None else read_subject_name(schema.xid, version.attributes)
         return name == subject.name
 
     def shows(self, version: Row) -> bool:
@@ -447,7 +447,7 @@ class Subjects:
         )
 
     def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:
-        return Subject(context_of(schema.group_id, self.default_group), subject_name(schema, attributes))
+        return Subject(context_of(schema.group_id, self.default_group), read_subject_name(schema, attributes))
 
 
 def _counted(rows: Iterable[Row]) -> list[tuple[int, Row]]:

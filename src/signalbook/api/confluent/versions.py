@@ -9,7 +9,7 @@ from typing import Final
 from signalbook.cncf.ids import LAST_VERSION
 from signalbook.confluent.errors import invalid_version
 from signalbook.confluent.naming import Subject
-from signalbook.confluent.schemas import content_key, guid, schema_type, stored_references, text_shown
+from signalbook.confluent.schemas import compute_content_key, guid, read_stored_references, render_text, schema_type
 from signalbook.values import JSONObject, digest
 from signalbook.xid import Xid
 
@@ -49,17 +49,17 @@ class SchemaVersion:
     @property
     def text(self) -> str:
         """The schema."""
-        return text_shown(self.document, self.format)
+        return render_text(self.document, self.format)
 
     @property
     def guid(self) -> str:
         """The UUID of its content."""
-        return guid(content_key(self.attributes, digest(self.document)) or digest(self.document))
+        return guid(compute_content_key(self.attributes, digest(self.document)) or digest(self.document))
 
     def content(self) -> JSONObject:
         """Return the members that belong to the id, as clients expect them."""
         found: JSONObject = {"schemaType": self.type, "guid": self.guid}
-        references = [each.to_json() for each in stored_references(self.attributes)]
+        references = [each.to_json() for each in read_stored_references(self.attributes)]
         if references:
             found["references"] = references
         for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):

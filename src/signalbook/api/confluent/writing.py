@@ -45,12 +45,12 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.metadata import (
-    checked_metadata,
-    checked_ruleset,
+    check_metadata,
+    check_ruleset,
     merge_rulesets,
+    remove_rules,
+    remove_version,
     with_version,
-    without_rules,
-    without_version,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject, is_global, parse_context
 from signalbook.confluent.schemas import (
@@ -170,8 +170,8 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
         read_tags(asked, name)  # for errors that name the member
     body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
     stored = version.attributes
-    metadata, ruleset = checked_metadata(asked, "metadata"), checked_ruleset(asked)
-    metadata = without_version(stored.get("metadata")) if metadata is None else metadata
+    metadata, ruleset = check_metadata(asked, "metadata"), check_ruleset(asked)
+    metadata = remove_version(stored.get("metadata")) if metadata is None else metadata
     # Without a number this asks for a new version as well.
     body["metadata"] = with_version(metadata, asked.get("newVersion") or 0)
     ruleset = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
@@ -186,7 +186,7 @@ def _changed_rules(ruleset: JSON, asked: Mapping[str, Any]) -> JSONObject:
     names = asked.get("rulesToRemove") or []
     if not isinstance(names, list):
         raise unprocessable("rulesToRemove has to be a list of names")
-    return without_rules(merge_rulesets(ruleset, checked_ruleset(asked, "rulesToMerge")), names) or {}
+    return remove_rules(merge_rulesets(ruleset, check_ruleset(asked, "rulesToMerge")), names) or {}
 
 
 def _check_mode(new: RegistrationCandidate, mode: str) -> None:

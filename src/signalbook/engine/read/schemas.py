@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.confluent.schemas import reference_targets
+from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.schemanames import StoredNames, load_named
 from signalbook.errors import RegistryError
@@ -84,7 +84,7 @@ class SchemaReferences:
 
     def _references(self, xid: Xid) -> Mapping[str, Xid]:
         row = self._view.reader.get(xid)
-        return {} if row is None else reference_targets(row.attributes)
+        return {} if row is None else find_reference_targets(row.attributes)
 
     def _content(self, target: Xid | None) -> bytes | None:
         if target is None or self._view.model.documented_type(target) is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.confluent.schemas import linked_references
+from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine.schemanames import NAME, name_keys
 from signalbook.formats.base import family
 from signalbook.formats.protobuf.compiler import imports
@@ -85,7 +85,7 @@ def _links(row: Row, document: DocumentLinks, root: str) -> Iterator[Link]:
     yield from _to("relatedto", _related(row))
     for target in _groups_of(row.attributes, root):
         yield Link(_GROUPS, str(target))
-    for _, version in linked_references(row.attributes):
+    for _, version in list_linked_references(row.attributes):
         yield from _to("references", version)
     for text in document.imports:
         stated = [xid for name in read_as_xids(text) if (xid := named(name, root)) is not None]

@@ -19,7 +19,7 @@ from signalbook.access.decisions import Access
 from signalbook.batches import batched
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, find_taken_uri
-from signalbook.confluent.schemas import content_key
+from signalbook.confluent.schemas import compute_content_key
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.indexing import Described, describe, index_tree
 from signalbook.engine.write.workingcopies import (
@@ -203,11 +203,15 @@ def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, i
     found: dict[Xid, int] = {}
     for version in _versions(tree):
         if version.xid.group_type == _SCHEMA_GROUPS and version.changed:
-            content, before = content_key(version.attributes, version.document), version.before
+            content, before = compute_content_key(version.attributes, version.document), version.before
             if content is None:
                 continue
             # A content may have several numbers, of which a Version keeps its own.
-            if before is not None and before.schemaid and content_key(before.attributes, before.document) == content:
+            if (
+                before is not None
+                and before.schemaid
+                and compute_content_key(before.attributes, before.document) == content
+            ):
                 found[version.xid] = before.schemaid
             else:
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.confluent.schemas import reference_targets
+from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, make_referable_schema
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
@@ -329,7 +329,7 @@ class Context:
 
     def _targets(self, xid: Xid) -> Mapping[str, Xid]:
         version = self.stored.shown_after_write(xid)
-        return {} if version is None else reference_targets(version.attributes)
+        return {} if version is None else find_reference_targets(version.attributes)
 
     def _as_written(self, lookup: NameLookup, found: Iterable[ReferableSchema]) -> list[ReferableSchema]:
         """Return the stored schemas as this write changes them."""

@@ -7,7 +7,7 @@ from itertools import chain
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.confluent.naming import GROUPS, subject_name
+from signalbook.confluent.naming import GROUPS, read_subject_name
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
@@ -108,7 +108,7 @@ class WritePermission:
     def _require_subject(self, action: Action, schema: Xid, attributes: JSONObject) -> None:
         if schema.group_type != GROUPS:
             return
-        name = subject_name(schema, attributes)
+        name = read_subject_name(schema, attributes)
         if name != schema.id and not self._may(action, schema.parent / name):
             raise Forbidden(action, schema)
 

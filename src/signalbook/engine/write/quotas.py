@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from signalbook.confluent.naming import GROUPS, context_of
-from signalbook.confluent.settings import scope_ranges
+from signalbook.confluent.settings import list_scope_ranges
 from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -119,7 +119,7 @@ def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings)
         return _NO_USAGE
     ids = transaction.confluent
     context = context_of(group.group_id, settings.confluent_group)
-    parts = [ids.settings_usage(*scopes) for scopes in scope_ranges(context)]
+    parts = [ids.settings_usage(*scopes) for scopes in list_scope_ranges(context)]
     versions, size = ids.soft_deleted_usage(group.group_id.lower())
     return SubjectUsage(
         settings=sum(count for count, _ in parts), versions=versions, bytes=size + sum(size for _, size in parts)

@@ -9,7 +9,7 @@ from typing import Final
 
 from signalbook import work
 from signalbook.batches import batched
-from signalbook.confluent.schemas import linked_references
+from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import Context, Steps
 from signalbook.engine.write.entities import VALIDATION
@@ -97,7 +97,7 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return validated("formatvalidated", f'the format "{name}" is not supported')
-    if linked_references(version.attributes):
+    if list_linked_references(version.attributes):
         return validated("formatvalidated", _NOT_LOOKED_FOR)
     content = context.documents.read(version.document)
     found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content))
@@ -166,7 +166,7 @@ def _may_import(version: VersionCopy, context: Context) -> bool:
     name = version.attributes["format"]
     if not version.touched or not is_importing(_reader(name, context)):
         return False
-    return bool(linked_references(version.attributes)) or (version.document, name) not in _closed
+    return bool(list_linked_references(version.attributes)) or (version.document, name) not in _closed
 
 
 def _remember_closed(document: str | None, name: str) -> None:

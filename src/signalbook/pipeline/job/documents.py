@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from signalbook.client import Client
 from signalbook.confluent.naming import URL_PREFIX
-from signalbook.confluent.schemas import reference_targets
+from signalbook.confluent.schemas import find_reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.formats.references import ReferableSchema, identities, is_referable
@@ -264,7 +264,7 @@ def _slim(schema: JSONObject) -> JSONObject:
     kept: JSONObject = {
         name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema
     }
-    references = {name: str(xid) for name, xid in reference_targets(schema).items()}
+    references = {name: str(xid) for name, xid in find_reference_targets(schema).items()}
     return {**kept, "references": references} if references else kept
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, Self
 
 from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry, connect
 from signalbook.client.schemaversions import SchemaVersion
-from signalbook.confluent.naming import URL_PREFIX, parse_subject, schema_ids
+from signalbook.confluent.naming import URL_PREFIX, list_schema_ids, parse_subject
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
 from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import defined_names
@@ -133,7 +133,7 @@ class Subjects:
         taken: set[str] = set()
         for each in sorted(self.versions.values(), key=lambda each: (each.id, each.subject)):
             if each.subject not in found:
-                wanted = schema_ids(each.subject)
+                wanted = list_schema_ids(each.subject)
                 # Tables and folders may not tell cases apart.
                 found[each.subject] = next((name for name in wanted if name.lower() not in taken), wanted[-1])
                 taken.add(found[each.subject].lower())
