@@ -8,6 +8,7 @@ from signalbook.formats.compatibility import (
     RULES,
     Difference,
     SchemaText,
+    comparing,
     directions,
     finding,
     is_transitive,
@@ -29,6 +30,12 @@ def test_directions_of_each_rule(rule: str) -> None:
     expected = {"b": ("backward",), "f": ("forward",)}.get(rule[0]) if not rule.startswith("full") else None
     assert directions(rule.upper()) == (expected or ("backward", "forward"))
     assert is_transitive(rule.upper()) is rule.endswith("_transitive")
+
+
+@pytest.mark.parametrize(("format", "has_rules"), [("avro/1.11", True), ("Nope/1", False)])
+def test_formats_with_rules(format: str, has_rules: bool) -> None:
+    """Only some formats have compatibility rules (G-25, G-29)."""
+    assert (comparing(format) is not None) is has_rules
 
 
 @pytest.mark.parametrize(
