@@ -289,7 +289,8 @@ class _Printer:
         entry = entries.get(field.type_name.rpartition(".")[2]) if field.type_name else None
         if entry is not None:
             key, value = entry.field
-            yield f"{indent}map<{_format_type(key)}, {_format_type(value)}> {field.name} = {field.number}{_format_field_options(field)};"
+            map_type = f"map<{_format_type(key)}, {_format_type(value)}>"
+            yield f"{indent}{map_type} {field.name} = {field.number}{_format_field_options(field)};"
             return
         word = self._format_label(field) if label else ""
         if field.type != _GROUP:
@@ -321,7 +322,8 @@ class _Printer:
     def _print_extensions(self, fields: Sequence[FieldDescriptorProto], indent: str) -> Iterator[str]:
         for field in fields:
             yield f"{indent}extend {field.extendee} {{"
-            yield f"{indent}  {self._format_label(field)}{_format_type(field)} {field.name} = {field.number}{_format_field_options(field)};"
+            typed_name = f"{self._format_label(field)}{_format_type(field)} {field.name}"
+            yield f"{indent}  {typed_name} = {field.number}{_format_field_options(field)};"
             yield f"{indent}}}"
 
     def _print_enum(self, enum: EnumDescriptorProto, indent: str) -> Iterator[str]:

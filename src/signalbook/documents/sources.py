@@ -93,7 +93,9 @@ class SourceDocument:
             return ""
         if not self.parts:
             return _format_advice([str(repair) for repair in self._find_needed_repairs()])
-        return _format_advice([f"{part.name}, {repair}" for part in self.parts for repair in part._find_needed_repairs()])
+        return _format_advice(
+            [f"{part.name}, {repair}" for part in self.parts for repair in part._find_needed_repairs()]
+        )
 
     def _find_needed_repairs(self) -> tuple[Repair, ...]:
         return modernise(self.document, source=self.name)[1]

@@ -72,7 +72,7 @@ def find_referred(
     return [found[each] for each in named]
 
 
-def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
+def inline_referenced_types(subjects: Subjects, version: SchemaVersion) -> str:
     """Return an Avro schema with the types that it refers to in it, each where it is first named."""
     references = load_resolver(
         subjects, read_stored_references(version.attributes), version.subject.context, deleted=True

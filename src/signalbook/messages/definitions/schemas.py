@@ -149,7 +149,7 @@ class ContractSchemas:
     def earlier(self, use: SchemaUse) -> Iterator[Schema]:
         """Yield the schemas of the Versions before the one that ``use`` is of, the oldest first."""
         document = self._lookup(use.document) if use.resource else None
-        versions = () if document is None else (f"{use.resource}{_VERSIONS}{name}" for name in document.versions)
+        versions = () if document is None else (f"{use.resource}{_VERSIONS_PATH}{name}" for name in document.versions)
         for xid in takewhile(lambda xid: xid != use.document, versions):
             version = self._lookup(xid)
             schema = None if version is None else self._parse(version, use.link, use.resource).schema
