@@ -130,7 +130,7 @@ def _sections(topic: str, key: bytes) -> dict[str, Any]:
 
 
 def _sections_text(sections: Mapping[str, Any]) -> str:
-    """Return ``messages.sections_text``, in a fifth of the time for plain ASCII."""
+    """Return ``messages.format_sections``, in a fifth of the time for plain ASCII."""
     if all(type(value) in _PLAIN or name == "user_properties" for name, value in sections.items()):
         text = msgspec.json.encode(sections).decode()
         if text.isascii() and _DELETE not in text:
