@@ -38,7 +38,7 @@ from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.large_requests import LargeRequests, serve
 from signalbook.api.kernel.origins import Origins, is_loopback
-from signalbook.api.kernel.tls import tls_context
+from signalbook.api.kernel.tls import build_tls_context
 from signalbook.api.waiting import Waiting
 from signalbook.engine.engine import Engine, check_choices, model_source
 from signalbook.engine.read.view import ViewOptions
@@ -242,7 +242,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
 
 
 def _tls(settings: Settings, *_: object) -> ssl.SSLContext:
-    context = tls_context(settings)
+    context = build_tls_context(settings)
     assert context is not None, "uvicorn asks only where there is a certificate"
     return context
 
@@ -424,7 +424,7 @@ def check_settings(settings: Settings) -> None:
     check_access_settings(settings)
     check_authentication(settings)
     check_choices(settings)
-    tls_context(settings)
+    build_tls_context(settings)
     sink_policy(settings)
     parse_peers(settings)
     if settings.copies not in _COPIES:

@@ -46,7 +46,7 @@ class Asking:
 
     def __init__(self, store: Store, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.real = Authenticator(store, settings, clock=clock)
-        self.usage, self.challenges = self.real.usage, self.real.challenges
+        self.usage, self.build_challenges = self.real.usage, self.real.build_challenges
 
     def known(self, scope: dict[str, Any], generation: Hashable) -> Identity | None:
         credentials = self.real.read_credentials(scope)
@@ -183,7 +183,7 @@ def test_no_error_repeats_what_was_presented(store: Store, authenticator: Asking
     for wrong in (text[:-1], text + "x", text.upper(), f"{text}.{text}.{text}"):
         with pytest.raises(Unauthenticated) as error:
             authenticator.identify(bearer(wrong), 1)
-        assert text[20:40].lower() not in f"{error.value!r}{authenticator.challenges('', error.value)}".lower()
+        assert text[20:40].lower() not in f"{error.value!r}{authenticator.build_challenges('', error.value)}".lower()
 
 
 def test_memory_is_bounded(store: Store, authenticator: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,15 +196,15 @@ def test_memory_is_bounded(store: Store, authenticator: Asking, monkeypatch: pyt
 
 
 def test_challenges_list_the_accepted_schemes(authenticator: Asking, store: Store) -> None:
-    assert authenticator.challenges("http://r") == (
+    assert authenticator.build_challenges("http://r") == (
         ("WWW-Authenticate", 'Bearer realm="signalbook"'),
         ("WWW-Authenticate", 'Basic realm="signalbook", charset="UTF-8"'),
     )
-    wrong = authenticator.challenges("http://r", Unauthenticated('it "is"\r\nwrong \\ é'))
+    wrong = authenticator.build_challenges("http://r", Unauthenticated('it "is"\r\nwrong \\ é'))
     assert wrong[0][1] == ('Bearer realm="signalbook", error="invalid_token", error_description="it  is   wrong    "')
     with_issuer = Asking(store, Settings(oidc_issuers=("https://i.example",), oidc_audience=("a",)))
     metadata = 'resource_metadata="http://r/.well-known/oauth-protected-resource"'
-    assert metadata in with_issuer.challenges("http://r")[0][1]
+    assert metadata in with_issuer.build_challenges("http://r")[0][1]
 
 
 # Proxies and certificates

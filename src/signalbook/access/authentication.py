@@ -203,7 +203,7 @@ class Authenticator:
             self.usage.note(verified.identity.token)
         return verified.identity
 
-    def challenges(self, root: str, error: Unauthenticated | None = None) -> tuple[tuple[str, str], ...]:
+    def build_challenges(self, root: str, error: Unauthenticated | None = None) -> tuple[tuple[str, str], ...]:
         """``WWW-Authenticate`` headers of a 401 of the registry at ``root``: what may be presented (RFC 9110 11.6.1).
 
         ``error`` is None if nothing was presented.

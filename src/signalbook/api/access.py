@@ -13,9 +13,9 @@ from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
 from signalbook.access.policy import InvalidPolicy, Policy, read_policy, split_principals
 from signalbook.access.review import list_warnings, with_warnings
 from signalbook.access.sessions import PATH as SESSIONS
-from signalbook.api.kernel.caching import check_conditions, entity_tag
+from signalbook.api.kernel.caching import check_conditions, compute_entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
-from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.requests import HTTPRequest, parse_json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
@@ -63,7 +63,7 @@ class AccessAPI:
 
     def _read(self, body: bytes, request: HTTPRequest) -> tuple[Policy, list[str]]:
         """The policy in a body, and what is odd about it. Raises ``InvalidPolicy``, ``RegistryError``."""
-        policy = read_policy(json_body(body, request.subject, max_depth=MAX_DEPTH))
+        policy = read_policy(parse_json_body(body, request.subject, max_depth=MAX_DEPTH))
         with self._kernel.engine.reading() as view:
             model = view.model.document
         # A warning names the types of the model, which not every administrator may read.
@@ -144,7 +144,7 @@ def _response(policy: Policy, status: int = 200, odd: Sequence[str] = ()) -> Res
 
 
 def _tag(policy: Policy) -> str:
-    return entity_tag(policy.revision.encode("ascii"))
+    return compute_entity_tag(policy.revision.encode("ascii"))
 
 
 def _what(request: HTTPRequest) -> Action:

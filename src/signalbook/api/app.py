@@ -26,7 +26,7 @@ from signalbook.api.confluent.compatibility import check_levels
 from signalbook.api.feed import Feed
 from signalbook.api.impact import ImpactAPI
 from signalbook.api.kernel.cookies import PAGES
-from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
+from signalbook.api.kernel.errors import NO_STORE, Denied, build_problem_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.repeats import Repeats
@@ -212,7 +212,7 @@ class Application(Starlette):
         if refusal is not None:
             HTTP.add(scope["path"], scope["method"], refusal.response.status, perf_counter() - began)
             await refusal.response.send(scope, receive, send)
-            await self._admission.refused_page(refusal, scope)
+            await self._admission.record_refused_page(refusal, scope)
             return
         if not tracing():
             await self._answer(scope, receive, send, began)
@@ -231,7 +231,7 @@ class Application(Starlette):
     ) -> None:
         scope["base_url"] = root = base_url(scope, self._settings)
         shown = "" if self._is_confluent(scope) and not self._settings.base_url else root
-        added, lines = _added(shown, self._origins.readable_by(scope))
+        added, lines = _added(shown, self._origins.find_allowed_origin(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -255,7 +255,7 @@ class Application(Starlette):
         """Return the application for a request."""
         if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
-            return problem_response(refused, scope["path"]).send
+            return build_problem_response(refused, scope["path"]).send
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path in ("", "/") and self._settings.ui == "on" and _is_browser(scope):
             headers = (("Location", f"{base_url(scope, self._settings)}{PAGES}"), ("Vary", "Accept"), NO_STORE)

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from signalbook.access.audit import DONE, REFUSED, format_entry, read_entries
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.paging import next_page
+from signalbook.api.kernel.paging import build_next_link
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
@@ -43,7 +43,7 @@ class AuditAPI:
         headers = [NO_STORE]
         if len(found) > limit:
             given = {name: request.query[name] for name in PARAMETERS if name in request.query}
-            headers.append(next_page(request.root + PATH, **given, limit=limit, cursor=found[limit - 1].number))
+            headers.append(build_next_link(request.root + PATH, **given, limit=limit, cursor=found[limit - 1].number))
         return json_response([format_entry(entry) for entry in found[:limit]], headers=tuple(headers))
 
 

@@ -12,11 +12,11 @@ from starlette.types import Scope
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.admission import allowed_methods
+from signalbook.api.kernel.admission import list_allowed_methods
 from signalbook.api.kernel.caching import RequestHeaders
-from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
-from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
-from signalbook.api.kernel.responses import Response, options_response
+from signalbook.api.kernel.errors import NotAllowed, ReadOnly, build_problem_response
+from signalbook.api.kernel.requests import base_url, parse_json_body, query_pairs, raw_path
+from signalbook.api.kernel.responses import Response, build_options_response
 from signalbook.api.kernel.routing import EntityAPI
 from signalbook.engine import capabilities
 from signalbook.engine.read.view import View
@@ -144,7 +144,7 @@ class CncfRequest(Generic[P]):
     def _json_or_error(self) -> JSON | RegistryError:
         settings = self.settings
         try:
-            return json_body(
+            return parse_json_body(
                 self.body, self.path.text, max_depth=settings.max_depth, max_values=settings.max_json_values
             )
         except RegistryError as error:
@@ -202,11 +202,11 @@ class CncfAPI(EntityAPI[R], Generic[R]):
     def options(self, view: View, request: R) -> Response:
         """Return the methods that the caller may use at a path."""
         methods = self.methods(request, read_only=not is_mutable(view))
-        return options_response(methods, allowed_methods(request.access, self.target(request), methods))
+        return build_options_response(methods, list_allowed_methods(request.access, self.target(request), methods))
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as a problem document (RFC9457)."""
-        return problem_response(error, self.subject(scope))
+        return build_problem_response(error, self.subject(scope))
 
 
 def is_mutable(view: View) -> bool:

@@ -15,8 +15,8 @@ from signalbook.access.decisions import Access
 from signalbook.access.restricted import is_shown
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header, Response, Sendable
-from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
-from signalbook.api.kernel.streaming import EventStream, wants_events
+from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
+from signalbook.api.kernel.streaming import EventStream, is_event_stream_request
 from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.events import filters
@@ -75,11 +75,11 @@ class Feed:
 
     def routes(self) -> list[Route]:
         """The one path."""
-        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
+        endpoint = PathEndpoint({"GET": revalidate(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
         return endpoint.routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Sendable:
-        live = request.method == "GET" and wants_events(request.scope)
+        live = request.method == "GET" and is_event_stream_request(request.scope)
         return await (self._stream(request) if live else self._page(request))
 
     async def _page(self, request: HTTPRequest) -> Response:

@@ -20,7 +20,7 @@ from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
-from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
 from signalbook.api.pipelines import can_read_reports
 from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.read.impact import MAX_DEPTH
@@ -91,7 +91,7 @@ class ImpactAPI:
 
     def routes(self) -> list[Route]:
         """Return the route, with or without a trailing slash."""
-        handlers = {"GET": revalidated(self._get), "POST": self._post}
+        handlers = {"GET": revalidate(self._get), "POST": self._post}
         return PathEndpoint(handlers, self._kernel, subject=PATH, needs=Action.READ).routes(PATH)
 
     def context(self, request: HTTPRequest) -> ImpactContext:

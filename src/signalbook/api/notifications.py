@@ -15,9 +15,9 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from signalbook.access.base import Action
-from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
+from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, build_problem_response
 from signalbook.api.kernel.requests import HTTPRequest
-from signalbook.api.kernel.responses import Response, options_response
+from signalbook.api.kernel.responses import Response, build_options_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.errors import RegistryError
 from signalbook.largejson import parse_untrusted_json
@@ -115,7 +115,7 @@ class Notifications:
 
     async def _handshake(self, request: HTTPRequest) -> Response:
         """Whoever asks may send: what is sent from elsewhere than a followed source is refused, and does nothing."""
-        response = options_response(("POST", "OPTIONS"))
+        response = build_options_response(("POST", "OPTIONS"))
         origin = request.headers.get("webhook-request-origin", "").strip()
         if not (origin and origin.isascii() and self._following.sources):  # names of hosts are ASCII
             return response
@@ -138,4 +138,4 @@ class _Endpoint(PathEndpoint):
     """Errors are problem documents: who sends events need not speak xRegistry."""
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        return problem_response(error, scope["path"])
+        return build_problem_response(error, scope["path"])

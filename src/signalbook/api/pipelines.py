@@ -15,8 +15,8 @@ from starlette.routing import Route
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.paging import next_page
-from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
+from signalbook.api.kernel.paging import build_next_link
+from signalbook.api.kernel.requests import HTTPRequest, parse_json_body, parse_whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
@@ -66,7 +66,7 @@ class PipelinesAPI:
         pipelines = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1, is_visible))
         headers = [NO_STORE]
         if len(pipelines) > limit:
-            headers.append(next_page(request.root + request.path, limit=limit, cursor=pipelines[limit - 1].name))
+            headers.append(build_next_link(request.root + request.path, limit=limit, cursor=pipelines[limit - 1].name))
         return json_response([_shown(pipeline) for pipeline in pipelines[:limit]], headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
@@ -83,11 +83,11 @@ class PipelinesAPI:
         found = await self._reports(request, request.number("cursor") or _LAST, limit)
         # A page ends by size as well as by count, so only a look behind it shows whether there is more.
         more = bool(found) and bool(await self._reports(request, found[-1].number, 1))
-        headers = [next_page(request.root + request.path, limit=limit, cursor=found[-1].number)] if more else []
+        headers = [build_next_link(request.root + request.path, limit=limit, cursor=found[-1].number)] if more else []
         return _texts(b"[%s]", [_text(report) for report in found], *headers)
 
     async def _one(self, request: HTTPRequest) -> Response:
-        number = whole_number(request.params["number"])
+        number = parse_whole_number(request.params["number"])
         found = await self._reports(request, number + 1, 1) if number is not None else []
         if not found or found[0].number != number:
             raise RegistryError("not_found", subject=request.path)
@@ -99,7 +99,7 @@ class PipelinesAPI:
         name = pipeline_name(request)
         body = await request.body(MAX_BYTES)
         report = await self._kernel.workers.read(
-            lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
+            lambda: read_report(parse_json_body(body, request.subject, max_depth=MAX_DEPTH))
         )
         add = partial(self._store, name=name, report=report)
         number, new = await self._kernel.write(add, request.access)

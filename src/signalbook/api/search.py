@@ -10,10 +10,10 @@ from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, next_page
+from signalbook.api.kernel.paging import PageCursor, build_next_link, limit_and_cursor
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
-from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
 from signalbook.engine.search.finding import FACETS, Place, Search, SearchPage
 from signalbook.engine.search.query import QueryError, parse_query
 from signalbook.values import JSON
@@ -36,7 +36,7 @@ class SearchAPI:
 
     def routes(self) -> list[Route]:
         """Return the route, with or without a trailing slash."""
-        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
+        endpoint = PathEndpoint({"GET": revalidate(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
         return endpoint.routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Response:
@@ -47,7 +47,7 @@ class SearchAPI:
         if page.following is not None:
             given = [(name, value) for name, value in request.query.multi_items() if name not in ("limit", "cursor")]
             cursor = PageCursor(limit=wanted.limit, total=page.count, after=list(page.following))
-            headers.append(next_page(request.root + PATH, *given, cursor=cursor.text(_scope(wanted))))
+            headers.append(build_next_link(request.root + PATH, *given, cursor=cursor.text(_scope(wanted))))
         return json_response(page.to_json(), headers=tuple(headers))
 
     def _find(self, wanted: Search, request: HTTPRequest) -> SearchPage:

@@ -13,10 +13,10 @@ from typing import Final
 from starlette.routing import Route
 
 from signalbook.access.base import Action
-from signalbook.api.kernel.caching import check_conditions, entity_tag
+from signalbook.api.kernel.caching import check_conditions, compute_entity_tag
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.paging import next_page
-from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.paging import build_next_link
+from signalbook.api.kernel.requests import HTTPRequest, parse_json_body
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.errors import RegistryError
@@ -73,7 +73,7 @@ class SubscriptionsAPI:
         entries = found[:limit]
         headers = [NO_STORE]
         if len(found) > limit:
-            headers.append(next_page(request.root + PATH, limit=limit, cursor=entries[-1].subscription.id))
+            headers.append(build_next_link(request.root + PATH, limit=limit, cursor=entries[-1].subscription.id))
         old = _is_old(request)
         return json_response([documents.show(entry, old=old) for entry in entries], headers=tuple(headers))
 
@@ -150,7 +150,7 @@ class SubscriptionsAPI:
 
 async def _document(request: HTTPRequest) -> JSON:
     """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
-    return json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
+    return parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
 
 
 def _is_old(request: HTTPRequest) -> bool:
@@ -182,7 +182,7 @@ def _found(entry: ShownSubscription | None, request: HTTPRequest) -> ShownSubscr
 def _tag(entry: ShownSubscription) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
-    return entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
+    return compute_entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
 
 
 def _explain(error: Exception, path: str) -> Exception:

@@ -13,8 +13,8 @@ from signalbook.access.base import Action
 from signalbook.access.control import PolicyRefused
 from signalbook.access.tokens import PATH, InvalidToken, TokenRequest, TooManyTokens, describe, is_id, read_request
 from signalbook.api.kernel.errors import NO_STORE, Conflict
-from signalbook.api.kernel.paging import next_page
-from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.paging import build_next_link
+from signalbook.api.kernel.requests import HTTPRequest, parse_json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.errors import RegistryError
@@ -52,13 +52,13 @@ class TokensAPI:
         found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
-            headers.append(next_page(request.root + PATH, limit=limit, cursor=found[limit - 1].id))
+            headers.append(build_next_link(request.root + PATH, limit=limit, cursor=found[limit - 1].id))
         return json_response([describe(token) for token in found[:limit]], headers=tuple(headers))
 
     async def _create(self, request: HTTPRequest) -> Response:
         """Make one. This response is the only place that has it."""
         self._kernel.control.check_closed()
-        body = json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
+        body = parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
         wanted = read_request(body, values.now())
         _check_narrowing(wanted, request)
         stored, text = await self._kernel.write(lambda session: session.create_token(wanted), request.access)

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from signalbook.api.kernel.errors import NO_STORE, error_response
+from signalbook.api.kernel.errors import NO_STORE, build_error_response
 from signalbook.api.kernel.responses import json_response
 from signalbook.api.kernel.streaming import STOPPING
 from signalbook.errors import SignalbookError
@@ -38,7 +38,7 @@ class Waiting:
         elif scope["path"] == "/health/live":
             await json_response({"status": "ok"}, headers=(NO_STORE,)).send(scope, receive, send)
         else:
-            await error_response(self._error, scope["path"]).send(scope, receive, send)
+            await build_error_response(self._error, scope["path"]).send(scope, receive, send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

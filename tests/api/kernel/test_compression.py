@@ -6,7 +6,7 @@ import httpx
 import pytest
 from tests.api.conftest import Client
 
-from signalbook.api.kernel.compression import coding
+from signalbook.api.kernel.compression import choose_coding
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.responses import Response
 
@@ -44,7 +44,7 @@ def asked(client: Client, accept: str, path: str = PATH, **headers: str) -> http
 )
 def test_coding_follows_the_preference_of_the_client(accept: str, expected: str) -> None:
     response = Response(headers=(("Content-Type", "application/json"),), body=b" " * 1024)
-    assert coding(response, [(b"accept-encoding", accept.encode())]) == expected
+    assert choose_coding(response, [(b"accept-encoding", accept.encode())]) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_coding_follows_the_preference_of_the_client(accept: str, expected: str)
     ],
 )
 def test_response_is_not_compressed(headers: tuple[tuple[str, str], ...], size: int) -> None:
-    assert coding(Response(headers=headers, body=b" " * size), [(b"accept-encoding", b"gzip")]) == ""
+    assert choose_coding(Response(headers=headers, body=b" " * size), [(b"accept-encoding", b"gzip")]) == ""
 
 
 def test_each_coding_has_its_bytes_and_its_etag(filled: Client) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.kernel.errors import Conflict, NotAllowed, PreconditionFailed, ReadOnly, problem_response
+from signalbook.api.kernel.errors import Conflict, NotAllowed, PreconditionFailed, ReadOnly, build_problem_response
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import CATALOGUE, RegistryError
@@ -28,7 +28,7 @@ def test_error_of_the_catalogue_has_all_details() -> None:
     """A-53: RFC9457's members, with the single faults beside."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
     error = RegistryError("bad_request", subject="/g", error_detail="no", faults=faults)
-    problem = body(problem_response(error, "/api/g"))
+    problem = body(build_problem_response(error, "/api/g"))
     assert (problem["status"], problem["instance"]) == (400, "/api/g")
     assert problem["type"].endswith("#bad_request")
     assert "a.b: too odd [r]" in problem["detail"]
@@ -46,7 +46,7 @@ def test_error_of_the_catalogue_has_all_details() -> None:
 )
 def test_conflicts_have_statuses_of_http(error: Exception, status: int, type: str) -> None:
     """A-26, J-20: xRegistry has no 409, the drafts do; other conflicts are not in the catalogue."""
-    problem = body(problem_response(error, "/api/g"))
+    problem = body(build_problem_response(error, "/api/g"))
     assert (problem["status"], problem["type"]) == (status, type)
 
 
@@ -56,10 +56,10 @@ def test_conflicts_have_statuses_of_http(error: Exception, status: int, type: st
 )
 def test_405_lists_the_allowed_methods(error: Exception) -> None:
     """The header Allow lists the methods (C-37)."""
-    answer = problem_response(error, "/api/g")
+    answer = build_problem_response(error, "/api/g")
     assert answer.status == 405
     assert ("Allow", "GET, HEAD") in answer.headers
 
 
 def test_unexpected_exception_is_an_internal_error() -> None:
-    assert problem_response(ValueError("secret"), "/api/g").status == 500
+    assert build_problem_response(ValueError("secret"), "/api/g").status == 500

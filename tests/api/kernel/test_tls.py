@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.serving import kept_port
 
 from signalbook.access.base import Identity
-from signalbook.api.kernel.tls import certificate_identity, tls_context
+from signalbook.api.kernel.tls import build_tls_context, read_certificate_identity
 from signalbook.settings import SettingError, Settings
 
 
@@ -54,17 +54,17 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_tls_context_is_built_from_files(files: Files) -> None:
-    assert tls_context(Settings()) is None
-    context = tls_context(files.settings())
+    assert build_tls_context(Settings()) is None
+    context = build_tls_context(files.settings())
     assert context is not None
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_NONE
-    asking = tls_context(files.settings(tls_client_ca=str(files.folder / "ca.pem")))
+    asking = build_tls_context(files.settings(tls_client_ca=str(files.folder / "ca.pem")))
     assert asking is not None
     assert asking.verify_mode is ssl.CERT_OPTIONAL
     both = files.folder / "both.pem"
     both.write_bytes((files.folder / "key.pem").read_bytes() + (files.folder / "cert.pem").read_bytes())
-    assert tls_context(Settings(tls_cert=str(both))) is not None
+    assert build_tls_context(Settings(tls_cert=str(both))) is not None
 
 
 def test_invalid_tls_files_are_rejected(files: Files) -> None:
@@ -92,7 +92,7 @@ def test_invalid_tls_files_are_rejected(files: Files) -> None:
             name: value if value.startswith("gone") else str(folder / value) for name, value in names_by_setting.items()
         }
         with pytest.raises(SettingError, match=message):
-            tls_context(Settings(**names))  # type: ignore[arg-type]
+            build_tls_context(Settings(**names))  # type: ignore[arg-type]
 
 
 def subject(*parts: tuple[str, str]) -> tuple[tuple[tuple[str, str]], ...]:
@@ -118,7 +118,7 @@ NAMES = (("DNS", "h.example"), ("email", "a@x"))
     ],
 )
 def test_certificate_identity(certificate: Any, identity: Identity | None) -> None:
-    assert certificate_identity(certificate) == identity
+    assert read_certificate_identity(certificate) == identity
 
 
 def client(files: Files, certificate: trustme.LeafCert | None = None) -> httpx.Client:

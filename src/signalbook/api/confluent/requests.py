@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.caching import RequestHeaders
-from signalbook.api.kernel.requests import json_body
+from signalbook.api.kernel.requests import parse_json_body
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, parse_context
@@ -107,7 +107,9 @@ class ConfluentRequest:
     def _decoded(self) -> JSON | RegistryError:
         settings = self.settings
         try:
-            return json_body(self.body, self.subject, max_depth=settings.max_depth, max_values=settings.max_json_values)
+            return parse_json_body(
+                self.body, self.subject, max_depth=settings.max_depth, max_values=settings.max_json_values
+            )
         except RegistryError as error:
             return error
 

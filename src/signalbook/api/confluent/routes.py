@@ -18,9 +18,9 @@ from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, an
 from signalbook.api.confluent.rights import Right
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.caching import RequestHeaders
-from signalbook.api.kernel.errors import NO_STORE, problem_response
+from signalbook.api.kernel.errors import NO_STORE, build_problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
-from signalbook.api.kernel.responses import Response, Sendable, options_response
+from signalbook.api.kernel.responses import Response, Sendable, build_options_response
 from signalbook.api.kernel.routing import CORRELATION, EntityAPI, Kernel
 from signalbook.confluent import errors
 from signalbook.confluent.errors import ConfluentError
@@ -273,7 +273,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
         """The methods of a path."""
-        return options_response(_allowed(find_route(request.path.words)[0]))
+        return build_options_response(_allowed(find_route(request.path.words)[0]))
 
     def read(self, view: View, request: ConfluentRequest) -> Response:
         """The response to GET."""
@@ -310,7 +310,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             allowed = ", ".join(_allowed(find_route(path.words)[0]))
             return replace(response, headers=(*response.headers, ("Allow", allowed)))
         # What the kernel says of it, with its headers: it logs what is the server's fault.
-        error_response = problem_response(error, raw_path(scope))
+        error_response = build_problem_response(error, raw_path(scope))
         headers = tuple(header for header in error_response.headers if header[0] != "Content-Type")
         said = json.loads(error_response.body)
         status = 422 if error_response.status == 400 else error_response.status

@@ -32,7 +32,7 @@ from signalbook.access.sessions import SessionEnded
 from signalbook.access.tokens import PATH as TOKENS
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
-from signalbook.api.kernel.cookies import session_secret
+from signalbook.api.kernel.cookies import read_session_secret
 from signalbook.api.kernel.origins import READS, PageRefused
 from signalbook.api.kernel.requests import base_url
 from signalbook.engine.write.quotas import QuotaExceeded
@@ -52,7 +52,7 @@ _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE":
 """Methods that write entities, and the actions of which one at least is what they do."""
 
 
-def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
+def list_allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
     """Return the ``methods`` that the rights allow at ``xid``, whether it exists or not."""
     writes = access.is_readable(xid)
     return [
@@ -72,12 +72,12 @@ class Admitted(NamedTuple):
 
     def at(self, origin: RequestOrigin) -> Access:
         """The access of a write that came from there."""
-        found = self.placed.get(origin)
-        if found is None:
+        access = self.placed.get(origin)
+        if access is None:
             if len(self.placed) >= _MOST_PLACES:
                 self.placed.clear()
-            found = self.placed[origin] = self.access.at(origin)
-        return found
+            access = self.placed[origin] = self.access.at(origin)
+        return access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Admission:
         Of a write where it came from is kept. Raises ``Unauthenticated``, ``TooManyRequests``, and what asking the
         store raises.
         """
-        admitted = await self._admitted(scope)
+        admitted = await self._find_or_admit(scope)
         scope["access"] = admitted.access
         writes = scope["method"] not in READS
         if admitted.caller is not None:
@@ -150,9 +150,9 @@ class Admission:
 
     async def access(self, scope: Scope) -> Access:
         """Return the current rights of a request's caller. Raises as ``admit``."""
-        return (await self._admitted(scope)).access
+        return (await self._find_or_admit(scope)).access
 
-    def admitted(self, scope: Scope) -> Admitted | None:
+    def find_admitted(self, scope: Scope) -> Admitted | None:
         """Return the admission of a request's caller if it is known now, else None: then call ``admit``.
 
         Nothing is counted. Raises the errors of the store.
@@ -165,14 +165,16 @@ class Admission:
             # Whether the cookie of a session counts depends on what is asked for.
             if name == b"cookie" and name in self._identifying:
                 return None
-        return moment.admitted.get(self._identified(scope))
+        return moment.admitted.get(self._build_caller_key(scope))
 
     async def turn(self, scope: Scope) -> asyncio.Semaphore | None:
         """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
         caller: Caller | None = scope.get("caller")
         return None if caller is None else await caller.turn()
 
-    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope) -> None:
+    def record_refusal(
+        self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope
+    ) -> None:
         """Count and record that a request was refused."""
         xid = why = ""
         match error:
@@ -199,9 +201,9 @@ class Admission:
     async def is_governed(self) -> bool:
         """Return True if there is a policy, so that identities matter."""
         generation = self._generation() if self._generation is not None else None
-        return (await self._look(int(time.time() / _RECENT), generation)).policy is not None
+        return (await self._load_moment(int(time.time() / _RECENT), generation)).policy is not None
 
-    async def refused_page(self, refusal: PageRefused, scope: Scope) -> None:
+    async def record_refused_page(self, refusal: PageRefused, scope: Scope) -> None:
         """Count and record that a request was refused before anybody asked who makes it."""
         REFUSED.labels(refusal.reason).inc()
         recorded = self._settings.audit == "on"
@@ -210,7 +212,7 @@ class Admission:
             moment = self._moment
             try:
                 if moment.tick < 0:
-                    moment = await self._look(0, self._generation() if self._generation is not None else None)
+                    moment = await self._load_moment(0, self._generation() if self._generation is not None else None)
                 recorded = moment.policy is not None
             except SignalbookError:  # whether there is a policy cannot be said: as if there were one
                 recorded = True
@@ -231,38 +233,38 @@ class Admission:
         forwarded = self._authenticator.find_forwarded_address(scope) if peer else ""
         return RequestOrigin(peer=peer, forwarded=forwarded, api=api_of(scope["path"]), method=scope["method"])
 
-    def challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
+    def build_challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
         """The headers that tell what credentials are taken here (RFC9110 11.6.1)."""
-        return self._authenticator.challenges(root, None if isinstance(error, CredentialsNeeded) else error)
+        return self._authenticator.build_challenges(root, None if isinstance(error, CredentialsNeeded) else error)
 
     def forget(self) -> None:
         """Ask again at once: this process changed something itself."""
         self._moment = _Moment()
 
-    async def _admitted(self, scope: Scope) -> Admitted:
+    async def _find_or_admit(self, scope: Scope) -> Admitted:
         moment, tick = self._moment, int(time.time() / _RECENT)
         generation = moment.generation
         if self._generation is not None:
             generation = self._generation()
         if tick != moment.tick or generation != moment.generation:
-            moment = await self._look(tick, generation)
-        key = self._identified(scope)
+            moment = await self._load_moment(tick, generation)
+        key = self._build_caller_key(scope)
         return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
-    def _identified(self, scope: Scope) -> Hashable:
+    def _build_caller_key(self, scope: Scope) -> Hashable:
         """Return everything that identifies the caller of a request."""
         client = scope.get("client")
         identifying = [header for header in scope["headers"] if header[0] in self._identifying]
         scope["session_secret"] = secret = ""
         for header in identifying:
             if header[0] == b"cookie":
-                scope["session_secret"] = secret = session_secret(scope, base_url(scope, self._settings))
+                scope["session_secret"] = secret = read_session_secret(scope, base_url(scope, self._settings))
                 # Whatever else is in it tells nothing of who asks.
                 identifying = [header for header in identifying if header[0] != b"cookie"]
                 break
         return (client and client[0], scope.get("certificate"), secret, *identifying)
 
-    async def _look(self, tick: int, generation: Hashable) -> _Moment:
+    async def _load_moment(self, tick: int, generation: Hashable) -> _Moment:
         """Return the current state."""
         before = self._moment
         if self._generation is None and not self._control.open:
@@ -280,20 +282,20 @@ class Admission:
 
     async def _admit(self, scope: Scope, moment: _Moment, key: Hashable) -> Admitted:
         """Admit the caller of a request, identified by ``key``."""
-        access, known = UNRESTRICTED, True
+        access, is_known = UNRESTRICTED, True
         if moment.policy is not None:
-            identity = await self._identity(scope, moment.generation)
+            identity = await self._find_identity(scope, moment.generation)
             access = moment.policy.access(identity)
-            known = identity != ANONYMOUS or access.allows_somewhere(EVERYTHING)
+            is_known = identity != ANONYMOUS or access.allows_somewhere(EVERYTHING)
             # Browsers ask without credentials what a path takes, before they send any.
-            if not known and scope["method"] != "OPTIONS":
+            if not is_known and scope["method"] != "OPTIONS":
                 raise CredentialsNeeded
         elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
             raise CredentialsNeeded("nobody has said who may do what here")
-        found = Admitted(access, self._limits.caller(access, self.origin(scope).address), {})
-        if known:
-            moment.admitted[key] = found
-        return found
+        admitted = Admitted(access, self._limits.caller(access, self.origin(scope).address), {})
+        if is_known:
+            moment.admitted[key] = admitted
+        return admitted
 
     async def _admit_again(self, scope: Scope) -> None:
         """Replace what was found when the request began. Raises as ``access``."""
@@ -301,29 +303,29 @@ class Admission:
         access = await self.access(scope)
         scope["access"] = access if origin is None else access.at(origin)
 
-    async def _identity(self, scope: Scope, generation: Hashable) -> Identity:
+    async def _find_identity(self, scope: Scope, generation: Hashable) -> Identity:
         credentials = self._authenticator.read_credentials(scope)
-        return ANONYMOUS if credentials is None else await self._proved(credentials, scope, generation)
+        return ANONYMOUS if credentials is None else await self._verify(credentials, scope, generation)
 
     async def identify(self, credentials: Credentials, scope: Scope) -> Identity:
         """Return the current identity of credentials that did not come in a header. Raises as ``admit``."""
         generation = await self._freshness.now() if self._generation is None else self._generation()
-        return await self._proved(credentials, scope, generation)
+        return await self._verify(credentials, scope, generation)
 
-    async def _proved(self, credentials: Credentials, scope: Scope, generation: Hashable) -> Identity:
-        known = self._authenticator.find_verified(credentials, generation)
-        if known is not None:
-            return known
+    async def _verify(self, credentials: Credentials, scope: Scope, generation: Hashable) -> Identity:
+        identity = self._authenticator.find_verified(credentials, generation)
+        if identity is not None:
+            return identity
         try:
             return await self._workers.read(partial(self._authenticator.identify, credentials, generation))
         except SessionEnded:
             raise
         except Unauthenticated:
             # Only of those that are wrong: no guessing locks out who has the right ones.
-            self.failed_login(scope, credentials.claimed, credentials)
+            self.record_failed_login(scope, credentials.claimed, credentials)
             raise
 
-    def failed_login(self, scope: Scope, claimed: str, credentials: Hashable) -> None:
+    def record_failed_login(self, scope: Scope, claimed: str, credentials: Hashable) -> None:
         """Count a failed login. Raises ``TooManyRequests`` if it had to wait."""
         address, logins = self.origin(scope).address, self._limits.logins
         logins.check(address, claimed)

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Final
 
 from signalbook.api.kernel.commits import Workers
-from signalbook.api.kernel.compression import VARY, coding, compressible, plain_tags, tagged
+from signalbook.api.kernel.compression import VARY, add_coding_tag, choose_coding, is_compressible, strip_coding_tags
 from signalbook.api.kernel.errors import NO_STORE, PreconditionFailed
 from signalbook.api.kernel.responses import Header, Headers, Response
 
@@ -25,12 +25,12 @@ _EVERY_HEADER: Final = b""
 """Stands for all headers in ``names_read``. No header has an empty name."""
 _CONDITIONS: Final = (b"if-match", b"if-none-match")
 
-_SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
+_CACHEABLE_STATUSES: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
 
 _KEPT_BYTES: Final = 64 << 20
 """Of the responses that a server process keeps, of all its APIs together."""
-_LARGEST: Final = 1 << 20
+_MAX_BODY_BYTES: Final = 1 << 20
 _HEADER_BYTES: Final = 4096
 """What a response counts for beside its body."""
 
@@ -40,16 +40,18 @@ def with_etag(response: Response) -> Response:
 
     Responses that show nothing, or must not be kept, are as they were.
     """
-    if response.status not in _SHOWN or response.etag or NO_STORE in response.headers:
+    if response.status not in _CACHEABLE_STATUSES or response.etag or NO_STORE in response.headers:
         return response
     # The tag covers the headers too: a Link to another page makes another response.
     rules = () if any(name == "Cache-Control" for name, _ in response.headers) else (NO_CACHE,)
-    tag = entity_tag(response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers))
-    varies = (VARY,) if compressible(response) else ()
+    tag = compute_entity_tag(
+        response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers)
+    )
+    varies = (VARY,) if is_compressible(response) else ()
     return replace(response, etag=tag, headers=(("ETag", tag), *rules, *response.headers, *varies))
 
 
-def entity_tag(body: bytes, *beside: str) -> str:
+def compute_entity_tag(body: bytes, *beside: str) -> str:
     """A strong entity tag of ``body`` and of what is sent ``beside`` it."""
     content = hashlib.blake2b(body, digest_size=_TAG_BYTES)
     content.update("\0".join(beside).encode("utf-8"))
@@ -61,9 +63,9 @@ def if_modified(response: Response, headers: Headers) -> Response:
     if not response.etag:
         return response
     for name, value in headers:
-        if name == b"if-none-match" and _lists_tag(value, response.etag):
-            compressed = coding(response, headers)
-            return tagged(response.unmodified, compressed) if compressed else response.unmodified
+        if name == b"if-none-match" and _has_tag(value, response.etag):
+            compressed = choose_coding(response, headers)
+            return add_coding_tag(response.unmodified, compressed) if compressed else response.unmodified
     return response
 
 
@@ -73,10 +75,10 @@ def check_conditions(headers: Headers, etag: str, subject: str) -> None:
     Raises ``PreconditionFailed`` when ``If-Match`` does not name it (RFC9110 13.1.1: strong comparison) or
     ``If-None-Match`` does.
     """
-    wanted = [value for name, value in headers if name == b"if-match"]
-    if wanted and not any(_lists_tag(value, etag, strong=True) for value in wanted):
+    if_match = [value for name, value in headers if name == b"if-match"]
+    if if_match and not any(_has_tag(value, etag, strong=True) for value in if_match):
         raise PreconditionFailed(subject, "If-Match")
-    if any(_lists_tag(value, etag) for name, value in headers if name == b"if-none-match"):
+    if any(_has_tag(value, etag) for name, value in headers if name == b"if-none-match"):
         raise PreconditionFailed(subject, "If-None-Match")
 
 
@@ -85,11 +87,11 @@ def has_conditions(headers: Headers) -> bool:
     return any(name in _CONDITIONS for name, _ in headers)
 
 
-def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
+def _has_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
     """Return True if a list of tags contains a tag. Its quotes prevent a match inside another."""
     if not etag:
         return False
-    tag, value = etag.encode("ascii"), plain_tags(value)
+    tag, value = etag.encode("ascii"), strip_coding_tags(value)
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
 
 
@@ -113,9 +115,9 @@ class RequestHeaders:
 
     def values(self, name: str) -> list[str]:
         """Return the values of the header ``name``, one character per byte."""
-        wanted = name.lower().encode("ascii")
-        self.names_read.add(wanted)
-        return [value.decode("latin-1") for header, value in self._headers if header == wanted]
+        wire_name = name.lower().encode("ascii")
+        self.names_read.add(wire_name)
+        return [value.decode("latin-1") for header, value in self._headers if header == wire_name]
 
     @property
     def conditions(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -144,7 +146,7 @@ class CachedResponses:
             self._responses.clear()
             self._names_read.clear()
             self._generation, self._left = generation, self._limit
-        return self._responses.get((key, self._variant(key, headers)))
+        return self._responses.get((key, self._find_variant(key, headers)))
 
     def put(
         self,
@@ -159,24 +161,24 @@ class CachedResponses:
 
         ``names_read`` are those of the ``headers`` that making the response looked at.
         """
-        fits = len(response.body) <= _LARGEST and response.status in (200, 303)
+        fits = len(response.body) <= _MAX_BODY_BYTES and response.status in (200, 303)
         if generation != self._generation or not fits:
             return
         if names_read:
             self._names_read[key] = self._names_read.get(key, frozenset()).union(names_read)
-        full_key = (key, self._variant(key, headers))
+        full_key = (key, self._find_variant(key, headers))
         if full_key in self._responses:
             return
         self._responses[full_key] = response
-        self._left -= _cost(response)
+        self._left -= _estimate_cost(response)
         # Dictionaries keep the order of insertion: the first one is the oldest.
         while self._left < 0:
             oldest = next(iter(self._responses))
-            self._left += _cost(self._responses.pop(oldest))
+            self._left += _estimate_cost(self._responses.pop(oldest))
             # Other answers under this key are made again.
             self._names_read.pop(oldest[0], None)
 
-    def _variant(self, key: Hashable, headers: Headers) -> Hashable:
+    def _find_variant(self, key: Hashable, headers: Headers) -> Hashable:
         """Return the names of the headers that the answers under ``key`` depend on, and the values in ``headers``.
 
         The names are a part of it: a request without a header is not the same as an answer that depends on none.
@@ -190,7 +192,7 @@ class CachedResponses:
         return names, tuple([header for header in headers if header[0] in names])
 
 
-def _cost(response: Response) -> int:
+def _estimate_cost(response: Response) -> int:
     # Half as much again for the compressed forms.
     return len(response.body) * 3 // 2 + _HEADER_BYTES
 
@@ -234,11 +236,11 @@ class Freshness:
         """A generation that was asked for after this call began. Raises what asking raises."""
         # Who asks while a question is under way shares the next one, never the present one.
         if self._next is None:
-            self._next = asyncio.ensure_future(self._ask(self._asked))
+            self._next = asyncio.ensure_future(self._fetch_generation(self._asked))
         # One waiter that is cancelled must not cancel the question of all others.
         return await asyncio.shield(self._next)
 
-    async def _ask(self, before: asyncio.Future[Hashable] | None) -> Hashable:
+    async def _fetch_generation(self, before: asyncio.Future[Hashable] | None) -> Hashable:
         if before is not None:
             await asyncio.wait([before])
         self._asked, self._next = self._next, None

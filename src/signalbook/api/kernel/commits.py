@@ -20,7 +20,7 @@ from signalbook.xid import Xid
 
 T = TypeVar("T")
 
-_MOST: Final = 128
+_MAX_BATCH_WRITES: Final = 128
 """Writes in one transaction: the first of them waits for the last."""
 
 
@@ -35,9 +35,9 @@ class Workers:
         """Run ``work`` that writes nothing. Raises ``StorageBusy`` if it does not start in time."""
         queued = self._threads.submit(work)
         running = asyncio.wrap_future(queued)
-        done, _ = await asyncio.wait([running], timeout=self._timeout)
+        finished, _ = await asyncio.wait([running], timeout=self._timeout)
         # Work that has begun is not given up: only its turn may come too late.
-        if not done and queued.cancel():
+        if not finished and queued.cancel():
             raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
         return await running
 
@@ -112,7 +112,7 @@ class Commits(Generic[Batch]):
                 self.busy = False
 
     def _commit(self, first: _Write[Batch]) -> None:
-        done = [first]
+        writes = [first]
         began = perf_counter()
         metrics.WRITE_QUEUE.set(self._queue.qsize())
         metrics.WRITE_WAIT.observe(began - first.since)
@@ -120,32 +120,32 @@ class Commits(Generic[Batch]):
             # Of several requests: it is no part of one of them, and ends the waiting of each.
             with tracing.span("commit") as span, self._transaction() as batch:
                 # What queues up while others run shares their commit: under load batches grow by themselves.
-                for some in self._rounds(first):
-                    done += some[some[0] is first :]
+                for some in self._collect_rounds(first):
+                    writes += some[some[0] is first :]
                     # What they ask for one by one is read together before: a batch takes few statements.
                     self._expect(batch, [xid for write in some for xid in write.about])
                     for write in some:
                         write.run(batch)
-                tracing.describe(span, {"signalbook.writes": len(done)}, (write.context for write in done))
+                tracing.describe(span, {"signalbook.writes": len(writes)}, (write.context for write in writes))
         # The commit failed, so that nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
-            for write in done:
+            for write in writes:
                 write.result, write.error = None, error
         metrics.COMMIT.observe(perf_counter() - began)
-        metrics.WRITE_BATCH.observe(len(done))
+        metrics.WRITE_BATCH.observe(len(writes))
         metrics.WRITE_QUEUE.set(self._queue.qsize())
-        _finish(done)
+        _finish(writes)
 
-    def _rounds(self, first: _Write[Batch]) -> Iterator[list[_Write[Batch]]]:
+    def _collect_rounds(self, first: _Write[Batch]) -> Iterator[list[_Write[Batch]]]:
         """``first`` and what waits with it, then what came meanwhile, as far as they may share the transaction."""
-        left = 1 if first.alone else _MOST
-        some = [first, *self._waiting(left - 1)]
+        remaining = 1 if first.alone else _MAX_BATCH_WRITES
+        some = [first, *self._take_waiting(remaining - 1)]
         while some:
-            left -= len(some)
+            remaining -= len(some)
             yield some
-            some = list(self._waiting(left))
+            some = list(self._take_waiting(remaining))
 
-    def _waiting(self, most: int) -> Iterator[_Write[Batch]]:
+    def _take_waiting(self, most: int) -> Iterator[_Write[Batch]]:
         """Yield the writes in the queue, up to the first that may not share the transaction."""
         for _ in range(most if self._next is None else 0):
             try:
@@ -207,10 +207,10 @@ class _Write(Generic[Batch]):
             self.outcome.set_result(self.result)
 
 
-def _finish(done: list[_Write[Any]]) -> None:
+def _finish(writes: list[_Write[Any]]) -> None:
     """Wake the event loop once for all; it is gone if the server stops without waiting."""
-    for loop in {write.loop for write in done}:
-        finished = [write for write in done if write.loop is loop]
+    for loop in {write.loop for write in writes}:
+        finished = [write for write in writes if write.loop is loop]
         try:
             # One wake-up for the batch: each costs a system call, and 128 of them would delay the next commit.
             loop.call_soon_threadsafe(_hand_out, finished)
@@ -218,6 +218,6 @@ def _finish(done: list[_Write[Any]]) -> None:
             return
 
 
-def _hand_out(done: list[_Write[Any]]) -> None:
-    for write in done:
+def _hand_out(writes: list[_Write[Any]]) -> None:
+    for write in writes:
         write.hand_out()

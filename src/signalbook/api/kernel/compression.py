@@ -22,65 +22,72 @@ AT_ONCE: Final = 1 << 18
 """Bytes that are compressed on the event loop, in a millisecond or two: larger bodies take a thread."""
 VARY: Final[Header] = ("Vary", "Accept-Encoding")
 _LEAST_BYTES: Final = 1024
-_TEXTS: Final = ("text/", "json", "xml", "yaml", "javascript")
+_TEXT_TYPES: Final = ("text/", "json", "xml", "yaml", "javascript")
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
 _CODINGS: Final = ("zstd", "gzip")
 _OF_A_CODING: Final = re.compile(rb'-(?:zstd|gzip)"')
-_LONGEST: Final = 200
+_MAX_HEADER_BYTES: Final = 200
 
 
-def compressible(response: Response) -> bool:
+def is_compressible(response: Response) -> bool:
     """Return True if ``response`` can be compressed."""
     if len(response.body) < _LEAST_BYTES or NO_STORE in response.headers:
         return False
     headers = {name.lower(): value.lower() for name, value in response.headers}
-    return "content-encoding" not in headers and any(text in headers.get("content-type", "") for text in _TEXTS)
+    return "content-encoding" not in headers and any(text in headers.get("content-type", "") for text in _TEXT_TYPES)
 
 
-def coding(response: Response, request_headers: Headers) -> str:
+def choose_coding(response: Response, request_headers: Headers) -> str:
     """Return the compression of ``response`` for this client; "" for none."""
-    wanted = next((_wanted(value[:_LONGEST]) for name, value in request_headers if name == b"accept-encoding"), "")
-    return wanted if wanted and (wanted in response.encodings or compressible(response)) else ""
+    wanted = next(
+        (
+            _read_accepted_coding(value[:_MAX_HEADER_BYTES])
+            for name, value in request_headers
+            if name == b"accept-encoding"
+        ),
+        "",
+    )
+    return wanted if wanted and (wanted in response.encodings or is_compressible(response)) else ""
 
 
-def compressed(response: Response, name: str) -> Response:
+def compress_response(response: Response, name: str) -> Response:
     """``response`` in the coding ``name``: made once, and kept as long as the response is."""
     if name not in response.encodings:
-        body = _zstd(response.body) if name == "zstd" else gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
+        body = _compress_zstd(response.body) if name == "zstd" else gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
         # What is read has said so already; errors and responses to writes are not kept by anybody.
-        headers = (*tagged(response, name).headers, ("Content-Encoding", name))
+        headers = (*add_coding_tag(response, name).headers, ("Content-Encoding", name))
         response.encodings[name] = replace(response, headers=headers, body=body, is_json=False)
     return response.encodings[name]
 
 
-def tagged(response: Response, name: str) -> Response:
+def add_coding_tag(response: Response, name: str) -> Response:
     """``response`` with the entity tag that it has in the coding ``name``."""
     headers = ((key, f'{value[:-1]}-{name}"' if key == "ETag" else value) for key, value in response.headers)
     return replace(response, headers=tuple(headers))
 
 
-def plain_tags(value: bytes) -> bytes:
+def strip_coding_tags(value: bytes) -> bytes:
     """A list of entity tags with those of codings replaced by the plain ones."""
     return _OF_A_CODING.sub(b'"', value)
 
 
-def _zstd(body: bytes) -> bytes:
+def _compress_zstd(body: bytes) -> bytes:
     # One of its own each time: it is not for several threads at once.
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
 
 
 @lru_cache(maxsize=256)
-def _wanted(value: bytes) -> str:
+def _read_accepted_coding(value: bytes) -> str:
     """The coding that an ``Accept-Encoding`` prefers among ours; "" if it takes none, or rather has nothing done."""
     weights: dict[str, float] = {}
-    for each in value.decode("latin-1").lower().split(","):
-        name, _, parameter = each.partition(";")
+    for part in value.decode("latin-1").lower().split(","):
+        name, _, parameter = part.partition(";")
         try:
             weights[name.strip()] = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
         except ValueError:
             continue
-    found = {name: weights.get(name, weights.get("*", 0.0)) for name in _CODINGS}
+    preferences = {name: weights.get(name, weights.get("*", 0.0)) for name in _CODINGS}
     # Of equals the first is taken.
-    best = max(_CODINGS, key=lambda name: found[name])
-    return best if found[best] > 0 and found[best] >= weights.get("identity", 0.0) else ""
+    best = max(_CODINGS, key=lambda name: preferences[name])
+    return best if preferences[best] > 0 and preferences[best] >= weights.get("identity", 0.0) else ""

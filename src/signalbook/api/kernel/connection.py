@@ -13,11 +13,11 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from signalbook.access.base import Identity
-from signalbook.api.kernel.errors import error_response
+from signalbook.api.kernel.errors import build_error_response
 from signalbook.api.kernel.repeats import Repeats
 from signalbook.api.kernel.requests import HOST
 from signalbook.api.kernel.streaming import STOPPING
-from signalbook.api.kernel.tls import certificate_identity
+from signalbook.api.kernel.tls import read_certificate_identity
 from signalbook.errors import RegistryError
 
 IDLE_SECONDS: Final = 30
@@ -59,7 +59,7 @@ class HTTPConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request."""
         super().connection_made(transport)  # type: ignore[arg-type]  # narrower there than in asyncio
-        self._certificate = certificate_identity(transport.get_extra_info("peercert"))
+        self._certificate = read_certificate_identity(transport.get_extra_info("peercert"))
         self._repeats = getattr(self.app, "repeats", None)
         self._answers = []
         self._expect_more()
@@ -67,7 +67,7 @@ class HTTPConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         super().connection_lost(exc)
-        self._progress()
+        self._clear_deadline()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
@@ -76,7 +76,7 @@ class HTTPConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._stay(data[upgrade.args[0] :])
+            self._resume_parsing(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self.send_400_response(self._refusal or _UNREADABLE)
             return
@@ -101,13 +101,13 @@ class HTTPConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Answer the request."""
-        self._progress()
+        self._clear_deadline()
         if self._resuming:
             return
         self._refusal = find_head_fault(self.headers, self.parser.get_http_version())
         if self._refusal:
             raise ValueError(self._refusal)  # the parser stops, and its own error is raised where it is fed
-        if self._may_repeat():
+        if self._can_repeat():
             self.scope["target"] = self.url  # type: ignore[typeddict-unknown-key]
             self._body = bytearray()
         else:
@@ -123,10 +123,10 @@ class HTTPConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the request is complete."""
-        self._progress()
-        if self._body is not None and self._repeated(self._body):
+        self._clear_deadline()
+        if self._body is not None and self._try_repeat(self._body):
             self._body = None
-        elif not (self.parser.should_upgrade() and self._framing()):
+        elif not (self.parser.should_upgrade() and self._list_framing()):
             if self._body is not None:
                 self._begin()
             super().on_message_complete()
@@ -160,8 +160,10 @@ class HTTPConnection(HttpToolsProtocol):
             if cycle.response_started or self.pipeline:  # in the midst of an answer, this one's or an earlier one's
                 self.transport.close()
                 return
-        response = error_response(RegistryError("bad_request", subject="/", error_detail=msg), "/")
-        self.transport.write(_completed(response.head, self.server_state.default_headers, stays=False) + response.body)
+        response = build_error_response(RegistryError("bad_request", subject="/", error_detail=msg), "/")
+        self.transport.write(
+            _complete_head(response.head, self.server_state.default_headers, stays=False) + response.body
+        )
         self.transport.close()
 
     def shutdown(self) -> None:
@@ -175,21 +177,21 @@ class HTTPConnection(HttpToolsProtocol):
         cycle.__class__ = _Exchange
         super()._start_asgi_task(cycle, app)
 
-    def _stay(self, rest: bytes) -> None:
+    def _resume_parsing(self, remaining_data: bytes) -> None:
         """Go on behind a request that offers another protocol, such as h2c: nobody has to take that up (RFC9110 7.8).
 
         The parser takes all that follows for the other protocol, the body too. So a new one goes on from there.
         """
         self.parser = httptools.HttpRequestParser(self)
-        framing = self._framing()
+        framing = self._list_framing()
         if framing:
             self._resuming = True
-            self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(b"%s: %s\r\n" % each for each in framing))
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(b"%s: %s\r\n" % header for header in framing))
             self._resuming = False
-        if rest:
-            self.data_received(rest)
+        if remaining_data:
+            self.data_received(remaining_data)
 
-    def _may_repeat(self) -> bool:
+    def _can_repeat(self) -> bool:
         """Return True if a request may be answered from a former response, with nothing before it to wait for."""
         parser = self.parser
         return (
@@ -204,7 +206,7 @@ class HTTPConnection(HttpToolsProtocol):
             and sum(map(len, self._answers)) < _MOST_ANSWERED
         )
 
-    def _repeated(self, body: bytearray) -> bool:
+    def _try_repeat(self, body: bytearray) -> bool:
         """Answer a request as before, if it can be."""
         assert self._repeats is not None, "nothing else may repeat"
         method = self.parser.get_method().decode("ascii")
@@ -212,7 +214,7 @@ class HTTPConnection(HttpToolsProtocol):
         response = self._repeats.answer(scope, self.url, method, bytes(body))
         if response is None or self.transport.is_closing():
             return False
-        head = _completed(response.head, self.server_state.default_headers, stays=True)
+        head = _complete_head(response.head, self.server_state.default_headers, stays=True)
         if not self._answers:
             self.loop.call_soon(self._send_answers)
         self._answers += (head, response.body)
@@ -237,14 +239,14 @@ class HTTPConnection(HttpToolsProtocol):
         if body:
             super().on_body(bytes(body))
 
-    def _framing(self) -> list[tuple[bytes, bytes]]:
+    def _list_framing(self) -> list[tuple[bytes, bytes]]:
         return [header for header in self.headers if header[0] in _FRAMING]
 
     def _expect_more(self) -> None:
         if self._deadline is None:
             self._deadline = self.loop.call_later(IDLE_SECONDS, self._give_up)
 
-    def _progress(self) -> None:
+    def _clear_deadline(self) -> None:
         self._waiting = 0
         if self._deadline is not None:
             self._deadline.cancel()
@@ -299,7 +301,7 @@ class _Exchange(RequestResponseCycle):
             self.waiting_for_100_continue = False
             self.chunked_encoding = False
             self.expected_content_length = cast("int", message.get("length"))
-            self._head = _completed(head, self.default_headers, stays=self.keep_alive)
+            self._head = _complete_head(head, self.default_headers, stays=self.keep_alive)
             return
         if self._head and not self.disconnected:
             body = cast("bytes", message.get("body", b""))
@@ -314,7 +316,7 @@ class _Exchange(RequestResponseCycle):
         await super().send(message)
 
 
-def _answered() -> RequestResponseCycle:
+def _build_answered_cycle() -> RequestResponseCycle:
     """Return the cycle of a request that was answered at once."""
     cycle = RequestResponseCycle(
         scope=cast("HTTPScope", {}),
@@ -333,10 +335,10 @@ def _answered() -> RequestResponseCycle:
     return cycle
 
 
-_ANSWERED: Final = _answered()
+_ANSWERED: Final = _build_answered_cycle()
 
 
-def _completed(head: bytes, more: Iterable[tuple[bytes, bytes]], *, stays: bool) -> bytes:
+def _complete_head(head: bytes, more: Iterable[tuple[bytes, bytes]], *, stays: bool) -> bytes:
     """A head with the headers of the server, and whether the connection stays."""
     lines = b"".join(b"%s: %s\r\n" % header for header in more)
     return b"%s%s%s\r\n" % (head, lines, b"" if stays else b"connection: close\r\n")

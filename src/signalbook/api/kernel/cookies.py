@@ -35,17 +35,17 @@ class Cookie:
 
     def of(self, scope: Scope, root: str) -> str:
         """Return the value in a request to the registry at ``root``, or ""."""
-        name = _name(self.name, root)
-        for each, value in scope["headers"]:
-            if each == b"cookie" and (found := cookie_parser(value.decode("latin-1")).get(name)):
-                return found
+        name = _build_cookie_name(self.name, root)
+        for header_name, value in scope["headers"]:
+            if header_name == b"cookie" and (text := cookie_parser(value.decode("latin-1")).get(name)):
+                return text
         return ""
 
     def set(self, value: str, root: str, *, seconds: int | None = None) -> Header:
         """The header that sets it; without ``seconds`` it lasts as long as the browser runs."""
         lasts = "" if seconds is None else f"; Max-Age={seconds}"
         secure = "; Secure" if _is_https(root) else ""
-        text = f"{_name(self.name, root)}={value}; HttpOnly; SameSite=Lax; Path=/{lasts}{secure}"
+        text = f"{_build_cookie_name(self.name, root)}={value}; HttpOnly; SameSite=Lax; Path=/{lasts}{secure}"
         return "Set-Cookie", text
 
     def removed(self, root: str) -> Header:
@@ -56,7 +56,7 @@ class Cookie:
 SESSION: Final = Cookie(name="signalbook-session")
 
 
-def session_secret(scope: Scope, root: str) -> str:
+def read_session_secret(scope: Scope, root: str) -> str:
     """The secret of the session that counts for a request, empty if none does.
 
     A cookie is sent whether its user wants that or not. So it counts for reads, which pages of other sites cannot see,
@@ -79,5 +79,5 @@ def _is_https(root: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _name(name: str, root: str) -> str:
+def _build_cookie_name(name: str, root: str) -> str:
     return f"__Host-{name}" if _is_https(root) else f"{name}-{urlsplit(root).port or 80}"

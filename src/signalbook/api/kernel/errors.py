@@ -80,31 +80,31 @@ class Unsupported(SignalbookError):
     """A body of a media type that is not understood (415)."""
 
 
-def error_response(error: Exception, subject: str) -> Response:
+def build_error_response(error: Exception, subject: str) -> Response:
     """The response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
-    error = _named(error, subject)
+    error = _convert_error(error, subject)
     match error:
         case RegistryError():
-            return _catalogue_response(error)
+            return _build_catalogue_response(error)
         case PreconditionFailed():
             detail = f"{error.condition} does not hold for what is stored now; read it again"
-            return plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
+            return build_plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
         case Unauthenticated():
-            return plain_response(HTTPStatus.UNAUTHORIZED, subject, str(error))
+            return build_plain_response(HTTPStatus.UNAUTHORIZED, subject, str(error))
         case Conflict():
-            return plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
+            return build_plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
         case Denied() | Forbidden():
-            return plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
+            return build_plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
         case TooManyRequests():
-            response = plain_response(HTTPStatus.TOO_MANY_REQUESTS, subject, str(error))
+            response = build_plain_response(HTTPStatus.TOO_MANY_REQUESTS, subject, str(error))
             return replace(response, headers=(*response.headers, ("Retry-After", str(error.retry_after))))
         case HistoryPruned():  # ``position`` is that of the last change that is gone
-            return plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
+            return build_plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
         case _:
-            return _failure_response(error, subject)
+            return _build_failure_response(error, subject)
 
 
-def _named(error: Exception, subject: str) -> Exception:
+def _convert_error(error: Exception, subject: str) -> Exception:
     """The catalogue's error for documents that were too much."""
     match error:
         case TooComplex():
@@ -115,7 +115,7 @@ def _named(error: Exception, subject: str) -> Exception:
             return error
 
 
-def _catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
+def _build_catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
     """The specification's problem document; ``instance`` names the line in the log."""
     body = error.to_json()
     if instance:
@@ -129,25 +129,25 @@ def _catalogue_response(error: RegistryError, *, instance: str = "") -> Response
     return json_response(body, status=error.status, headers=headers)
 
 
-def plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
+def build_plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
     """An error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "detail": detail, "subject": subject, **members}
     return json_response(body, status=status, headers=(NO_STORE,))
 
 
-def _failure_response(error: Exception, subject: str) -> Response:
+def _build_failure_response(error: Exception, subject: str) -> Response:
     """The response to anything that is not the client's doing; what happened goes to the log under ``instance``.
 
     A busy store is ``server_busy``, as is one that is away or full, which the store logs; of a broken one the reason is
     shown, though not which database it is; of any other exception nothing is shown.
     """
     if isinstance(error, AuthenticationUnavailable):
-        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
+        return _build_catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
     if isinstance(error, OSError) and error.errno in _FULL:
         error = StorageFull("the disk for temporary files is full; free some space there")
         _LOG.error("request for %r failed: %s", subject, error)
     if isinstance(error, (StorageBusy, StorageUnavailable, StorageFull)):
-        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=error.shown))
+        return _build_catalogue_response(RegistryError("server_busy", subject=subject, detail=error.shown))
     instance = str(uuid.uuid4())
     if isinstance(error, StorageError):
         _LOG.error("request for %r failed (instance %s): %s", subject, instance, error)
@@ -155,55 +155,55 @@ def _failure_response(error: Exception, subject: str) -> Response:
     else:
         _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
         detail = str(error) if isinstance(error, SignalbookError) else ""
-    return _catalogue_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
+    return _build_catalogue_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
 
 
-def problem_response(error: Exception, path: str) -> Response:
+def build_problem_response(error: Exception, path: str) -> Response:
     """The response to whatever a request about ``path`` failed with, as a problem document."""
-    error = _named(error, path)
+    error = _convert_error(error, path)
     match error:
         case RegistryError():
-            return _catalogue_problem(error, path)
+            return _build_catalogue_problem(error, path)
         case Conflict():
             faults = [fault.to_json() for fault in error.faults]
-            return _plain_problem(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
+            return _build_plain_problem(HTTPStatus.CONFLICT, error.detail, path, {"faults": faults} if faults else {})
         case ReadOnly():
             allow = ("Allow", ", ".join(error.allow))
-            return _plain_problem(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (allow,))
+            return _build_plain_problem(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (allow,))
         case Unauthenticated():
-            return _plain_problem(HTTPStatus.UNAUTHORIZED, str(error), path, {})
+            return _build_plain_problem(HTTPStatus.UNAUTHORIZED, str(error), path, {})
         case Denied() | Forbidden():
-            return _plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
+            return _build_plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
         case TooManyRequests():
             wait = ("Retry-After", str(error.retry_after))
-            return _plain_problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), path, {}, (wait,))
+            return _build_plain_problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), path, {}, (wait,))
         case Unsupported():
-            return _plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
+            return _build_plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
         case PreconditionFailed():
-            return _plain_problem(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
+            return _build_plain_problem(HTTPStatus.PRECONDITION_FAILED, str(error), path, {})
         case _:
-            return _failure_response(error, path)
+            return _build_failure_response(error, path)
 
 
-def _catalogue_problem(error: RegistryError, path: str) -> Response:
+def _build_catalogue_problem(error: RegistryError, path: str) -> Response:
     """Return the problem document: type, title, findings, and in ``detail`` all that a person needs."""
     conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)
     # Allow and Retry-After are the same in both forms.
-    headers = tuple(header for header in _catalogue_response(error).headers if header[0] != "Content-Type")
-    return _problem(body, status, headers)
+    headers = tuple(header for header in _build_catalogue_response(error).headers if header[0] != "Content-Type")
+    return _build_problem(body, status, headers)
 
 
-def _plain_problem(
+def _build_plain_problem(
     status: HTTPStatus, detail: str, path: str, members: JSONObject, headers: tuple[Header, ...] = ()
 ) -> Response:
     """An error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
-    return _problem(body | {"instance": path, **members}, status, (NO_STORE, *headers))
+    return _build_problem(body | {"instance": path, **members}, status, (NO_STORE, *headers))
 
 
-def _problem(body: JSONObject, status: int, headers: tuple[Header, ...]) -> Response:
+def _build_problem(body: JSONObject, status: int, headers: tuple[Header, ...]) -> Response:
     response = json_response(body, status=status)
     return replace(response, headers=(("Content-Type", PROBLEM_TYPE), *headers))

@@ -57,7 +57,7 @@ class LargeRequests:
             self._idle.cancel()
         sent = {name: value for name, value in scope.items() if name in _SENT}
         try:
-            return await self._turns.read(partial(self._ask, sent, body))
+            return await self._turns.read(partial(self._send_request, sent, body))
         finally:
             self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._turns.begin, self._stop)
 
@@ -68,7 +68,7 @@ class LargeRequests:
         self._turns.close(drop=True)
         self._stop()
 
-    def _ask(self, sent: Mapping[str, object], body: IO[bytes]) -> LargeResponse:
+    def _send_request(self, sent: Mapping[str, object], body: IO[bytes]) -> LargeResponse:
         if self._running is not None and self._running.process.poll() is not None:
             self._stop()
         if self._running is None:
@@ -143,12 +143,12 @@ async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> Non
             file.seek(0)
             body = file.read()
         with tempfile.TemporaryFile(prefix="signalbook-", buffering=0) as answer:
-            start = await _answered(find(scope), scope, body, answer)
+            start = await _run_request(find(scope), scope, body, answer)
             connection.send((start["status"], start["headers"]))
             send_handle(connection, answer.fileno(), os.getppid())
 
 
-async def _answered(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
+async def _run_request(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
     """Write the body of the answer to a file. Returns the message that begins it."""
     messages = [{"type": "http.request", "body": body}]
     begun: list[Message] = []

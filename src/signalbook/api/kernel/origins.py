@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
-from signalbook.api.kernel.errors import plain_response
+from signalbook.api.kernel.errors import build_plain_response
 from signalbook.api.kernel.requests import host
 from signalbook.api.kernel.responses import Response
 from signalbook.settings import SettingError, Settings
@@ -39,11 +39,11 @@ class Origins:
     """
 
     def __init__(self, settings: Settings) -> None:
-        own = urlsplit(settings.base_url)
-        self._hosts = frozenset((*map(str.lower, settings.allow_hosts), own.hostname or "localhost"))
+        base_url = urlsplit(settings.base_url)
+        self._hosts = frozenset((*map(str.lower, settings.allow_hosts), base_url.hostname or "localhost"))
         self._loopback = is_loopback(settings.host)
-        self._trusted = frozenset(map(_origin, settings.allow_origins))
-        self._own = own.netloc.lower().encode()
+        self._trusted = frozenset(map(_parse_origin, settings.allow_origins))
+        self._own = base_url.netloc.lower().encode()
         # Browsers send few names; whoever sends many finds the oldest forgotten.
         self._takes_host: Callable[[bytes], bool] = lru_cache(maxsize=128)(self._find_host)
 
@@ -51,42 +51,42 @@ class Origins:
         """Return the reason why a request must not be answered, or None."""
         if self._loopback and not self._takes_host(host(scope)):
             return _MISDIRECTED
-        if scope["method"] not in READS and self._foreign(scope):
+        if scope["method"] not in READS and self._is_foreign(scope):
             return _FOREIGN
         return None
 
-    def readable_by(self, scope: Scope) -> bytes:
+    def find_allowed_origin(self, scope: Scope) -> bytes:
         """``Access-Control-Allow-Origin`` for a response, empty for none: which pages may read it.
 
         For a preflight that is, which may send the request that it asks for (fetch.spec.whatwg.org, CORS protocol).
         """
         method = scope["method"]
         if method == "OPTIONS":
-            method = _header(scope, b"access-control-request-method").decode("latin-1") or method
+            method = _read_header(scope, b"access-control-request-method").decode("latin-1") or method
         if method in READS:
             return b"*"
-        origin = _header(scope, b"origin")
+        origin = _read_header(scope, b"origin")
         return origin if origin in self._trusted else b""
 
-    def _foreign(self, scope: Scope) -> bool:
+    def _is_foreign(self, scope: Scope) -> bool:
         """Return True if a browser sends this for a page of another site.
 
         Pages can set neither header. Older browsers send only ``Origin``, and only some of them to plain HTTP. Other
         programs send none, and have no visitors whose network a page could use.
         """
-        origin, site = _header(scope, b"origin"), _header(scope, b"sec-fetch-site")
+        origin, site = _read_header(scope, b"origin"), _read_header(scope, b"sec-fetch-site")
         if origin in self._trusted:
             return False
         if site:
             return site not in _OWN_PAGES
         # A proxy that ends TLS changes the scheme, so only the host counts.
-        named = origin.partition(b"://")[2]
-        return bool(origin) and (not named or named not in (host(scope).lower(), self._own))
+        origin_host = origin.partition(b"://")[2]
+        return bool(origin) and (not origin_host or origin_host not in (host(scope).lower(), self._own))
 
-    def _find_host(self, given: bytes) -> bool:
+    def _find_host(self, authority: bytes) -> bool:
         # None is what HTTP/1.0 sends, and no browser.
-        name = _name(given.decode("latin-1"))
-        return not given or name in self._hosts or is_loopback(name)
+        name = _parse_host(authority.decode("latin-1"))
+        return not authority or name in self._hosts or is_loopback(name)
 
 
 def is_loopback(name: str) -> bool:
@@ -97,14 +97,14 @@ def is_loopback(name: str) -> bool:
         return name == "localhost" or name.endswith(".localhost")
 
 
-def _name(authority: str) -> str:
+def _parse_host(authority: str) -> str:
     """The host of ``HOST:PORT``, in lower case, without the brackets of an address."""
     if authority.startswith("["):
         return authority[1:].partition("]")[0].lower()
     return authority.partition(":")[0].lower().removesuffix(".")
 
 
-def _origin(text: str) -> bytes:
+def _parse_origin(text: str) -> bytes:
     """An origin as browsers write it (RFC6454 6.2)."""
     try:
         parts = urlsplit(text)
@@ -113,21 +113,21 @@ def _origin(text: str) -> bytes:
         parts, port = urlsplit(""), None
     if not (parts.scheme and parts.hostname) or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise SettingError(f"allow_origins has origins such as https://ui.example, not {text!r}")
-    shown = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    hostname = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     suffix = "" if port in (None, _PORTS.get(parts.scheme)) else f":{port}"
-    return f"{parts.scheme}://{shown}{suffix}".encode()
+    return f"{parts.scheme}://{hostname}{suffix}".encode()
 
 
-def _header(scope: Scope, name: bytes) -> bytes:
-    for each, value in scope["headers"]:
-        if each == name:
+def _read_header(scope: Scope, name: bytes) -> bytes:
+    for header_name, value in scope["headers"]:
+        if header_name == name:
             return bytes(value)
     return b""
 
 
 _MISDIRECTED: Final = PageRefused(
     "host",
-    plain_response(
+    build_plain_response(
         HTTPStatus.MISDIRECTED_REQUEST,
         "/",
         "this server listens on this machine only and does not go by the name in Host; "
@@ -136,7 +136,7 @@ _MISDIRECTED: Final = PageRefused(
 )
 _FOREIGN: Final = PageRefused(
     "origin",
-    plain_response(
+    build_plain_response(
         HTTPStatus.FORBIDDEN,
         "/",
         "a web page of another origin must not write here; name its origin in the setting allow_origins to let it",

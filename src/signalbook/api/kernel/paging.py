@@ -48,11 +48,11 @@ class PageCursor:
         except (binascii.Error, ValueError, msgspec.MsgspecError):
             detail = "the cursor is damaged; begin again with the first page"
             raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
-        found = cls(limit=content[0], total=content[1], after=content[2])
-        if seal != _seal(scope, content) or found.limit < 1 or found.total < 0:
+        cursor = cls(limit=content[0], total=content[1], after=content[2])
+        if seal != _seal(scope, content) or cursor.limit < 1 or cursor.total < 0:
             detail = f"the cursor is of another request; {advice}"
             raise RegistryError("bad_request", subject=subject, error_detail=detail)
-        return found
+        return cursor
 
 
 def page_limit(text: str, *, subject: str) -> int:
@@ -63,7 +63,7 @@ def page_limit(text: str, *, subject: str) -> int:
     raise RegistryError("bad_request", subject=subject, error_detail=detail)
 
 
-def next_page(url: str, *repeated: tuple[str, str], **query: object) -> Header:
+def build_next_link(url: str, *repeated: tuple[str, str], **query: object) -> Header:
     """The header that names the page of the list at ``url`` that follows: the one with this query."""
     return "Link", f"<{url}?{urlencode([*repeated, *query.items()])}>;rel=next"
 

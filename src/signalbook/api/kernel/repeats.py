@@ -56,19 +56,21 @@ class Repeats:
             return None
         began = perf_counter()
         try:
-            admitted = kernel.admission.admitted(scope)
+            admitted = kernel.admission.find_admitted(scope)
             if admitted is None:
                 return None
-            found = self._responses.get(_key(scope, target, method, body, admitted.access.key), kernel.generation())
-            if found is None:
+            response = self._responses.get(
+                _build_key(scope, target, method, body, admitted.access.key), kernel.generation()
+            )
+            if response is None:
                 return None
             if admitted.caller is not None:
                 admitted.caller.admit(write=method not in READS)
         except (StorageError, TooManyRequests):
             return None
         HTTP.hits += method in READS
-        HTTP.add(cast("RepeatedResponse", found).path, method, found.status, perf_counter() - began)
-        return found
+        HTTP.add(cast("RepeatedResponse", response).path, method, response.status, perf_counter() - began)
+        return response
 
     def keep(self, scope: Scope, response: Response, added: Headers) -> None:
         """Keep the answer to a request as it was sent, with what was ``added`` to its headers.
@@ -85,8 +87,8 @@ class Repeats:
         whole = RepeatedResponse(
             status=response.status, headers=(*response.headers, *more), body=response.body, path=scope["path"]
         )
-        self._responses.put(_key(scope, target, scope["method"], body, scope["access"].key), generation, whole)
+        self._responses.put(_build_key(scope, target, scope["method"], body, scope["access"].key), generation, whole)
 
 
-def _key(scope: Scope, target: bytes, method: str, body: bytes, rights: Any) -> Hashable:
+def _build_key(scope: Scope, target: bytes, method: str, body: bytes, rights: Any) -> Hashable:
     return method, target, scope["server"], tuple(scope["headers"]), digest(body) if body else b"", rights

@@ -23,7 +23,7 @@ from signalbook.values import JSON, JSONError, TooManyValues
 
 T = TypeVar("T")
 
-_DIGITS: Final = 18
+_MAX_LENGTH_DIGITS: Final = 18
 """Of a length: no number is made of more."""
 _ZEROS: Final = 99
 """That a number may begin with: ``int`` refuses to read thousands of digits."""
@@ -92,7 +92,7 @@ class HTTPRequest:
         text = self.query.get(name)
         if text is None:
             return None
-        number = whole_number(text, digits=digits)
+        number = parse_whole_number(text, digits=digits)
         if number is None:
             raise self.wrong(f'"{name}" takes a whole number from 1, not "{text[:40]}"')
         return number
@@ -102,13 +102,13 @@ class HTTPRequest:
         return RegistryError("bad_request", subject=self.subject, error_detail=detail)
 
 
-def form_fields(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str]:
+def parse_form(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str]:
     """The fields of the form of a page, ``most`` of them; of those with one name the first. Raises ``bad_request``."""
     try:
-        given = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=most, errors="strict")
+        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=most, errors="strict")
     except ValueError:
         raise request.wrong("the body is not the form of this page") from None
-    return {name: texts[0] for name, texts in given.items()}
+    return {name: texts[0] for name, texts in fields.items()}
 
 
 class Disconnected(Exception):
@@ -142,25 +142,25 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
     # Refused by its declared length, before a byte of it is read.
-    if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > limit):
-        raise _too_long(limit, subject)
+    if declared.isdigit() and (len(declared) > _MAX_LENGTH_DIGITS or int(declared) > limit):
+        raise _build_too_large_error(limit, subject)
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         detail = "the body has a Content-Encoding; send it without one"
         raise RegistryError("bad_request", subject=subject, error_detail=detail)
-    receiving = _received(receive, limit, subject, spool=scope.get("spool", False))
+    receiving = _receive_body(receive, limit, subject, spool=scope.get("spool", False))
     # Most are there with their headers: for those no clock is started.
     try:
         waiting = receiving.send(None)
     except StopIteration as done:
         body: bytes | IO[bytes] = done.value
     else:
-        body = await _in_time(scope, _Begun(receiving, waiting), subject, timeout)
+        body = await _receive_in_time(scope, _Begun(receiving, waiting), subject, timeout)
     if isinstance(body, bytes):
         return body
     raise LargeBody(body)
 
 
-async def _in_time(scope: Scope, receiving: _Begun, subject: str, timeout: float) -> bytes | IO[bytes]:
+async def _receive_in_time(scope: Scope, receiving: _Begun, subject: str, timeout: float) -> bytes | IO[bytes]:
     """Receive a body within ``timeout``."""
     began = time.monotonic()
     try:
@@ -194,11 +194,11 @@ class _Begun:
             try:
                 waiting = step()
             except StopIteration as done:
-                found: bytes | IO[bytes] = done.value
-                return found
+                body: bytes | IO[bytes] = done.value
+                return body
 
 
-async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) -> bytes | IO[bytes]:
+async def _receive_body(receive: Receive, limit: int, subject: str, *, spool: bool) -> bytes | IO[bytes]:
     parts, size, more = [], 0, True
     file: IO[bytes] | None = None
     while more:
@@ -209,7 +209,7 @@ async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) 
         size += len(part)
         # Without a declared length, or with a wrong one, what arrives is counted.
         if size > limit:
-            raise _too_long(limit, subject)
+            raise _build_too_large_error(limit, subject)
         parts.append(part)
         more = message.get("more_body", False)
         if spool and size > _SPOOLED_BYTES:
@@ -225,7 +225,7 @@ async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) 
     return await asyncio.get_running_loop().run_in_executor(None, b"".join, parts)
 
 
-def _too_long(limit: int, subject: str) -> BodyTooLarge:
+def _build_too_large_error(limit: int, subject: str) -> BodyTooLarge:
     detail = f"the body is larger than the {limit} bytes this server takes (setting max_body_bytes)"
     return BodyTooLarge("bad_request", subject=subject, error_detail=detail)
 
@@ -236,11 +236,11 @@ def base_url(scope: Scope, settings: Settings) -> str:
     An invalid ``Host`` is not used, since it would get into URLs and headers.
     """
     if "base_url" in scope:  # it was asked for before
-        known: str = scope["base_url"]
-        return known
+        url: str = scope["base_url"]
+        return url
     if settings.base_url:
         return settings.base_url.rstrip("/")
-    return _url(scope.get("scheme", "http"), host(scope), scope.get("server"), scope.get("root_path", ""))
+    return _build_url(scope.get("scheme", "http"), host(scope), scope.get("server"), scope.get("root_path", ""))
 
 
 def host(scope: Scope) -> bytes:
@@ -252,8 +252,8 @@ def host(scope: Scope) -> bytes:
 
 
 @lru_cache(maxsize=128)
-def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
-    host = given.decode("latin-1")
+def _build_url(scheme: str, authority: bytes, server: tuple[str, int | None] | None, path: str) -> str:
+    host = authority.decode("latin-1")
     # The name goes into links: a crafted one must not put anything else there (RFC9110 7.2).
     if not HOST.fullmatch(host):
         host, port = server or ("localhost", None)
@@ -261,7 +261,7 @@ def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path:
     return f"{scheme}://{host}{path}"
 
 
-def whole_number(text: str, *, digits: int = 18) -> int | None:
+def parse_whole_number(text: str, *, digits: int = 18) -> int | None:
     """The number from 1 with at most so many ``digits`` that ``text`` is, None if it is none."""
     significant = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and 0 < len(significant) <= digits):
@@ -293,7 +293,7 @@ def decode_header(value: str, name: str, *, subject: str) -> str:
         raise RegistryError("header_error", subject=subject, name=name, error_detail=str(error)) from None
 
 
-def json_body(body: bytes, subject: str, *, max_depth: int, max_values: int = MAX_VALUES) -> JSON:
+def parse_json_body(body: bytes, subject: str, *, max_depth: int, max_values: int = MAX_VALUES) -> JSON:
     """The JSON in a body. Raises ``parsing_data``. A large one takes long, so that it is for a thread."""
     try:
         return parse_untrusted_json(body, max_depth=max_depth, max_values=max_values, unique=True)

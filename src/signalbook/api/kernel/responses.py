@@ -53,7 +53,7 @@ class Response:
     @cached_property
     def wire_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as ASGI wants them, with the length of the body."""
-        headers = [(_wire_name(name), value.encode("ascii")) for name, value in self.headers]
+        headers = [(_encode_name(name), value.encode("ascii")) for name, value in self.headers]
         if self.status not in _BODILESS:
             headers.append((b"content-length", str(len(self.body)).encode("ascii")))
         return headers
@@ -102,15 +102,15 @@ def status_line(status: int) -> bytes:
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode("ascii")
 
 
-def options_response(methods: Iterable[str], allowed: Iterable[str] | None = None) -> Response:
+def build_options_response(methods: Iterable[str], allowed: Iterable[str] | None = None) -> Response:
     """The response to OPTIONS, and to the preflight of a browser (R138).
 
     ``allowed`` are those of the ``methods`` that the caller may use, all of them if it is None.
     """
-    taken = ", ".join(methods)
+    all_methods = ", ".join(methods)
     # Browsers ask before they say who they are: what they may send is what the path takes.
-    allow = taken if allowed is None else ", ".join(allowed)
-    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", taken)))
+    allow = all_methods if allowed is None else ", ".join(allowed)
+    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", all_methods)))
 
 
 def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
@@ -119,7 +119,7 @@ def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...]
     return Response(status=status, headers=headers, body=dump_json(value) + b"\n", is_json=True)
 
 
-def laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]]) -> Response:
+def format_laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]]) -> Response:
     """``response`` with its JSON indented, if ``Accept`` asks for that: ``application/json; indent=2``.
 
     Its bytes are others then, so its entity tag is a weak one (RFC9110 8.8.1).
@@ -127,15 +127,15 @@ def laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]])
     if not response.is_json or len(response.body) > _LAID_OUT_BYTES:
         return response
     for name, value in request_headers:
-        if name == b"accept" and (found := _INDENT.search(value)):
-            body = msgspec.json.format(response.body, indent=int(found[1])) + b"\n"
+        if name == b"accept" and (match := _INDENT.search(value)):
+            body = msgspec.json.format(response.body, indent=int(match[1])) + b"\n"
             headers = tuple((n, f"W/{v}" if n == "ETag" else v) for n, v in response.headers)
             return replace(response, body=body, headers=(*headers, ("Vary", "Accept")))
     return response
 
 
 @lru_cache(maxsize=1024)
-def _wire_name(name: str) -> bytes:
+def _encode_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
@@ -160,7 +160,7 @@ def decode(value: str) -> str:
     position, text = 0, _unquote(value)
     while position < len(text):
         if text[position] == "%":
-            data.append(_byte(text[position + 1 : position + 3]))
+            data.append(_decode_byte(text[position + 1 : position + 3]))
             position += 3
         else:
             data += text[position].encode("latin-1")
@@ -171,7 +171,7 @@ def decode(value: str) -> str:
         raise ValueError(f"byte {error.start} of the decoded value is not UTF-8") from None
 
 
-def _byte(digits: str) -> int:
+def _decode_byte(digits: str) -> int:
     if len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits):
         return int(digits, 16)
     raise ValueError(f'"%{digits}" is no percent-encoded byte')
@@ -202,7 +202,7 @@ def write_all(file: IO[bytes], content: bytes) -> int:
 
     Returns its size. Raises ``OSError``.
     """
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
     return len(content)

@@ -38,14 +38,14 @@ from signalbook.api.kernel.caching import (
     with_etag,
 )
 from signalbook.api.kernel.commits import Commits, Workers
-from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
+from signalbook.api.kernel.compression import AT_ONCE, choose_coding, compress_response
 from signalbook.api.kernel.cookies import SESSION
-from signalbook.api.kernel.errors import NotAllowed, error_response
+from signalbook.api.kernel.errors import NotAllowed, build_error_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, LargeBody, base_url, read_body
-from signalbook.api.kernel.responses import Header, Response, Sendable, laid_out, options_response
-from signalbook.api.kernel.streaming import SpooledResponse, unkept
+from signalbook.api.kernel.responses import Header, Response, Sendable, build_options_response, format_laid_out
+from signalbook.api.kernel.streaming import SpooledResponse, forbid_caching
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.quotas import QuotaExceeded
@@ -167,17 +167,17 @@ class Kernel:
 
         Raises what these raise, ``TooComplex`` and ``OutOfTime``.
         """
-        own = Work(steps=self.settings.max_work, seconds=self.settings.work_timeout)
+        budget = Work(steps=self.settings.max_work, seconds=self.settings.work_timeout)
 
         def run(batch: Batch) -> T:
-            with own.in_turn():
+            with budget.in_turn():
                 return work(batch)
 
         for _ in range(_MOST_TRIES):
             try:
                 return await self.commits.write(run, alone=alone, about=about)
             except Postponed:
-                await (self.large_work if own.size > LARGE else self.small_work).read(own.work_out)
+                await (self.large_work if budget.size > LARGE else self.small_work).read(budget.work_out)
         raise StorageBusy("what the documents refer to changed with every try; try again")
 
     async def decode(self, request: EntityRequest) -> None:
@@ -190,8 +190,8 @@ class Kernel:
         if self.large_requests is not None:
             self.large_requests.close()
         self.commits.close()
-        for each in (self.workers, self.small_work, self.large_work, self.trials, self.issuers):
-            each.close()
+        for workers in (self.workers, self.small_work, self.large_work, self.trials, self.issuers):
+            workers.close()
         self.authenticator.usage.stop()
 
 
@@ -215,13 +215,13 @@ class Endpoint(ABC):
             else:
                 await self.kernel.admission.admit(scope)
             reads = scope["method"] in READS
-            response = await (self.respond(scope, receive) if reads else self._responded(scope, receive))
+            response = await (self.respond(scope, receive) if reads else self._respond(scope, receive))
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
-            response = self._refused(error, scope)
+            response = self._refuse(error, scope)
         except QuotaExceeded as error:
-            self.kernel.admission.refused(error, scope)
+            self.kernel.admission.record_refusal(error, scope)
             response = self.failed(error, scope)
         except asyncio.CancelledError:  # only a server that stops does so, when it has waited long enough
             response = self.failed(StorageBusy(_STOPPED if scope["method"] in READS else _STOPPED_WRITE), scope)
@@ -234,14 +234,14 @@ class Endpoint(ABC):
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
-            response = laid_out(response, scope["headers"])
-            if name := coding(response, scope["headers"]):
-                response = await self._encoded(response, name)
+            response = format_laid_out(response, scope["headers"])
+            if name := choose_coding(response, scope["headers"]):
+                response = await self._compress(response, name)
             if "repeatable" in scope and "target" in scope:
                 scope["response"] = response
         await response.send(scope, receive, send)
 
-    async def _responded(self, scope: Scope, receive: Receive) -> Sendable:
+    async def _respond(self, scope: Scope, receive: Receive) -> Sendable:
         large = self.kernel.large_requests
         if large is None:
             return await self.respond(scope, receive)
@@ -253,11 +253,11 @@ class Endpoint(ABC):
         self.kernel.admission.forget()
         return answer
 
-    async def _encoded(self, response: Response, name: str) -> Response:
+    async def _compress(self, response: Response, name: str) -> Response:
         if len(response.body) <= AT_ONCE or name in response.encodings:
-            return compressed(response, name)
+            return compress_response(response, name)
         try:
-            return await self.kernel.workers.read(partial(compressed, response, name))
+            return await self.kernel.workers.read(partial(compress_response, response, name))
         except StorageBusy:  # it is there, and worth more now than its size
             return response
 
@@ -268,7 +268,7 @@ class Endpoint(ABC):
         ``Authorization``.
         """
         access: Access | None = scope.get("access")
-        return response if access is None or not access.identity.session else unkept(response)
+        return response if access is None or not access.identity.session else forbid_caching(response)
 
     @abstractmethod
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
@@ -276,16 +276,16 @@ class Endpoint(ABC):
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """The response to a request for which ``respond`` raised ``error``."""
-        return error_response(error, self.subject(scope))
+        return build_error_response(error, self.subject(scope))
 
     def subject(self, scope: Scope) -> str:
         """Return the subject of an error."""
         path: str = scope["path"]
         return path
 
-    def _refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> Response:
+    def _refuse(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> Response:
         """Return 401 if credentials may help, else 403; 429 beyond a limit."""
-        self.kernel.admission.refused(error, scope)
+        self.kernel.admission.record_refusal(error, scope)
         if isinstance(error, TooManyRequests):
             return self.failed(error, scope)
         if isinstance(error, Forbidden):
@@ -293,14 +293,14 @@ class Endpoint(ABC):
                 return self.failed(error, scope)
             error = CredentialsNeeded(str(error))
         response = self.failed(error, scope)
-        headers = self.challenges(error, scope)
+        headers = self.build_challenges(error, scope)
         if isinstance(error, SessionEnded):
             headers = (*headers, SESSION.removed(base_url(scope, self.kernel.settings)))
         return replace(response, headers=(*response.headers, *headers))
 
-    def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
+    def build_challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
         """The headers that tell what credentials are taken here."""
-        return self.kernel.admission.challenges(base_url(scope, self.kernel.settings), error)
+        return self.kernel.admission.build_challenges(base_url(scope, self.kernel.settings), error)
 
 
 class PathEndpoint(Endpoint):
@@ -342,7 +342,7 @@ class PathEndpoint(Endpoint):
         """The response of the method's handler."""
         method = scope["method"]
         if method == "OPTIONS" and method not in self._handlers:
-            return options_response(self._allow)
+            return build_options_response(self._allow)
         if method not in self._handlers:
             raise NotAllowed(subject=self.subject(scope), allow=self._allow, action=method)
         for action in self._needs:
@@ -353,14 +353,14 @@ class PathEndpoint(Endpoint):
     def failed(self, error: Exception, scope: Scope) -> Response:
         """The response to what a handler raised."""
         subject = self.subject(scope)
-        return error_response(self._explain(error, subject), subject)
+        return build_error_response(self._explain(error, subject), subject)
 
     def subject(self, scope: Scope) -> str:
         """Return the subject of an error."""
         return self._subject or super().subject(scope)
 
 
-def revalidated(handler: Handler) -> Handler:
+def revalidate(handler: Handler) -> Handler:
     """A handler of GET whose response has an entity tag, and is 304 for a client that has it already."""
 
     async def respond(request: HTTPRequest) -> Sendable:
@@ -433,7 +433,7 @@ class EntityAPI(Endpoint, Generic[R]):
         """Respond from the cache, with a new response, or after a commit."""
         method = scope["method"]
         if method in ("GET", "HEAD"):
-            return await self._cached(scope)
+            return await self._respond_from_cache(scope)
         if method not in self.writes:
             return await self.load(self.request(scope, b""))
         settings = self.kernel.settings
@@ -473,12 +473,12 @@ class EntityAPI(Endpoint, Generic[R]):
         if not has_conditions(conditions):
             return
         try:
-            shown = with_etag(self.read(view, request)).etag
+            current_etag = with_etag(self.read(view, request)).etag
         except RegistryError:  # there is nothing yet
-            shown = ""
-        check_conditions(conditions, shown, request.subject)
+            current_etag = ""
+        check_conditions(conditions, current_etag, request.subject)
 
-    async def _cached(self, scope: Scope) -> Sendable:
+    async def _respond_from_cache(self, scope: Scope) -> Sendable:
         # A response from memory costs a few microseconds: no thread, no routing, no parsing of the request.
         kernel = self.kernel
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
@@ -492,27 +492,27 @@ class EntityAPI(Endpoint, Generic[R]):
         else:
             HTTP.misses += 1
             request = self.request(scope, b"")
-            made = await self._loaded(scope, request)
+            loaded = await self._load_in_turn(scope, request)
             # A response that is sent while it is made is neither kept nor tagged here.
-            if not isinstance(made, Response):
-                return made
-            response = with_etag(made)
+            if not isinstance(loaded, Response):
+                return loaded
+            response = with_etag(loaded)
             read = request.raw_headers.names_read
             kernel.cache.put(key, generation, response, scope["headers"], names_read=read)
         return if_modified(response, scope["headers"])
 
-    async def _loaded(self, scope: Scope, request: R) -> Sendable:
+    async def _load_in_turn(self, scope: Scope, request: R) -> Sendable:
         """The response to a read, made anew when the caller has a turn if that takes its time."""
         turn = None if self.is_point_read(request) else await self.kernel.admission.turn(scope)
         if turn is None:
             return await self.load(request)
         lasting = False
         try:
-            made = await self.load(request)
-            if isinstance(made, SpooledResponse):
-                made.when_sent(turn.release)
+            response = await self.load(request)
+            if isinstance(response, SpooledResponse):
+                response.call_when_sent(turn.release)
                 lasting = True
-            return made
+            return response
         finally:
             if not lasting:
                 turn.release()

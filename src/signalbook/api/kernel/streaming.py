@@ -33,7 +33,7 @@ _LARGE: Final = 1 << 20
 """Bytes from which a response begins before it is complete."""
 _PART: Final = 1 << 16
 CONTENT_TYPE: Final = "text/event-stream"
-_HEADERS: Final = [
+_STREAM_HEADERS: Final = [
     (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
     (b"cache-control", b"no-store"),
     # A proxy that collects responses before it passes them on would keep every event to itself.
@@ -46,16 +46,16 @@ _ENDS: Final = (StorageError, HistoryPruned, Unauthenticated, AuthenticationUnav
 _RETRY_MILLISECONDS: Final = 1000
 
 
-def without_keeping(response: Response) -> Response:
+def build_uncached(response: Response) -> Response:
     """``response`` for one reader and one time."""
     headers = tuple(header for header in response.headers if header[0] not in ("Cache-Control", "ETag"))
     return replace(response, headers=(*headers, NO_STORE), etag="")
 
 
-def unkept(response: Sendable) -> Sendable:
+def forbid_caching(response: Sendable) -> Sendable:
     """``response``, kept by no cache on its way; events are not anyway."""
     if isinstance(response, Response):
-        return without_keeping(response)
+        return build_uncached(response)
     if isinstance(response, SpooledResponse):
         response.kept = False
     return response
@@ -87,7 +87,7 @@ class SpooledResponse:
         self._news = asyncio.Event()
         self._when_sent: list[Callable[[], None]] = []
 
-    def when_sent(self, action: Callable[[], None]) -> None:
+    def call_when_sent(self, action: Callable[[], None]) -> None:
         """Do ``action`` when it has been sent, or cannot be."""
         self._when_sent.append(action)
 
@@ -108,8 +108,8 @@ class SpooledResponse:
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what has begun. What fails on the way ends the connection: no client shall take it for complete."""
-        head = self.begun.result() if self.kept else without_keeping(self.begun.result())
-        gone = asyncio.ensure_future(_disconnected(receive))
+        head = self.begun.result() if self.kept else build_uncached(self.begun.result())
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         gone.add_done_callback(lambda _: self._news.set())
         try:
             async with asyncio.timeout(self._timeout):
@@ -155,10 +155,10 @@ class SpooledResponse:
         self._call(self.begun.set_result, head)
         complete = False
         try:
-            for part in _parts(pieces):
+            for part in _join_pieces(pieces):
                 if self._abandoned:
                     raise Abandoned
-                self._call(self._grow, write_all(file, part))
+                self._call(self._add_size, write_all(file, part))
             complete = True
         finally:
             self._call(self._end, complete)
@@ -171,7 +171,7 @@ class SpooledResponse:
     def _call(self, change: Callable[..., object], *news: object) -> None:
         self._loop.call_soon_threadsafe(change, *news)
 
-    def _grow(self, size: int) -> None:
+    def _add_size(self, size: int) -> None:
         self._size += size
         self._news.set()
 
@@ -188,7 +188,7 @@ class SpooledResponse:
             self._file.close()
 
 
-def _parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _join_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """``pieces`` joined to what is worth a system call."""
     waiting, size = [], 0
     for piece in pieces:
@@ -200,7 +200,7 @@ def _parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -217,7 +217,7 @@ class EventPage(Protocol):
         """The position of the last one looked at, wanted or not."""
 
 
-def wants_events(scope: Scope) -> bool:
+def is_event_stream_request(scope: Scope) -> bool:
     """Return True if a request accepts a stream of events."""
     return any(
         name == b"accept" and CONTENT_TYPE in value.decode("latin-1").lower() for name, value in scope["headers"]
@@ -249,17 +249,19 @@ class EventStream:
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the reader is gone, or the server stops."""
         page, after = self._page, self._after
-        over = asyncio.create_task(_over(scope, receive))
+        over = asyncio.create_task(_wait_for_end(scope, receive))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
             await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
             # What fails from here on ends the stream: the reader comes back, and gets the error then.
             with suppress(*_ENDS):
                 while not over.done():
-                    await _send(send, _event_text(page, after))
+                    await _send(send, _format_events(page, after))
                     # Nothing new: wait for a change, or until a comment has to show that the connection is alive.
                     if page.after == after:
-                        await _either(over, asyncio.create_task(_beyond(self._head, after, self._admit)))
+                        await _wait_for_either(
+                            over, asyncio.create_task(_wait_for_change(self._head, after, self._admit))
+                        )
                     after = page.after
                     page = await self._look(after)
             await send({"type": "http.response.body", "body": b""})
@@ -267,16 +269,16 @@ class EventStream:
             over.cancel()
 
 
-async def _over(scope: Scope, receive: Receive) -> None:
-    gone = asyncio.create_task(_disconnected(receive))
+async def _wait_for_end(scope: Scope, receive: Receive) -> None:
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
     stopping: asyncio.Event | None = scope.get("state", {}).get(STOPPING)
     try:
-        await _either(gone, asyncio.create_task(stopping.wait()) if stopping else gone)
+        await _wait_for_either(gone, asyncio.create_task(stopping.wait()) if stopping else gone)
     finally:
         gone.cancel()
 
 
-async def _beyond(head: Head, position: int, admit: Callable[[], Awaitable[object]]) -> None:
+async def _wait_for_change(head: Head, position: int, admit: Callable[[], Awaitable[object]]) -> None:
     """Return when there is a change behind ``position``, when it is time for a sign of life, or when ``admit`` raises:
     the next look does so, too."""
     loop = asyncio.get_running_loop()
@@ -292,19 +294,19 @@ async def _beyond(head: Head, position: int, admit: Callable[[], Awaitable[objec
         if head.position <= position:
             with suppress(TimeoutError, *_ENDS):
                 async with asyncio.timeout(_SIGN_OF_LIFE):
-                    await _moved(moved, admit)
+                    await _wait_while_admitted(moved, admit)
     finally:
         stop()
 
 
-async def _moved(moved: asyncio.Event, admit: Callable[[], Awaitable[object]]) -> None:
+async def _wait_while_admitted(moved: asyncio.Event, admit: Callable[[], Awaitable[object]]) -> None:
     while not moved.is_set():
         await admit()
         with suppress(TimeoutError):
             await asyncio.wait_for(moved.wait(), _ADMITTED)
 
 
-def _event_text(page: EventPage, after: int) -> bytes:
+def _format_events(page: EventPage, after: int) -> bytes:
     """The events as text; a comment where there are none at all, so that the connection is known to live."""
     lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in page.events]
     if page.after == after:
@@ -312,10 +314,10 @@ def _event_text(page: EventPage, after: int) -> bytes:
     return b"".join(lines) + b"id: %d\n\n" % page.after
 
 
-async def _either(one: asyncio.Task[None], other: asyncio.Task[Any]) -> None:
+async def _wait_for_either(task: asyncio.Task[None], other: asyncio.Task[Any]) -> None:
     """Wait for either; ``other`` ends with it."""
     try:
-        await asyncio.wait((one, other), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, other), return_when=asyncio.FIRST_COMPLETED)
     finally:
         other.cancel()
 

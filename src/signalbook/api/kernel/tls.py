@@ -10,11 +10,11 @@ from typing import Any, Final
 from signalbook.access.base import Identity
 from signalbook.settings import SettingError, Settings
 
-_NAMES: Final = ("URI", "email", "DNS")
+_ALTERNATIVE_NAMES: Final = ("URI", "email", "DNS")
 """Kinds of alternative names, in the order in which one is taken for the subject."""
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
+def build_tls_context(settings: Settings) -> ssl.SSLContext | None:
     """TLS 1.2 or newer by the settings ``tls_*``, None without a certificate. Raises ``SettingError``.
 
     Clients may have a certificate; one that ``tls_client_ca`` does not vouch for ends the connection.
@@ -27,8 +27,8 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    _readable(settings.tls_cert, "tls_cert")
-    _readable(settings.tls_key or settings.tls_cert, "tls_key")
+    _check_readable(settings.tls_cert, "tls_cert")
+    _check_readable(settings.tls_key or settings.tls_cert, "tls_key")
     try:
         # Without a password of its own OpenSSL would ask at the terminal.
         context.load_cert_chain(settings.tls_cert, settings.tls_key or None, password=lambda: "")
@@ -38,7 +38,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             f"tls_cert {settings.tls_cert}: it is no certificate (PEM) with the key of tls_key, unencrypted ({reason})"
         ) from None
     if settings.tls_client_ca:
-        _readable(settings.tls_client_ca, "tls_client_ca")
+        _check_readable(settings.tls_client_ca, "tls_client_ca")
         try:
             context.load_verify_locations(settings.tls_client_ca)
         except ssl.SSLError as error:
@@ -47,7 +47,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
-def certificate_identity(certificate: Mapping[str, Any] | None) -> Identity | None:
+def read_certificate_identity(certificate: Mapping[str, Any] | None) -> Identity | None:
     """Return the identity in a verified certificate (form of ``ssl.SSLSocket.getpeercert``), or None.
 
     The subject is its common name or, without one, its first URI, e-mail address or DNS name; groups are its
@@ -60,13 +60,16 @@ def certificate_identity(certificate: Mapping[str, Any] | None) -> Identity | No
         for kind, value in part:
             names.setdefault(kind, []).append(value)
     alternative = certificate.get("subjectAltName", ())
-    known = [*names.get("commonName", ()), *(value for kind in _NAMES for each, value in alternative if each == kind)]
-    if not known or not known[0].isprintable():
+    subjects = [
+        *names.get("commonName", ()),
+        *(value for kind in _ALTERNATIVE_NAMES for name, value in alternative if name == kind),
+    ]
+    if not subjects or not subjects[0].isprintable():
         return None
-    return Identity(subject=known[0], groups=frozenset(names.get("organizationName", ())))
+    return Identity(subject=subjects[0], groups=frozenset(names.get("organizationName", ())))
 
 
-def _readable(name: str, setting: str) -> None:
+def _check_readable(name: str, setting: str) -> None:
     try:
         Path(name).open("rb").close()
     except OSError as error:

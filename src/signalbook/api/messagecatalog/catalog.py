@@ -66,7 +66,7 @@ def parse_path(text: str) -> CatalogPath:
     template, ids = find_route(_XIDS, text)
     xid = GROUPS
     for part, collection in zip_longest(ids[:2], _XIDS[template]):
-        xid = xid / _entity_id(part, text) if part is not None else xid
+        xid = xid / _parse_entity_id(part, text) if part is not None else xid
         xid = xid / collection if collection is not None else xid
     if template == VERSION:
         if version_number(ids[2]) is None:
@@ -75,12 +75,12 @@ def parse_path(text: str) -> CatalogPath:
     return CatalogPath(template=template, text=text, xid=xid, id=ids[:2][-1] if ids else "")
 
 
-def _entity_id(part: str, text: str) -> str:
-    found = entity_id(part)
-    if not ID.fullmatch(found):
+def _parse_entity_id(part: str, text: str) -> str:
+    parsed_id = entity_id(part)
+    if not ID.fullmatch(parsed_id):
         detail = "an id is a segment of a path without colon, and not too long"
         raise RegistryError("malformed_id", subject=text, id=part[:200], error_detail=detail)
-    return found
+    return parsed_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +126,10 @@ class CatalogView:
 
     def latest(self, xid: Xid) -> JSONObject:
         """The version of a message with the highest number (A-18)."""
-        found = self.find_latest(xid)
-        if found is None:
+        version = self.find_latest(xid)
+        if version is None:
             raise RegistryError("not_found", subject=str(xid), detail="none of its versions has a number")
-        return found
+        return version
 
     def find_latest(self, xid: Xid) -> JSONObject | None:
         """Return the ``latest`` version, or None if no version has a number (J-10)."""
@@ -138,7 +138,7 @@ class CatalogView:
 
     def version(self, xid: Xid) -> JSONObject:
         """A version of a message, completed by the message it derives from (J-18)."""
-        return self._completed(self.view.entity(xid, self.options))
+        return self._complete_version(self.view.entity(xid, self.options))
 
     def numbers(self, xid: Xid) -> list[int]:
         """The numbers of a message's versions, rising."""
@@ -146,9 +146,9 @@ class CatalogView:
 
     def versions(self, xid: Xid) -> list[JSONObject]:
         """The versions of a message that have numbers, the newest first."""
-        shown = self.view.collection(xid / "versions", self.options)
-        numbered = {version_number(versionid): version for versionid, version in shown.items()}
-        return [self._completed(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
+        collection = self.view.collection(xid / "versions", self.options)
+        numbered = {version_number(versionid): version for versionid, version in collection.items()}
+        return [self._complete_version(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
 
     def newest(self, xid: Xid, most: int) -> Iterator[JSONObject]:
         """Yield the stored versions of a message with the ``most`` highest numbers, the newest first."""
@@ -157,10 +157,12 @@ class CatalogView:
             return
         # By numbers from the newest on, in batches: a definition may have thousands of versions.
         for first in range(row.versioncounter, max(row.versioncounter - most, 0), -BATCH):
-            wanted = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
-            rows = {version.xid.id: version for version in self.view.reader.children([row.key], "versions", ids=wanted)}
+            versionids = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
+            rows = {
+                version.xid.id: version for version in self.view.reader.children([row.key], "versions", ids=versionids)
+            }
             yield from (
-                {**rows[versionid].attributes, "versionid": versionid} for versionid in wanted if versionid in rows
+                {**rows[versionid].attributes, "versionid": versionid} for versionid in versionids if versionid in rows
             )
 
     def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
@@ -180,9 +182,9 @@ class CatalogView:
                 return
             position = listed.following
 
-    def _completed(self, version: JSONObject) -> JSONObject:
+    def _complete_version(self, version: JSONObject) -> JSONObject:
         if find_stated_base(version):
-            version = {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+            version = {**materialise(version, self._load_base).definition, "messageid": version["messageid"]}
         other = version.get("relatedto")
         # A relation to a definition that was deleted, by whichever API, is none (C-15).
         if isinstance(other, str) and not self.view.exists(Xid.parse(version["xid"]).resource.parent / other):
@@ -200,7 +202,7 @@ class CatalogView:
         except RegistryError:  # a cross reference to nothing
             return False
 
-    def _base(self, reference: str) -> Mapping[str, JSON] | None:
+    def _load_base(self, reference: str) -> Mapping[str, JSON] | None:
         xid = named(reference, self._root)
         if xid is None or self.view.model.resource_type(xid) is None:
             return None
@@ -262,51 +264,51 @@ class CatalogWriter:
         xid = group / "messages" / entity_id(posted.id)
         exists = catalog.view.exists(xid)
         before = catalog.find_latest(xid) if exists else None
-        same = self._identical(form, xid, posted) if exists else None
+        same = self._find_identical(form, xid, posted) if exists else None
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
         attributes = definitions.build_definition_attributes(form, posted, owner, before)
         result = self._execute(Method.POST, xid, attributes)
         return Written(xid=result, created=True)
 
-    def _check_format(self, xid: Xid, wanted: str, *, fixed: bool) -> None:
+    def _check_format(self, xid: Xid, requested: str, *, fixed: bool) -> None:
         there = self.catalog.format(xid)
-        if wanted != there and (fixed or next(self.catalog.members(xid / "messages"), None) is not None):
-            raise Conflict(str(xid), f"the group has the format {there}, which cannot become {wanted}")
+        if requested != there and (fixed or next(self.catalog.members(xid / "messages"), None) is not None):
+            raise Conflict(str(xid), f"the group has the format {there}, which cannot become {requested}")
 
     def _execute(self, method: Method, target: Xid, body: JSONObject) -> Xid:
         command = Command(method=method, target=target, body=body, base_url=self._request.root, counts_on=True)
         return self._session.execute(command).target
 
-    def _identical(self, format: str, xid: Xid, posted: PostedVersion) -> str | None:
+    def _find_identical(self, format: str, xid: Xid, posted: PostedVersion) -> str | None:
         """The number of the newest version that is what was posted (A-45), None if none is.
 
         One that derives from another message is never what a draft was given.
         """
-        known = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
+        candidates = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
         if posted.content is not None:
             name = draft_id(xid.id)
-            found = (
+            matches = (
                 v
-                for v in known
+                for v in candidates
                 if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
-                and _says(posted.document, definitions.describe(v))
+                and _has_members(posted.document, definitions.describe(v))
             )
         else:
             shared = definitions.describe(self.catalog.find_latest(xid) or {})
-            if not _says(posted.document, shared):
+            if not _has_members(posted.document, shared):
                 return None
-            found = (v for v in known if originals.restore_definition(format, v) == posted.definition)
-        version = next(found, None)
+            matches = (v for v in candidates if originals.restore_definition(format, v) == posted.definition)
+        version = next(matches, None)
         return None if version is None else str(version["versionid"])
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:
     """Raise ``bad_request`` with all ``faults`` there are, up to a hundred."""
-    found = list(islice(faults, _MOST_FAULTS))
-    if found:
-        detail = "one thing is wrong" if len(found) == 1 else f"{len(found)} things are wrong"
-        raise RegistryError("bad_request", subject=subject, error_detail=f"{detail} with the document", faults=found)
+    findings = list(islice(faults, _MOST_FAULTS))
+    if findings:
+        detail = "one thing is wrong" if len(findings) == 1 else f"{len(findings)} things are wrong"
+        raise RegistryError("bad_request", subject=subject, error_detail=f"{detail} with the document", faults=findings)
 
 
 def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject) -> None:
@@ -319,21 +321,21 @@ def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject)
 
 def check_authority(xid: Xid, posted: PostedVersion, before: JSONObject) -> None:
     """The authority of a definition stays (C-3)."""
-    wanted, there = posted.document.get("authority"), before.get("authority")
-    if wanted and there and wanted != there:
+    authority, there = posted.document.get("authority"), before.get("authority")
+    if authority and there and authority != there:
         raise Conflict(str(xid), f"the definition has the authority {there}, which no version of it changes")
 
 
-def _says(document: JSONObject, shared: JSONObject) -> bool:
+def _has_members(document: JSONObject, shared: JSONObject) -> bool:
     """Return True if the definition already has what a document states about it."""
-    own = definitions.SERVER | {"versionuri"}
-    return all(shared.get(name) == value for name, value in document.items() if name not in own)
+    ignored = definitions.SERVER | {"versionuri"}
+    return all(shared.get(name) == value for name, value in document.items() if name not in ignored)
 
 
 def _has_uri(version: JSONObject, posted: PostedVersion) -> bool:
     """Return True if a version may be the posted one: a version with another URI never is."""
-    wanted = posted.document.get("versionuri")
-    return not wanted or wanted == version.get("globaluri")
+    uri = posted.document.get("versionuri")
+    return not uri or uri == version.get("globaluri")
 
 
 Read = Callable[[CatalogView, CatalogRequest], Response]
@@ -352,8 +354,8 @@ def lookup(catalog: CatalogView, request: CatalogRequest) -> Xid:
 
     Raises ``bad_request`` without it, and ``not_found``.
     """
-    named = request.uri
-    found = find_by_uri(catalog.view, named, request.places)
-    if found is None:
-        raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {named[:500]}")
-    return found
+    uri = request.uri
+    xid = find_by_uri(catalog.view, uri, request.places)
+    if xid is None:
+        raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {uri[:500]}")
+    return xid

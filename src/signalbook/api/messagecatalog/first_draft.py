@@ -41,11 +41,11 @@ _URIS: Final = ("id", "authority")
 _NO_TYPE: Final = "application/octet-stream"
 
 
-def _groups(catalog: CatalogView, _: CatalogRequest) -> Response:
+def _list_groups(catalog: CatalogView, _: CatalogRequest) -> Response:
     return json_response([draft_id(xid.id) for xid in catalog.members(GROUPS)])
 
 
-def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _show_group(catalog: CatalogView, request: CatalogRequest) -> Response:
     return json_response(definitions.render_first_group(catalog.group(request.path.xid)))
 
 
@@ -59,50 +59,50 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 def check_group(request: CatalogRequest) -> None:
     """The body of a PUT is a group with the path's id. Raises ``bad_request`` with all that is wrong."""
-    body, own = request.json, request.path.id
-    if not is_segment(own):
-        raise RegistryError("malformed_id", subject=request.path.text, id=own[:200], error_detail="it has a colon")
-    if body.get("id", own) != own:
-        detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {own!r}"
+    body, path_id = request.json, request.path.id
+    if not is_segment(path_id):
+        raise RegistryError("malformed_id", subject=request.path.text, id=path_id[:200], error_detail="it has a colon")
+    if body.get("id", path_id) != path_id:
+        detail = f"the id in the body is {str(body['id'])[:200]!r}, that of the path {path_id!r}"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
     refuse(request.path.text, definitions.validate_group(body))
 
 
-def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _list_definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
     catalog.group(request.path.group)
     return json_response([draft_id(xid.id) for xid in catalog.members(request.path.xid)])
 
 
-def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _list_versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     return json_response(catalog.numbers(request.path.xid.owner))
 
 
-def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
-    return _document(catalog, request, catalog.latest(request.path.xid))
+def _show_latest(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _build_document_response(catalog, request, catalog.latest(request.path.xid))
 
 
-def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
-    return _document(catalog, request, catalog.version(request.path.xid))
+def _show_version(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _build_document_response(catalog, request, catalog.version(request.path.xid))
 
 
-def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
-    return _document(catalog, request, catalog.version(lookup(catalog, request)))
+def _show_by_uri(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return _build_document_response(catalog, request, catalog.version(lookup(catalog, request)))
 
 
-def _document(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
+def _build_document_response(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
     """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
     content = originals.render_content(form, draft_id(xid.resource_id), int(xid.version_id), version)
-    headers = (("Content-Type", content.contenttype or _NO_TYPE), *_headers(request, xid, form, version))
+    headers = (("Content-Type", content.contenttype or _NO_TYPE), *_build_version_headers(request, xid, form, version))
     return Response(headers=headers, body=content.body)
 
 
-def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
+def _build_version_headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
     """URIs as they are, texts percent-encoded."""
     location = request.url(xid)
     values = {
-        "Id": _id(xid, version),
+        "Id": _find_id(xid, version),
         "Id-Location": location,
         "Version": version["versionid"],
         "Format": encode(format),
@@ -113,51 +113,53 @@ def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
-    posted = _posted(writing.catalog, request)
+    posted = _read_posted(writing.catalog, request)
     written = writing.add(request.path.group, posted)
     version = writing.catalog.version(written.xid)
-    headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
+    headers = _build_version_headers(request, written.xid, writing.catalog.format(request.path.group), version)
     return Response(
         headers=(("Content-Type", "application/json"), *headers),
-        body=dump_json({"id": _id(written.xid, version)}) + b"\n",
+        body=dump_json({"id": _find_id(written.xid, version)}) + b"\n",
         is_json=True,
     )
 
 
-def _posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
+def _read_posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
     """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
     path, form = request.path, catalog.format(request.path.group)
-    own = draft_id(path.xid.id)
+    definition_id = draft_id(path.xid.id)
     if not is_segment(path.id):
         raise RegistryError("malformed_id", subject=path.text, id=path.id[:200], error_detail="it has a colon")
-    attributes = _attributes(request)
+    attributes = _read_attributes(request)
     document = request.read_json() if form in KNOWN else None
-    content = Content(body=request.body, contenttype=_content_type(request))
-    posted = definitions.read_first_draft(own, form, document, content, attributes)
+    content = Content(body=request.body, contenttype=_read_content_type(request))
+    posted = definitions.read_first_draft(definition_id, form, document, content, attributes)
     before = catalog.find_latest(path.xid) if catalog.view.exists(path.xid) else None
     if before is not None:
         check_type(path.xid, form, posted, before)
-    refuse(path.text, definitions.validate_first_definition(form, own, document, attributes))
+    refuse(path.text, definitions.validate_first_definition(form, definition_id, document, attributes))
     return posted
 
 
-def _attributes(request: CatalogRequest) -> JSONObject:
+def _read_attributes(request: CatalogRequest) -> JSONObject:
     """Return the attributes in the query or in headers. Both may state the same (A-47)."""
-    found: JSONObject = {}
+    attributes: JSONObject = {}
     for name, attribute in _ATTRIBUTES.items():
-        given = [*request.values(name)]
+        values = [*request.values(name)]
         header = request.headers.get(f"{PREFIX}{name}".lower())
         if header is not None:
-            given.append(header if name in _URIS else decode_header(header, f"{PREFIX}{name}", subject=request.subject))
-        if len(set(given)) > 1:
+            values.append(
+                header if name in _URIS else decode_header(header, f"{PREFIX}{name}", subject=request.subject)
+            )
+        if len(set(values)) > 1:
             detail = f"{name} is given more than once, and differently"
             raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-        if given and given[0]:
-            found[attribute] = given[0]
-    return found
+        if values and values[0]:
+            attributes[attribute] = values[0]
+    return attributes
 
 
-def _content_type(request: CatalogRequest) -> str | None:
+def _read_content_type(request: CatalogRequest) -> str | None:
     """Return the content type as sent (A-49). Raises ``header_error`` for one that no header can carry back."""
     value = request.headers.get("content-type")
     if value is not None and not (value.isascii() and value.isprintable()):
@@ -166,17 +168,17 @@ def _content_type(request: CatalogRequest) -> str | None:
     return value
 
 
-def _id(xid: Xid, version: JSONObject) -> str:
+def _find_id(xid: Xid, version: JSONObject) -> str:
     """A version's id, its path if it has none of its own (A-20)."""
     return str(version.get("globaluri") or message_path(xid))
 
 
 ROUTES: Final[Routes] = {
-    CATALOG: CncfRoute(read=_groups),
-    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
-    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete}),
-    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete, "POST": _post}),
-    VERSIONS: CncfRoute(read=_versions),
-    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
-    LOOKUP: CncfRoute(read=_looked_up),
+    CATALOG: CncfRoute(read=_list_groups),
+    GROUP: CncfRoute(read=_show_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_list_definitions, writes={"DELETE": delete}),
+    DEFINITION: CncfRoute(read=_show_latest, writes={"DELETE": delete, "POST": _post}),
+    VERSIONS: CncfRoute(read=_list_versions),
+    VERSION: CncfRoute(read=_show_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_show_by_uri),
 }

@@ -57,7 +57,7 @@ class _Page:
     total: int | None = None
 
 
-def listed(
+def list_members(
     request: CatalogRequest,
     catalog: CatalogView,
     collection: Xid,
@@ -68,56 +68,56 @@ def listed(
 
     Raises ``bad_filter``, and ``bad_request`` for an invalid ``limit`` or ``cursor``.
     """
-    wanted = _filters(request, filterable)
+    filters = _parse_filters(request, filterable)
     page = _page(request)
-    if wanted:
-        shown = ((xid, show(xid)) for xid in catalog.members(collection, page.after))
-        return _sifted(request, page, shown, wanted)
+    if filters:
+        members = ((xid, show(xid)) for xid in catalog.members(collection, page.after))
+        return _filter_members(request, page, members, filters)
     position = Position(id=page.after) if page.after else None
-    xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
-    last = found.following.id if found.following else None
-    return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
+    xids, members_page = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
+    last = members_page.following.id if members_page.following else None
+    return [show(xid) for xid in xids], tuple(_build_links(request, page, last, members_page.total or page.total or 0))
 
 
-def _sifted(
+def _filter_members(
     request: CatalogRequest,
     page: _Page,
     members: Iterator[tuple[Xid, JSONObject]],
-    wanted: list[tuple[str, str | None]],
+    filters: list[tuple[str, str | None]],
 ) -> tuple[list[JSON], tuple[Header, ...]]:
     """Return the members that pass the filters. The first page counts all of them."""
-    left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
-    shown = list(islice(left, page.limit))
-    more = next(left, None) is not None
+    matches = ((xid, body) for xid, body in members if all(_is_match(body, name, value) for name, value in filters))
+    page_members = list(islice(matches, page.limit))
+    more = next(matches, None) is not None
     # Counting looks at all members, so it is done for the first page only and carried in the cursor.
-    total = page.total if page.total is not None else len(shown) + more + sum(1 for _ in left)
-    last = shown[-1][0].id.lower() if more else None
-    return [body for _, body in shown], tuple(_links(request, page, last, total))
+    total = page.total if page.total is not None else len(page_members) + more + sum(1 for _ in matches)
+    last = page_members[-1][0].id.lower() if more else None
+    return [body for _, body in page_members], tuple(_build_links(request, page, last, total))
 
 
-def _filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
+def _parse_filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
     """``filter=NAME=VALUE`` or ``filter=NAME``, all of which have to hold (C-29)."""
-    found: list[tuple[str, str | None]] = []
+    filters: list[tuple[str, str | None]] = []
     for text in request.values("filter"):
         name, sign, value = text.partition("=")
         if name not in filterable and not (name.startswith(_NESTED_PREFIX) and f"{_NESTED_PREFIX}*" in filterable):
             detail = f"there is no such attribute to filter by; there are: {', '.join(filterable)}"
             raise RegistryError("bad_filter", subject=request.path.text, value=text[:200], error_detail=detail)
-        found.append((name, value if sign else None))
-    return found
+        filters.append((name, value if sign else None))
+    return filters
 
 
-def _holds(shown: JSON, name: str, value: str | None) -> bool:
+def _is_match(member: JSON, name: str, value: str | None) -> bool:
     for step in name.split("."):
-        shown = shown.get(step) if isinstance(shown, dict) else None
+        member = member.get(step) if isinstance(member, dict) else None
     # Tags are one text with all of them: who looks for one need not know the others.
-    if name == definitions.TAGS and isinstance(shown, str) and value in [tag.strip() for tag in shown.split(",")]:
+    if name == definitions.TAGS and isinstance(member, str) and value in [tag.strip() for tag in member.split(",")]:
         return True
     if value is None:
-        return shown not in (None, "")
-    if isinstance(shown, bool):
-        return value == str(shown).lower()
-    return isinstance(shown, str | int | float) and value == str(shown)
+        return member not in (None, "")
+    if isinstance(member, bool):
+        return value == str(member).lower()
+    return isinstance(member, str | int | float) and value == str(member)
 
 
 def _page(request: CatalogRequest) -> _Page:
@@ -127,13 +127,13 @@ def _page(request: CatalogRequest) -> _Page:
         if limits:
             raise limit_and_cursor(request.subject)
         advice = "use a link as it is"
-        found = PageCursor.read(cursors[0], _scope(request), str, subject=request.subject, advice=advice)
-        return _Page(limit=min(found.limit, most), after=found.after, total=found.total)
+        cursor = PageCursor.read(cursors[0], _build_cursor_scope(request), str, subject=request.subject, advice=advice)
+        return _Page(limit=min(cursor.limit, most), after=cursor.after, total=cursor.total)
     limit = page_limit(limits[0], subject=request.subject) if limits else request.settings.page_size
     return _Page(limit=min(limit, most) if limit else None)
 
 
-def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
+def _build_links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
     """Yield links to the next page, if any, and from later pages to the first (C-38)."""
     if page.limit is None:
         return
@@ -145,17 +145,17 @@ def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -
 
 def _link(request: CatalogRequest, relation: str, cursor: PageCursor) -> Header:
     filters = "".join(f"&filter={quote(text, safe='')}" for text in request.values("filter"))
-    query = f"cursor={cursor.text(_scope(request))}{filters}"
+    query = f"cursor={cursor.text(_build_cursor_scope(request))}{filters}"
     url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?{query}"
     return "Link", f"<{url}>;rel={relation};count={cursor.total}"
 
 
-def _scope(request: CatalogRequest) -> list[JSON]:
+def _build_cursor_scope(request: CatalogRequest) -> list[JSON]:
     """Return what a cursor is bound to: the list and its filters."""
     return [request.path.text, request.values("filter")]
 
 
-_WHOLE: Final = "definitions"
+_WHOLE_PARAMETER: Final = "definitions"
 """The query parameter that asks for a group with all its definitions, as a document (C-1)."""
 _NESTED: Final = "definition.*"
 
@@ -169,24 +169,26 @@ def features(catalog: CatalogView, _: CatalogRequest) -> Response:
     )
 
 
-def _groups(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _list_groups(catalog: CatalogView, request: CatalogRequest) -> Response:
     def show(xid: Xid) -> JSONObject:
         return definitions.render_group(catalog.group(xid))
 
-    found, links = listed(request, catalog, GROUPS, show, definitions.GROUP_FILTERS)
-    return json_response(found, headers=links)
+    bodies, links = list_members(request, catalog, GROUPS, show, definitions.GROUP_FILTERS)
+    return json_response(bodies, headers=links)
 
 
-def _group(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _show_group(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid
     body = definitions.render_group(catalog.group(xid))
-    if request.values(_WHOLE):
-        found = (_whole(catalog, body["format"], each) for each in catalog.members(xid / "messages"))
-        body[_WHOLE] = {definition["id"]: definition for definition in found}
+    if request.values(_WHOLE_PARAMETER):
+        bodies = (
+            _render_whole(catalog, body["format"], message_xid) for message_xid in catalog.members(xid / "messages")
+        )
+        body[_WHOLE_PARAMETER] = {definition["id"]: definition for definition in bodies}
     return json_response(body)
 
 
-def _whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
+def _render_whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     """A definition with all its versions embedded."""
     versions = catalog.versions(xid)
     return definitions.build_embedded_definition(
@@ -226,15 +228,15 @@ def _write_group(
     return json_response(body, status=status, headers=(("Location", request.url(xid)),))
 
 
-def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _list_definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
     form = catalog.format(request.path.group)
 
     def show(xid: Xid) -> JSONObject:
         latest = catalog.latest(xid)
         return definitions.render_definition(form, latest, latest)
 
-    found, links = listed(request, catalog, request.path.xid, show, (*definitions.DEFINITION_FILTERS, _NESTED))
-    return json_response(found, headers=links)
+    bodies, links = list_members(request, catalog, request.path.xid, show, (*definitions.DEFINITION_FILTERS, _NESTED))
+    return json_response(bodies, headers=links)
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
@@ -244,10 +246,10 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     posted = reading.read_definition(request.json, form)
     refuse(request.path.text, reading.findings)
     written = _add(writing, request, request.path.group, posted)
-    shown = [_shown(writing.catalog, form, xid) for xid in written]
+    bodies = [_render_version(writing.catalog, form, xid) for xid in written]
     location = (("Location", request.url(written[-1])),)
     return json_response(
-        shown[0] if len(shown) == 1 else definitions.build_embedded_definition(shown), headers=location
+        bodies[0] if len(bodies) == 1 else definitions.build_embedded_definition(bodies), headers=location
     )
 
 
@@ -255,66 +257,66 @@ def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Se
     """Versions in their order, all or none. Raises ``bad_request`` with all that is wrong, and ``Conflict``."""
     catalog = writing.catalog
     form = catalog.format(group)
-    for each in posted:
-        xid = group / "messages" / entity_id(each.id)
+    for version in posted:
+        xid = group / "messages" / entity_id(version.id)
         before = catalog.find_latest(xid) if catalog.view.exists(xid) else None
         if before is not None:
-            check_type(xid, form, each, before)
-            check_authority(xid, each, before)
-    there = {entity_id(each.id) for each in posted} | _related(catalog, group, posted)
+            check_type(xid, form, version, before)
+            check_authority(xid, version, before)
+    there = {entity_id(version.id) for version in posted} | _find_related(catalog, group, posted)
     refuse(
         request.path.text,
         (
             fault
-            for each in posted
-            for found in (
-                definitions.validate_definition(form, each),
-                definitions.validate_strictly(each),
-                definitions.validate_relations(each, there),
+            for version in posted
+            for findings in (
+                definitions.validate_definition(form, version),
+                definitions.validate_strictly(version),
+                definitions.validate_relations(version, there),
             )
-            for fault in found
+            for fault in findings
         ),
     )
-    return [writing.add(group, each).xid for each in posted]
+    return [writing.add(group, version).xid for version in posted]
 
 
-def _related(catalog: CatalogView, group: Xid, posted: Sequence[PostedVersion]) -> set[str]:
+def _find_related(catalog: CatalogView, group: Xid, posted: Sequence[PostedVersion]) -> set[str]:
     """Return the related definitions that the group has."""
     names = {str(version.document.get("relatedto") or "") for version in posted} - {""}
     return {related for related in map(entity_id, names) if catalog.view.exists(group / "messages" / related)}
 
 
-def _versions(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _list_versions(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = request.path.xid.owner
     form, versions = catalog.format(request.path.group), catalog.versions(xid)
     return json_response([definitions.render_definition(form, versions[0], version) for version in reversed(versions)])
 
 
-def _latest(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _show_latest(catalog: CatalogView, request: CatalogRequest) -> Response:
     latest = catalog.latest(request.path.xid)
     return json_response(definitions.render_definition(catalog.format(request.path.group), latest, latest))
 
 
-def _version(catalog: CatalogView, request: CatalogRequest) -> Response:
-    return json_response(_shown(catalog, catalog.format(request.path.group), request.path.xid))
+def _show_version(catalog: CatalogView, request: CatalogRequest) -> Response:
+    return json_response(_render_version(catalog, catalog.format(request.path.group), request.path.xid))
 
 
-def _looked_up(catalog: CatalogView, request: CatalogRequest) -> Response:
+def _show_by_uri(catalog: CatalogView, request: CatalogRequest) -> Response:
     xid = lookup(catalog, request)
-    return json_response(_shown(catalog, catalog.format(Xid(xid.parts[:2])), xid))
+    return json_response(_render_version(catalog, catalog.format(Xid(xid.parts[:2])), xid))
 
 
-def _shown(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
+def _render_version(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
     version = catalog.version(xid)
     return definitions.render_definition(form, catalog.latest(xid.resource), version)
 
 
 ROUTES: Final[Routes] = {
-    CATALOG: CncfRoute(read=_groups, writes={"POST": _post_group}),
-    GROUP: CncfRoute(read=_group, writes={"DELETE": delete, "PUT": _put_group}),
-    DEFINITIONS: CncfRoute(read=_definitions, writes={"DELETE": delete, "POST": _post}),
-    DEFINITION: CncfRoute(read=_latest, writes={"DELETE": delete}),
-    VERSIONS: CncfRoute(read=_versions),
-    VERSION: CncfRoute(read=_version, writes={"DELETE": delete}),
-    LOOKUP: CncfRoute(read=_looked_up),
+    CATALOG: CncfRoute(read=_list_groups, writes={"POST": _post_group}),
+    GROUP: CncfRoute(read=_show_group, writes={"DELETE": delete, "PUT": _put_group}),
+    DEFINITIONS: CncfRoute(read=_list_definitions, writes={"DELETE": delete, "POST": _post}),
+    DEFINITION: CncfRoute(read=_show_latest, writes={"DELETE": delete}),
+    VERSIONS: CncfRoute(read=_list_versions),
+    VERSION: CncfRoute(read=_show_version, writes={"DELETE": delete}),
+    LOOKUP: CncfRoute(read=_show_by_uri),
 }

@@ -29,8 +29,8 @@ _ENTRY: Final = "Audit.Entry"
 _AUDITED: Final = response("Entries, the newest first.", "Link", json={"type": "array", "items": reference(_ENTRY)})
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
 _TOKEN, _MADE, _WANTED, _METADATA = "Token", "Token.made", "Token.wanted", "ResourceMetadata"
-_NAME: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-_NAMES: Final[JSONObject] = {"type": "array", "items": _NAME, "maxItems": MAX_GROUPS}
+_NAME_SCHEMA: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+_NAME_LIST: Final[JSONObject] = {"type": "array", "items": _NAME_SCHEMA, "maxItems": MAX_GROUPS}
 _SCOPES: Final[JSONObject] = {
     "type": ["array", "null"],
     "minItems": 1,
@@ -38,10 +38,10 @@ _SCOPES: Final[JSONObject] = {
 }
 _TIME: Final[JSONObject] = {"type": ["string", "null"], "format": "date-time"}
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
-_SHOWN: Final[JSONObject] = {
+_TOKEN_MEMBERS: Final[JSONObject] = {
     "id": TEXT,
-    "subject": _NAME,
-    "groups": _NAMES,
+    "subject": _NAME_SCHEMA,
+    "groups": _NAME_LIST,
     "scopes": _SCOPES,
     "note": {"type": "string"},
     "created": TEXT,
@@ -64,7 +64,7 @@ def access_paths() -> JSONObject:
         "200": response("It is in force.", "ETag", json=reference(_IN_FORCE)),
         "201": response("The first one is in force.", "ETag", json=reference(_IN_FORCE)),
     }
-    asked = [
+    parameters = [
         query("who", {"description": "Principals, with commas between them.", "required": True, "schema": TEXT}),
         query("what", {"required": True, "schema": {"type": "string", "enum": list(ACTIONS)}}),
         _XID,
@@ -72,16 +72,24 @@ def access_paths() -> JSONObject:
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
     return {
         "/access": {
-            "get": _operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
-            "put": _operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
+            "get": _build_operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
+            "put": _build_operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
         },
         "/access/explain": {
-            "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
+            "get": _build_operation(
+                "explainAccess", _build_ok_response("Whether, and why.", _EXPLANATION), 400, 404, parameters=parameters
+            )
         },
-        "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
-        "/access/sessions": {"delete": _operation("endSessions", _ended(), 400, parameters=[_SUBJECT])},
-        "/audit": {"get": _operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
-        **_token_paths(),
+        "/access/self": {
+            "get": _build_operation(
+                "getAccessOfCaller", _build_ok_response("Who asks.", _CALLER), 400, parameters=[_XID]
+            )
+        },
+        "/access/sessions": {
+            "delete": _build_operation("endSessions", _build_ended_response(), 400, parameters=[_SUBJECT])
+        },
+        "/audit": {"get": _build_operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
+        **_build_token_paths(),
     }
 
 
@@ -122,17 +130,17 @@ def access_schemas() -> JSONObject:
             "required": ["rules"],
             "additionalProperties": False,
         },
-        _IN_FORCE: _object({"rules": rules, "warnings": texts}, "rules"),
-        _ENTRY: _entry_schema(),
-        _EXPLANATION: _object(explained, *explained),
-        _CALLER: _object({**caller, **beside}, *caller),
-        **_token_schemas(),
+        _IN_FORCE: _build_object_schema({"rules": rules, "warnings": texts}, "rules"),
+        _ENTRY: _build_entry_schema(),
+        _EXPLANATION: _build_object_schema(explained, *explained),
+        _CALLER: _build_object_schema({**caller, **beside}, *caller),
+        **_build_token_schemas(),
     }
 
 
-def _ended() -> JSONObject:
-    shown = _object({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}}, "subject", "ended")
-    return {"200": response("How many sessions there were.", json=shown)}
+def _build_ended_response() -> JSONObject:
+    schema = _build_object_schema({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}}, "subject", "ended")
+    return {"200": response("How many sessions there were.", json=schema)}
 
 
 def _audit_parameters() -> list[JSONObject]:
@@ -151,7 +159,7 @@ def _audit_parameters() -> list[JSONObject]:
     ]
 
 
-def _entry_schema() -> JSONObject:
+def _build_entry_schema() -> JSONObject:
     """The members beside these are there where they are known."""
     texts: JSONObject = {"type": "array", "items": {"type": "string"}}
     count: JSONObject = {"type": "integer", "minimum": 1}
@@ -165,49 +173,59 @@ def _entry_schema() -> JSONObject:
     }
     caller = ("subject", "token", "issuer", "session", "peer", "forwarded", "api", "method")
     words = ("correlationid", *caller, "error", "about", "file")
-    known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
-    return _object({**always, **known}, *always)
+    optional: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
+    return _build_object_schema({**always, **optional}, *always)
 
 
-def _token_paths() -> JSONObject:
+def _build_token_paths() -> JSONObject:
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_WANTED)}}}
     listed = {"200": response("A page of them.", json={"type": "array", "items": reference(_TOKEN)})}
-    made = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
-    shown = {"200": response("One of them.", json=reference(_TOKEN))}
-    known = {"200": response("Whose tokens are taken here.", json=reference(_METADATA))}
+    created_response = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
+    token_response = {"200": response("One of them.", json=reference(_TOKEN))}
+    metadata_response = {"200": response("Whose tokens are taken here.", json=reference(_METADATA))}
     pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
     return {
         "/access/tokens": {
-            "get": _operation("getTokens", listed, 400, parameters=pages),
-            "post": _operation("addToken", made, 400, requestBody=body),
+            "get": _build_operation("getTokens", listed, 400, parameters=pages),
+            "post": _build_operation("addToken", created_response, 400, requestBody=body),
         },
         "/access/tokens/{id}": {
             "parameters": [identifier("id")],
-            "get": _operation("getToken", shown, 404),
-            "delete": _operation("revokeToken", {"204": response("Revoked.")}, 404),
+            "get": _build_operation("getToken", token_response, 404),
+            "delete": _build_operation("revokeToken", {"204": response("Revoked.")}, 404),
         },
-        "/.well-known/oauth-protected-resource": {"get": _operation("getResourceMetadata", known, 404)},
+        "/.well-known/oauth-protected-resource": {
+            "get": _build_operation("getResourceMetadata", metadata_response, 404)
+        },
     }
 
 
-def _token_schemas() -> JSONObject:
-    wanted = {"subject": _NAME, "groups": _NAMES, "scopes": _SCOPES, "expires": _TIME, "note": {"type": "string"}}
+def _build_token_schemas() -> JSONObject:
+    request = {
+        "subject": _NAME_SCHEMA,
+        "groups": _NAME_LIST,
+        "scopes": _SCOPES,
+        "expires": _TIME,
+        "note": {"type": "string"},
+    }
     return {
-        _TOKEN: _object(_SHOWN, *_SHOWN),
-        _MADE: _object({**_SHOWN, "token": TEXT}, *_SHOWN, "token"),
-        _WANTED: {**_object(wanted, "subject"), "additionalProperties": False},
-        _METADATA: _object({"resource": TEXT, "authorization_servers": {"type": "array", "items": TEXT}}, "resource"),
+        _TOKEN: _build_object_schema(_TOKEN_MEMBERS, *_TOKEN_MEMBERS),
+        _MADE: _build_object_schema({**_TOKEN_MEMBERS, "token": TEXT}, *_TOKEN_MEMBERS, "token"),
+        _WANTED: {**_build_object_schema(request, "subject"), "additionalProperties": False},
+        _METADATA: _build_object_schema(
+            {"resource": TEXT, "authorization_servers": {"type": "array", "items": TEXT}}, "resource"
+        ),
     }
 
 
-def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+def _build_operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
     head: JSONObject = {"operationId": id, "tags": [_TAG]}
     return {**head, **more, "responses": {**responses, **error_responses(*failures, 503)}}
 
 
-def _shown(text: str, schema: str) -> JSONObject:
+def _build_ok_response(text: str, schema: str) -> JSONObject:
     return {"200": response(text, json=reference(schema))}
 
 
-def _object(properties: JSONObject, *required: str) -> JSONObject:
+def _build_object_schema(properties: JSONObject, *required: str) -> JSONObject:
     return {"type": "object", "properties": properties, "required": list(required)}

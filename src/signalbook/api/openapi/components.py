@@ -12,7 +12,7 @@ from signalbook.values import JSON, JSONObject
 
 ID_PATTERN: Final = "^[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}$"
 
-_TEXT: Final[JSONObject] = {"type": "string"}
+_TEXT_SCHEMA: Final[JSONObject] = {"type": "string"}
 _SCALARS: Final[dict[str, JSONObject]] = {
     "boolean": {"type": "boolean"},
     "decimal": {"type": "number"},
@@ -43,7 +43,7 @@ PARAMETERS: Final[dict[str, JSONObject]] = {
 LIMIT: Final[JSONObject] = {"description": "The most entities on a page.", "schema": {"type": "integer", "minimum": 1}}
 IF_MATCH: Final = "If-Match"
 IF_NONE_MATCH: Final = "If-None-Match"
-_HEADERS: Final = {
+_HEADER_TEXTS: Final = {
     "ETag": "Changes whenever the response does.",
     "Cache-Control": "Keep it, but ask again.",
     "Location": "Where the new entity is.",
@@ -77,92 +77,96 @@ def map_of(schema: JSONObject) -> JSONObject:
     return {"type": "object", "additionalProperties": schema}
 
 
-def shown_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject], required: Iterable[str]) -> JSONObject:
+def build_response_schema(
+    attributes: AttributeSet, nested: Mapping[str, JSONObject], required: Iterable[str]
+) -> JSONObject:
     """An entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
-    return {**_object(attributes, nested, written=False), "required": sorted(required)}
+    return {**_build_attributes_schema(attributes, nested, written=False), "required": sorted(required)}
 
 
-def written_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
+def build_request_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
     """An entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
-    known = {name: _or_null(schema) for name, schema in nested.items()}
-    return _object(attributes, {"$schema": {}, **known}, written=True)
+    nullable = {name: _allow_null(schema) for name, schema in nested.items()}
+    return _build_attributes_schema(attributes, {"$schema": {}, **nullable}, written=True)
 
 
-def _object(attributes: AttributeSet, nested: Mapping[str, JSONObject], *, written: bool) -> JSONObject:
-    properties, conditions = _properties(attributes, written=written)
+def _build_attributes_schema(
+    attributes: AttributeSet, nested: Mapping[str, JSONObject], *, written: bool
+) -> JSONObject:
+    properties, conditions = _build_properties(attributes, written=written)
     schema: JSONObject = {"type": "object", "properties": {**properties, **nested}}
     if conditions:
         schema["allOf"] = conditions
-    rest = attributes.get("*")
+    wildcard = attributes.get("*")
     # Not additionalProperties: what the conditions bring is to be seen.
-    schema["unevaluatedProperties"] = False if rest is None else _value(rest, written=written)
+    schema["unevaluatedProperties"] = False if wildcard is None else _build_value_schema(wildcard, written=written)
     return schema
 
 
-def _properties(attributes: Mapping[str, Attribute], *, written: bool) -> tuple[JSONObject, list[JSONObject]]:
+def _build_properties(attributes: Mapping[str, Attribute], *, written: bool) -> tuple[JSONObject, list[JSONObject]]:
     properties, conditions = {}, []
     for name, attribute in attributes.items():
         if name != "*":
-            properties[name] = _value(attribute, written=written)
+            properties[name] = _build_value_schema(attribute, written=written)
         for value, branch in attribute.branches.items():
-            conditions.append(_condition(attribute, value, branch, written=written))
+            conditions.append(_build_condition(attribute, value, branch, written=written))
     return properties, conditions
 
 
-def _condition(attribute: Attribute, value: str, branch: Mapping[str, Attribute], *, written: bool) -> JSONObject:
+def _build_condition(attribute: Attribute, value: str, branch: Mapping[str, Attribute], *, written: bool) -> JSONObject:
     """Return the condition for one value of an attribute (core/model.md "ifvalues")."""
-    when = {"properties": {attribute.name: _equal(attribute, value)}, "required": [attribute.name]}
-    properties, conditions = _properties(branch, written=written)
+    when = {"properties": {attribute.name: _build_equality(attribute, value)}, "required": [attribute.name]}
+    properties, conditions = _build_properties(branch, written=written)
     then: JSONObject = {"properties": properties}
     if conditions:
         then["allOf"] = conditions
     if "*" in branch:
-        then["additionalProperties"] = _value(branch["*"], written=written)
+        then["additionalProperties"] = _build_value_schema(branch["*"], written=written)
     return {"if": when, "then": then}
 
 
-def _equal(attribute: Attribute, value: str) -> JSONObject:
+def _build_equality(attribute: Attribute, value: str) -> JSONObject:
     """Equal in any case (R88)."""
     if attribute.type == "boolean":
         return {"const": value == "true"}
     if attribute.type in ("integer", "uinteger", "decimal"):
-        return {"enum": [_number(value)]}
-    return {"type": "string", "pattern": f"^{_any_case(value)}$"}
+        return {"enum": [_convert_number(value)]}
+    return {"type": "string", "pattern": f"^{_build_case_pattern(value)}$"}
 
 
-def _any_case(text: str) -> str:
+def _build_case_pattern(text: str) -> str:
     # The patterns of JSON Schema have no flag for case.
-    return "".join(f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else _plain(c) for c in text)
+    return "".join(f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else _escape_character(c) for c in text)
 
 
-def _plain(character: str) -> str:
+def _escape_character(character: str) -> str:
     # Not re.escape: it escapes characters such as - for which ECMA-262 knows no escape.
     return f"\\{character}" if character in r"\^$.|?*+()[]{}/" else character
 
 
-def _one_of(values: Sequence[JSON]) -> JSONObject:
+def _build_enum(values: Sequence[JSON]) -> JSONObject:
     """The values of an enum; those of strings in any case, as they are compared."""
     if not all(isinstance(value, str) for value in values):
         return {"enum": list(values)}
-    return {"pattern": f"^({'|'.join(map(_any_case, values))})$", "examples": list(values)}
+    return {"pattern": f"^({'|'.join(map(_build_case_pattern, values))})$", "examples": list(values)}
 
 
-def _number(value: str) -> JSON:
+def _convert_number(value: str) -> JSON:
     try:
         return int(value)
     except ValueError:
         return float(value)
 
 
-def _value(attribute: Attribute, *, written: bool) -> JSONObject:
-    schema = dict(_type(attribute, written=written))
+def _build_value_schema(attribute: Attribute, *, written: bool) -> JSONObject:
+    schema = dict(_build_type_schema(attribute, written=written))
     definition = attribute.definition
     if attribute.scalar and definition.get("enum") and definition.get("strict", True):
-        schema |= _one_of(definition["enum"])
+        schema |= _build_enum(definition["enum"])
     if written and (attribute.readonly or attribute.managed):
         schema = {}
     elif written and schema:
-        schema = _or_null(schema)
+        schema = _allow_null(schema)
     if attribute.readonly and not written:  # in a request it would be forbidden, and it is ignored
         schema["readOnly"] = True
     if definition.get("description"):
@@ -170,26 +174,26 @@ def _value(attribute: Attribute, *, written: bool) -> JSONObject:
     return schema
 
 
-def _or_null(schema: JSONObject) -> JSONObject:
+def _allow_null(schema: JSONObject) -> JSONObject:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def _type(attribute: Attribute, *, written: bool) -> JSONObject:
+def _build_type_schema(attribute: Attribute, *, written: bool) -> JSONObject:
     match attribute.type:
         case "any":
             return {}
         case "array":
-            return {"type": "array", "items": _item(attribute, written=written)}
+            return {"type": "array", "items": _build_item_schema(attribute, written=written)}
         case "map":
-            return {"type": "object", "additionalProperties": _item(attribute, written=written)}
+            return {"type": "object", "additionalProperties": _build_item_schema(attribute, written=written)}
         case "object" if attribute.attributes is not None:
-            return _object(attribute.attributes, {}, written=written)
+            return _build_attributes_schema(attribute.attributes, {}, written=written)
         case kind:
-            return _SCALARS.get(kind, _TEXT)
+            return _SCALARS.get(kind, _TEXT_SCHEMA)
 
 
-def _item(attribute: Attribute, *, written: bool) -> JSONObject:
-    return _value(attribute.item, written=written) if attribute.item is not None else {}
+def _build_item_schema(attribute: Attribute, *, written: bool) -> JSONObject:
+    return _build_value_schema(attribute.item, written=written) if attribute.item is not None else {}
 
 
 def query(name: str, rule: JSONObject) -> JSONObject:
@@ -233,26 +237,26 @@ def header(name: str) -> JSONObject:
 
 def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
     """Return all referenced components."""
-    failures = {str(status): _failure(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
-    problems = {f"{status}.problem": _failure(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()}
+    failures = {str(status): _build_failure(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
+    problems = {f"{status}.problem": _build_failure(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()}
     return {
-        "schemas": {**schemas, "Error": _error(), "Problem": _problem()},
+        "schemas": {**schemas, "Error": _build_error_schema(), "Problem": _build_problem_schema()},
         "responses": failures | problems,
-        "headers": {name: {"description": text, "schema": TEXT} for name, text in _HEADERS.items()},
+        "headers": {name: {"description": text, "schema": TEXT} for name, text in _HEADER_TEXTS.items()},
         "parameters": {name: query(name, PARAMETERS[name]) for name in flags},
     }
 
 
-def _failure(description: str, media: str, schema: str) -> JSONObject:
+def _build_failure(description: str, media: str, schema: str) -> JSONObject:
     return {"description": description, "content": {media: {"schema": reference(schema)}}}
 
 
-def _problem() -> JSONObject:
+def _build_problem_schema() -> JSONObject:
     members = {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "instance": TEXT}
     return {"type": "object", "required": ["type", "title"], "properties": members}
 
 
-def _error() -> JSONObject:
+def _build_error_schema() -> JSONObject:
     """core/http.md "Error Processing"; ``faults`` is an extension."""
     fault = {"type": "object", "required": ["path", "rule", "message"], "additionalProperties": TEXT}
     types = [row.type for row in (*CATALOGUE.values(), *EXTENSIONS.values())]

@@ -16,6 +16,8 @@ from signalbook.api.openapi.components import (
     LIMIT,
     PARAMETERS,
     TEXT,
+    build_request_schema,
+    build_response_schema,
     components,
     condition,
     error_responses,
@@ -25,8 +27,6 @@ from signalbook.api.openapi.components import (
     query,
     reference,
     response,
-    shown_schema,
-    written_schema,
 )
 from signalbook.api.openapi.confluent import confluent_paths, confluent_schemas
 from signalbook.api.openapi.drafts import draft_paths, draft_schemas
@@ -96,101 +96,105 @@ def describe(model: Model, capabilities: JSONObject, *, base_url: str) -> JSONOb
     info = {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION}
     host = "/".join(base_url.split("/")[:3])
     available = tuple((name, bool(row.get("mutable"))) for name, row in capabilities["available"].items())
-    described = _described(model, tuple(capabilities["flags"]), capabilities["pagination"], available)
+    described = _describe_parts(model, tuple(capabilities["flags"]), capabilities["pagination"], available)
     # Apart from what is remembered: a client says as which host it knows the server.
     paths = {**described["paths"], **service_paths(host)}
     return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **described, "paths": paths}
 
 
 @lru_cache(maxsize=2)
-def _described(
+def _describe_parts(
     model: Model, flags: tuple[str, ...], paged: bool, available: tuple[tuple[str, bool], ...]
 ) -> JSONObject:
     flags = tuple(name for name in PARAMETERS if name in flags)
     there = dict(available)
     mutable = there.get("entities", False)
-    paths = {item.path: operations(item) for item in _path_items(model, flags, paged=paged, mutable=mutable)}
+    paths = {item.path: operations(item) for item in _list_path_items(model, flags, paged=paged, mutable=mutable)}
     beside = {
-        f"/{name}": _plain(name, [method for method in methods if method == "GET" or there[name]])
+        f"/{name}": _build_plain_item(name, [method for method in methods if method == "GET" or there[name]])
         for name, methods in NAMES.items()
         if name in there or name in ALWAYS_THERE
     }
     services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas()
     services |= search_schemas()
-    schemas = dict(_schemas(model)) | services | draft_schemas() | confluent_schemas()
-    others = subscription_paths() | pipeline_paths() | access_paths() | search_paths()
-    others |= draft_paths(model, mutable=mutable) | confluent_paths(model, mutable=mutable)
-    return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
+    schemas = dict(_list_schemas(model)) | services | draft_schemas() | confluent_schemas()
+    extension_paths = subscription_paths() | pipeline_paths() | access_paths() | search_paths()
+    extension_paths |= draft_paths(model, mutable=mutable) | confluent_paths(model, mutable=mutable)
+    return {"paths": {**paths, **beside, **extension_paths}, "components": components(schemas, flags)}
 
 
-def _path_items(model: Model, flags: tuple[str, ...], *, paged: bool, mutable: bool) -> Iterator[PathItem]:
+def _list_path_items(model: Model, flags: tuple[str, ...], *, paged: bool, mutable: bool) -> Iterator[PathItem]:
     item = partial(PathItem, flags=flags, paged=paged, mutable=mutable)
     groups = tuple((plural, plural) for plural in model.groups)
     yield item(path="/", kind=Kind.REGISTRY, tag=_REGISTRY, schema=_REGISTRY, nested=groups)
     for plural, group in model.groups.items():
         path = f"/{plural}/{{groupid}}"
-        nested = tuple((name, _name(resource)) for name, resource in group.resources.items())
+        nested = tuple((name, _find_component_name(resource)) for name, resource in group.resources.items())
         yield item(path=f"/{plural}", kind=Kind.GROUPS, tag=plural, schema=plural)
         yield item(path=path, kind=Kind.GROUP, tag=plural, schema=plural, nested=nested)
         for name, resource in group.resources.items():
-            yield from _resource_items(f"{path}/{name}", resource, partial(item, tag=plural))
+            yield from _list_resource_items(f"{path}/{name}", resource, partial(item, tag=plural))
 
 
-def _resource_items(path: str, type: ResourceType, item: Callable[..., PathItem]) -> Iterator[PathItem]:
-    schema = _name(type)
-    one = f"{path}/{{resourceid}}"
-    version = f"{one}/versions/{{versionid}}"
+def _list_resource_items(path: str, type: ResourceType, item: Callable[..., PathItem]) -> Iterator[PathItem]:
+    schema = _find_component_name(type)
+    resource_path = f"{path}/{{resourceid}}"
+    version = f"{resource_path}/versions/{{versionid}}"
     yield item(path=path, kind=Kind.RESOURCES, schema=schema)
-    yield item(path=f"{one}/meta", kind=Kind.META, schema=f"{schema}{META}")
-    yield item(path=f"{one}/versions", kind=Kind.VERSIONS, schema=f"{schema}{VERSION}")
+    yield item(path=f"{resource_path}/meta", kind=Kind.META, schema=f"{schema}{META}")
+    yield item(path=f"{resource_path}/versions", kind=Kind.VERSIONS, schema=f"{schema}{VERSION}")
     metadata = "$details" if type.hasdocument else ""
-    yield item(path=f"{one}{metadata}", kind=Kind.RESOURCE, schema=schema)
+    yield item(path=f"{resource_path}{metadata}", kind=Kind.RESOURCE, schema=schema)
     yield item(path=f"{version}{metadata}", kind=Kind.VERSION, schema=f"{schema}{VERSION}")
     if type.hasdocument:
-        yield item(path=one, kind=Kind.RESOURCE, schema=schema, document=type)
+        yield item(path=resource_path, kind=Kind.RESOURCE, schema=schema, document=type)
         yield item(path=version, kind=Kind.VERSION, schema=f"{schema}{VERSION}", document=type)
 
 
-def _schemas(model: Model) -> Iterator[tuple[str, JSONObject]]:
+def _list_schemas(model: Model) -> Iterator[tuple[str, JSONObject]]:
     groups = {plural: plural for plural in model.groups}
-    yield from _both(_REGISTRY, model.attributes, groups, ("specversion", "registryid", *_ALWAYS, "epoch"))
+    yield from _build_both_schemas(
+        _REGISTRY, model.attributes, groups, ("specversion", "registryid", *_ALWAYS, "epoch")
+    )
     for plural, group in model.groups.items():
-        nested = {name: _name(resource) for name, resource in group.resources.items()}
-        yield from _both(plural, group.attributes, nested, (f"{group.singular}id", *_ALWAYS, "epoch"))
+        nested = {name: _find_component_name(resource) for name, resource in group.resources.items()}
+        yield from _build_both_schemas(plural, group.attributes, nested, (f"{group.singular}id", *_ALWAYS, "epoch"))
     resources = [resource for group in model.groups.values() for resource in group.resources.values()]
     for resource in {resource.origin: resource for resource in resources}.values():
-        yield from _resource_schemas(resource)
+        yield from _list_resource_schemas(resource)
 
 
-def _name(type: ResourceType) -> str:
+def _find_component_name(type: ResourceType) -> str:
     """The component of a Resource type: one, in however many Group types it is."""
     return type.origin.strip("/").replace("/", ".")
 
 
-def _resource_schemas(type: ResourceType) -> Iterator[tuple[str, JSONObject]]:
-    name = _name(type)
+def _list_resource_schemas(type: ResourceType) -> Iterator[tuple[str, JSONObject]]:
+    name = _find_component_name(type)
     identity = (f"{type.singular}id", *_ALWAYS)
     whole = AttributeSet({**type.attributes, **type.resourceattributes})
-    yield from _both(f"{name}{META}", type.metaattributes, {}, identity)
-    yield from _both(f"{name}{VERSION}", type.attributes, {}, (*identity, "versionid", "epoch", "isdefault"))
-    yield from _both(name, whole, {"versions": f"{name}{VERSION}"}, identity, meta=f"{name}{META}")
+    yield from _build_both_schemas(f"{name}{META}", type.metaattributes, {}, identity)
+    yield from _build_both_schemas(
+        f"{name}{VERSION}", type.attributes, {}, (*identity, "versionid", "epoch", "isdefault")
+    )
+    yield from _build_both_schemas(name, whole, {"versions": f"{name}{VERSION}"}, identity, meta=f"{name}{META}")
 
 
-def _both(
+def _build_both_schemas(
     name: str, attributes: AttributeSet, nested: Mapping[str, str], required: Iterable[str], meta: str = ""
 ) -> Iterator[tuple[str, JSONObject]]:
     """The schemas of an entity in responses and in requests, which differ in the same way in the entities in it."""
 
-    def below(suffix: str) -> JSONObject:
+    def build_nested(suffix: str) -> JSONObject:
         maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in nested.items()}
         return {**maps, "meta": reference(f"{meta}{suffix}")} if meta else maps
 
-    yield name, shown_schema(attributes, below(""), required)
-    yield f"{name}{INPUT}", written_schema(attributes, below(INPUT))
+    yield name, build_response_schema(attributes, build_nested(""), required)
+    yield f"{name}{INPUT}", build_request_schema(attributes, build_nested(INPUT))
 
 
-def _plain(name: str, methods: Iterable[str]) -> JSONObject:
-    shown = {"200": response("As it is now.", "ETag", "Cache-Control", json=_OBJECT)}
+def _build_plain_item(name: str, methods: Iterable[str]) -> JSONObject:
+    success = {"200": response("As it is now.", "ETag", "Cache-Control", json=_OBJECT)}
     item: JSONObject = {}
     for method in methods:
         operation: JSONObject = {"operationId": f"{method.lower()}_{name.strip('.')}", "tags": [_REGISTRY]}
@@ -198,13 +202,13 @@ def _plain(name: str, methods: Iterable[str]) -> JSONObject:
         operation["parameters"] = [condition(header) for header in conditions]
         if method == "GET":
             operation["responses"] = {
-                **shown,
+                **success,
                 "304": response("The client has it already."),
                 **error_responses(400, 406, 503),
             }
         else:
             operation["requestBody"] = {"required": True, "content": {JSON_BODY: {"schema": _OBJECT}}}
-            operation["responses"] = {**shown, **error_responses(400, 406, 412, 503)}
+            operation["responses"] = {**success, **error_responses(400, 406, 412, 503)}
         item[method.lower()] = operation
     return item
 
@@ -212,15 +216,19 @@ def _plain(name: str, methods: Iterable[str]) -> JSONObject:
 def operations(item: PathItem) -> JSONObject:
     """The operations of one path."""
     names = [part.strip("{}").partition("}")[0] for part in item.path.split("/") if part.startswith("{")]
-    writes = {method.value.lower(): _write(item, method) for method in item.methods}
+    writes = {method.value.lower(): _build_write_operation(item, method) for method in item.methods}
     return {
         "parameters": [identifier(name) for name in names],
-        "get": {**_named(item, "get"), "parameters": list(_read_parameters(item)), "responses": _read_responses(item)},
+        "get": {
+            **_build_operation_head(item, "get"),
+            "parameters": list(_read_parameters(item)),
+            "responses": _read_responses(item),
+        },
         **writes,
     }
 
 
-def _named(item: PathItem, method: str) -> JSONObject:
+def _build_operation_head(item: PathItem, method: str) -> JSONObject:
     steps = [step.replace("$", "_") for step in item.path.split("/") if step]
     return {
         "operationId": "_".join([method, *(step.replace("{", "").replace("}", "") for step in steps)]),
@@ -229,8 +237,8 @@ def _named(item: PathItem, method: str) -> JSONObject:
 
 
 def _read_parameters(item: PathItem) -> Iterator[JSONObject]:
-    wanted = (*_SHOWING, "collections") if item.kind in _OWNERS else _SHOWING
-    yield from _flags(item, (*wanted, "sort") if item.kind in _COLLECTIONS else wanted)
+    flags = (*_SHOWING, "collections") if item.kind in _OWNERS else _SHOWING
+    yield from _list_flags(item, (*flags, "sort") if item.kind in _COLLECTIONS else flags)
     if item.kind in _COLLECTIONS and item.paged:
         yield query("limit", LIMIT)
     yield condition(IF_NONE_MATCH)
@@ -238,14 +246,14 @@ def _read_parameters(item: PathItem) -> Iterator[JSONObject]:
 
 def _read_responses(item: PathItem) -> JSONObject:
     responses = {"304": response("The client has it already.", *_KEPT), **error_responses(*_READ_ERRORS)}
-    return {**_shown(item, "200", "As it is now.", _KEPT), **responses}
+    return {**_build_read_response(item, "200", "As it is now.", _KEPT), **responses}
 
 
-def _shown(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
+def _build_read_response(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
     """The response that shows what is at a path; a document may be elsewhere (R157)."""
     if item.document is None:
-        return {status: response(text, *headers, json=_whole(item))}
-    beside = {name: {"schema": TEXT} for name in _header_names(item.document, settable=False)}
+        return {status: response(text, *headers, json=_build_entity_schema(item))}
+    beside = {name: {"schema": TEXT} for name in _list_header_names(item.document, settable=False)}
     here = response(text, "Content-Disposition", *headers, content={"*/*": {}})
     here["headers"] |= beside
     elsewhere = response("The document is elsewhere.", "Location", "Content-Disposition", *headers)
@@ -253,53 +261,53 @@ def _shown(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) 
     return {status: here, "303": elsewhere}
 
 
-def _whole(item: PathItem) -> JSONObject:
+def _build_entity_schema(item: PathItem) -> JSONObject:
     if item.kind in _COLLECTIONS:
         return map_of(reference(item.schema))
     if item.kind in _OWNERS:
-        return {"anyOf": [reference(item.schema), _only_collections(item, "")]}
+        return {"anyOf": [reference(item.schema), _build_collections_schema(item, "")]}
     return reference(item.schema)
 
 
-def _only_collections(item: PathItem, suffix: str) -> JSONObject:
+def _build_collections_schema(item: PathItem, suffix: str) -> JSONObject:
     """The nested collections and nothing else (R145, R177)."""
     maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in item.nested}
     return {"type": "object", "properties": maps, "additionalProperties": False}
 
 
-def _write(item: PathItem, method: Method) -> JSONObject:
-    operation = _named(item, method.value.lower())
+def _build_write_operation(item: PathItem, method: Method) -> JSONObject:
+    operation = _build_operation_head(item, method.value.lower())
     operation["parameters"] = list(_write_parameters(item, method))
-    body = _body(item, method)
+    body = _build_request_body(item, method)
     if body is not None:
         operation["requestBody"] = body
-    operation["responses"] = {**_written(item, method), **error_responses(*_WRITE_ERRORS)}
+    operation["responses"] = {**_build_write_response(item, method), **error_responses(*_WRITE_ERRORS)}
     return operation
 
 
 def _write_parameters(item: PathItem, method: Method) -> Iterator[JSONObject]:
-    wanted: tuple[str, ...] = ("ignore", "specversion")
+    flags: tuple[str, ...] = ("ignore", "specversion")
     if method is not Method.DELETE:
-        wanted = (*_SHOWING, "ignore")
+        flags = (*_SHOWING, "ignore")
     elif item.kind not in _COLLECTIONS:
-        wanted = ("epoch", *wanted)
+        flags = ("epoch", *flags)
     if item.kind in _OF_ONE_RESOURCE and not (item.kind is Kind.RESOURCE and method is Method.DELETE):
-        wanted = (*wanted, "setdefaultversionid")
-    yield from _flags(item, wanted)
+        flags = (*flags, "setdefaultversionid")
+    yield from _list_flags(item, flags)
     if item.document is not None and method is not Method.DELETE:
-        for name in _header_names(item.document, settable=True):
+        for name in _list_header_names(item.document, settable=True):
             yield {"name": name, "in": "header", "schema": TEXT}
     yield from (condition(name) for name in (IF_MATCH, IF_NONE_MATCH))
 
 
-def _body(item: PathItem, method: Method) -> JSONObject | None:
+def _build_request_body(item: PathItem, method: Method) -> JSONObject | None:
     if method is Method.DELETE:
-        named = {"schema": map_of({"type": "object"})}
-        return {"content": {JSON_BODY: named}} if item.kind in _COLLECTIONS else None
+        media = {"schema": map_of({"type": "object"})}
+        return {"content": {JSON_BODY: media}} if item.kind in _COLLECTIONS else None
     if item.document is not None:
         return {"description": "The document; attributes are headers.", "content": {"*/*": {}}}
     if method is Method.POST and item.kind in _OWNERS:
-        schema = _only_collections(item, INPUT)
+        schema = _build_collections_schema(item, INPUT)
     elif item.kind in _COLLECTIONS:
         schema = map_of(reference(f"{item.schema}{INPUT}"))
     else:
@@ -308,36 +316,39 @@ def _body(item: PathItem, method: Method) -> JSONObject | None:
     return {"required": True, "content": {JSON_BODY: {"schema": schema}}}
 
 
-def _written(item: PathItem, method: Method) -> JSONObject:
+def _build_write_response(item: PathItem, method: Method) -> JSONObject:
     if method is Method.DELETE:
         return {"204": response("It is gone.")}
     if item.kind in _COLLECTIONS:
         return {"200": response("What was processed.", json=map_of(reference(item.schema)))}
     if method is Method.POST and item.kind in _OWNERS:
-        return {"200": response("What was processed.", json=_only_collections(item, ""))}
+        return {"200": response("What was processed.", json=_build_collections_schema(item, ""))}
     if item.document is None and method is Method.POST:
-        return _created(item, response("The Version.", json=reference(f"{item.schema}{VERSION}")))
-    shown = _shown(item, "200", "As it is now.")
-    elsewhere = {status: other for status, other in shown.items() if status != "200"}
-    return {**_created(item, shown["200"]), **elsewhere}
+        return _add_created_response(item, response("The Version.", json=reference(f"{item.schema}{VERSION}")))
+    ok_responses = _build_read_response(item, "200", "As it is now.")
+    elsewhere = {status: other for status, other in ok_responses.items() if status != "200"}
+    return {**_add_created_response(item, ok_responses["200"]), **elsewhere}
 
 
-def _created(item: PathItem, shown: JSONObject) -> JSONObject:
+def _add_created_response(item: PathItem, ok_response: JSONObject) -> JSONObject:
     """The same with what a creation adds (R151, R152); the Registry is never created."""
     if item.kind is Kind.REGISTRY:
-        return {"200": shown}
+        return {"200": ok_response}
     added = {name: header(name) for name in ("Location", "Content-Location")}
-    return {"200": shown, "201": {**shown, "description": "Created.", "headers": {**shown["headers"], **added}}}
+    return {
+        "200": ok_response,
+        "201": {**ok_response, "description": "Created.", "headers": {**ok_response["headers"], **added}},
+    }
 
 
-def _flags(item: PathItem, wanted: Iterable[str]) -> Iterator[JSONObject]:
-    return ({"$ref": f"#/components/parameters/{name}"} for name in wanted if name in item.flags)
+def _list_flags(item: PathItem, names: Iterable[str]) -> Iterator[JSONObject]:
+    return ({"$ref": f"#/components/parameters/{name}"} for name in names if name in item.flags)
 
 
-def _header_names(type: ResourceType, *, settable: bool) -> Iterator[str]:
+def _list_header_names(type: ResourceType, *, settable: bool) -> Iterator[str]:
     """Scalar attributes beside a document (R158, R162); the entries of maps have names that nobody knows before."""
-    own = (type.singular, f"{type.singular}base64", *_UNSETTABLE)
+    excluded = (type.singular, f"{type.singular}base64", *_UNSETTABLE)
     sets = (type.attributes,) if settable else (type.attributes, type.resourceattributes)
-    for name, attribute in ((name, attribute) for known in sets for name, attribute in known.items()):
-        if name != "*" and name not in own and attribute.scalar and not (settable and attribute.readonly):
+    for name, attribute in ((name, attribute) for attributes in sets for name, attribute in attributes.items()):
+        if name != "*" and name not in excluded and attribute.scalar and not (settable and attribute.readonly):
             yield f"xRegistry-{name}"

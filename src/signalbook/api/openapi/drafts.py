@@ -24,17 +24,17 @@ from signalbook.api.schemaregistry import MOUNT, ROUTES
 from signalbook.model import Model
 from signalbook.values import JSONObject
 
-_NAMES: Final = ("group", "name", "version")
+_PATH_PARAMETERS: Final = ("group", "name", "version")
 """What stands in a path for its ids, in their order."""
 _IDS: Final[JSONObject] = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
-_NUMBERS: Final[JSONObject] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+_NUMBER_LIST: Final[JSONObject] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
 _GROUP: Final = "Draft.Group"
 _DEFINITION: Final = "Draft.Definition"
 _ADDED: Final[JSONObject] = {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}
 _URI: Final[JSONObject] = {"description": "The URI of a version.", "required": True, "schema": TEXT}
 _FILTER: Final[JSONObject] = {"description": "NAME=VALUE or NAME.", "schema": {"type": "array", "items": TEXT}}
 _CURSOR: Final[JSONObject] = {"description": "From the link to another page.", "schema": TEXT}
-_WHOLE: Final[JSONObject] = {"description": "With all definitions, if there is a value.", "schema": TEXT}
+_WHOLE_PARAMETER: Final[JSONObject] = {"description": "With all definitions, if there is a value.", "schema": TEXT}
 _VERSION_HEADERS: Final = {MOUNT: "Schema-", FIRST: first_draft.PREFIX}
 _SENT: Final = ("Description", "Format", "Id", "Authority")
 _TOLD: Final = ("Id", "Id-Location", "Version")
@@ -49,7 +49,7 @@ _ROUTES: Final[Mapping[str, Mapping[str, CncfRoute[Any, Any]]]] = {
 def draft_paths(model: Model, *, mutable: bool) -> JSONObject:
     """Return the paths that the ``model`` has entities for, without OPTIONS and HEAD."""
     return {
-        f"{mount}{_path(template)}": _item(mount, template, route.writes if mutable else ())
+        f"{mount}{_build_path(template)}": _build_path_item(mount, template, route.writes if mutable else ())
         for mount, routes in _ROUTES.items()
         if _is_served(mount, model)
         for template, route in routes.items()
@@ -58,8 +58,8 @@ def draft_paths(model: Model, *, mutable: bool) -> JSONObject:
 
 def _is_served(mount: str, model: Model) -> bool:
     group, name = ("schemagroups", "schemas") if mount == MOUNT else ("messagegroups", "messages")
-    found = model.groups[group].resources.get(name) if group in model.groups else None
-    return found is not None and (found.hasdocument or mount != MOUNT)
+    resource_type = model.groups[group].resources.get(name) if group in model.groups else None
+    return resource_type is not None and (resource_type.hasdocument or mount != MOUNT)
 
 
 def draft_schemas() -> JSONObject:
@@ -79,73 +79,75 @@ def draft_schemas() -> JSONObject:
     }
 
 
-def _path(template: str) -> str:
-    for name in _NAMES:
+def _build_path(template: str) -> str:
+    for name in _PATH_PARAMETERS:
         template = template.replace("{}", f"{{{name}}}", 1)
     return template
 
 
-def _item(mount: str, template: str, writes: Iterable[str]) -> JSONObject:
-    ids = _NAMES[: template.count("{}")]
+def _build_path_item(mount: str, template: str, writes: Iterable[str]) -> JSONObject:
+    ids = _PATH_PARAMETERS[: template.count("{}")]
     item: JSONObject = {"parameters": [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in ids]}
     conditions = [condition(IF_MATCH), condition(IF_NONE_MATCH)]
     item["get"] = {
-        **_named(mount, template, "get"),
-        "parameters": [*_asked(mount, template), condition(IF_NONE_MATCH)],
+        **_build_operation_head(mount, template, "get"),
+        "parameters": [*_list_parameters(mount, template), condition(IF_NONE_MATCH)],
         "responses": {
-            "200": _shown(mount, template),
+            "200": _build_read_response(mount, template),
             "304": response("The client has it already.", "ETag"),
             **problem_responses(400, 404, 406, 503),
         },
     }
     for method in writes:
         item[method.lower()] = {
-            **_named(mount, template, method.lower()),
-            "parameters": [*_beside(mount, method), *conditions],
-            **_taken(mount, method),
+            **_build_operation_head(mount, template, method.lower()),
+            "parameters": [*_list_metadata_parameters(mount, method), *conditions],
+            **_build_request_body(mount, method),
             "responses": {
-                **_written(mount, template, method),
+                **_build_write_response(mount, template, method),
                 **problem_responses(400, 404, 405, 406, 409, 412, 503),
             },
         }
     return item
 
 
-def _named(mount: str, template: str, method: str) -> JSONObject:
-    words = [mount.removeprefix("/compat"), *_path(template).split("/")]
+def _build_operation_head(mount: str, template: str, method: str) -> JSONObject:
+    words = [mount.removeprefix("/compat"), *_build_path(template).split("/")]
     parts = "_".join(word.strip("{}/").replace("/", "_") for word in words if word)
     return {"operationId": f"{method}_{parts}", "tags": [_TAGS[mount]]}
 
 
-def _asked(mount: str, template: str) -> Iterator[JSONObject]:
+def _list_parameters(mount: str, template: str) -> Iterator[JSONObject]:
     if template in ("/schema", LOOKUP):
         yield query("uri", _URI)
     elif mount == V01 and template in (CATALOG, DEFINITIONS):
         yield from (query("filter", _FILTER), query("limit", LIMIT), query("cursor", _CURSOR))
     elif mount == V01 and template == GROUP:
-        yield query("definitions", _WHOLE)
+        yield query("definitions", _WHOLE_PARAMETER)
 
 
-def _shown(mount: str, template: str) -> JSONObject:
+def _build_read_response(mount: str, template: str) -> JSONObject:
     """Return the answer of GET: a document as it was sent, except in 0.1 of the catalog, which is always JSON."""
     depth = template.count("{}")
-    listed = template.rpartition("/")[2] != "{}" and "uri" not in [each["name"] for each in _asked(mount, template)]
+    listed = template.rpartition("/")[2] != "{}" and "uri" not in [
+        parameter["name"] for parameter in _list_parameters(mount, template)
+    ]
     if depth == 1 and not listed:
         return response("The group.", "ETag", json=reference(_GROUP))
     if mount == V01:
-        one = reference(_GROUP if depth == 0 and listed else _DEFINITION)
-        return response("As it is now.", "ETag", json={"type": "array", "items": one} if listed else one)
+        schema = reference(_GROUP if depth == 0 and listed else _DEFINITION)
+        return response("As it is now.", "ETag", json={"type": "array", "items": schema} if listed else schema)
     if listed:
-        return response("What there is.", "ETag", json=_NUMBERS if depth == 2 else _IDS)
+        return response("What there is.", "ETag", json=_NUMBER_LIST if depth == 2 else _IDS)
     return _with_headers(mount, response("The document as it was sent.", "ETag", "Location", content={"*/*": {}}))
 
 
-def _with_headers(mount: str, shown: JSONObject) -> JSONObject:
+def _with_headers(mount: str, answer: JSONObject) -> JSONObject:
     added = {f"{_VERSION_HEADERS[mount]}{name}": {"schema": TEXT} for name in _TOLD}
-    return {**shown, "headers": shown["headers"] | added}
+    return {**answer, "headers": answer["headers"] | added}
 
 
-def _beside(mount: str, method: str) -> Iterable[JSONObject]:
+def _list_metadata_parameters(mount: str, method: str) -> Iterable[JSONObject]:
     """Yield the metadata that can accompany a document (A-47)."""
     if method != "POST" or mount == V01:
         return ()
@@ -154,7 +156,7 @@ def _beside(mount: str, method: str) -> Iterable[JSONObject]:
     return [*headers, *(query(name.lower(), {"schema": TEXT}) for name in _SENT)]
 
 
-def _taken(mount: str, method: str) -> JSONObject:
+def _build_request_body(mount: str, method: str) -> JSONObject:
     if method == "DELETE":
         return {}
     document = method == "POST" and mount != V01
@@ -162,7 +164,7 @@ def _taken(mount: str, method: str) -> JSONObject:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _written(mount: str, template: str, method: str) -> JSONObject:
+def _build_write_response(mount: str, template: str, method: str) -> JSONObject:
     if method == "DELETE":
         return {"204": response("It is gone.")}
     if method == "POST" and mount != V01:
@@ -170,5 +172,5 @@ def _written(mount: str, template: str, method: str) -> JSONObject:
     if method == "POST" and template == DEFINITIONS:
         return {"200": response("What is stored of it.", "Location", json={"type": "object", "required": ["id"]})}
     group = reference(_GROUP)
-    made = {"201": response("Created.", "Location", json=group)}
-    return made if method == "POST" else {"200": response("As it is now.", json=group), **made}
+    created = {"201": response("Created.", "Location", json=group)}
+    return created if method == "POST" else {"200": response("As it is now.", json=group), **created}

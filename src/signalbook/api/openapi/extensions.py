@@ -35,12 +35,12 @@ from signalbook.values import JSONObject, dump_json, parse_json
 
 _TAG: Final = "subscriptions"
 _SHOWN, _INPUT, _FILTER = "Subscription", "Subscription.input", "Filter"
-_TEXT: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+_TEXT_SCHEMA: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
 _FARTHEST: Final = 2**63 - 1
 _PIPELINES: Final = "pipelines"
-_PREFIX: Final = "Pipeline."
+_SCHEMA_PREFIX: Final = "Pipeline."
 _PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
-_REPORT: Final = f"{_PREFIX}Report"
+_REPORT: Final = f"{_SCHEMA_PREFIX}Report"
 _PUBLISHED: Final = {
     "BatchReport": "Report",
     "DefinitionCounts": "OfMessage",
@@ -48,8 +48,8 @@ _PUBLISHED: Final = {
     "ReportedExample": "Example",
 }
 """Names in the document, where those of the classes are others."""
-_NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
-_BATCH: Final = "application/cloudevents-batch+json"
+_POSITIVE: Final[JSONObject] = {"type": "integer", "minimum": 1}
+_BATCH_TYPE: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
 _FOUND: Final = "Found"
 _IMPACT, _TRIAL = "Impact", "Impact.trial"
@@ -72,12 +72,12 @@ _POSITIONS: Final = (
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 _PAGES: Final = [query("limit", LIMIT), query("cursor", _CURSOR)]
 _SUBSCRIPTION: Final[JSONObject] = {"name": "id", "in": "path", "required": True, "schema": TEXT}
-_KEY: Final[JSONObject] = {"description": "From the request for consent.", "schema": TEXT}
+_KEY_PARAMETER: Final[JSONObject] = {"description": "From the request for consent.", "schema": TEXT}
 
 
 def service_paths(host: str) -> JSONObject:
     """Changes, checks, health; discovery at the root of the ``host``. OPTIONS and HEAD go without saying."""
-    kept = {"304": response("The client has it already.", "ETag"), **error_responses(400, 503)}
+    unchanged = {"304": response("The client has it already.", "ETag"), **error_responses(400, 503)}
     registries: JSONObject = {"type": "array", "items": {"type": "string", "minLength": 1}}
     answer = {"parameters": [query("compatibility", _RULE)], "requestBody": {"content": {"*/*": {}}}}
     verdict = {"200": response("What the write would do.", json=reference(_VERDICT)), **error_responses(400, 503)}
@@ -85,26 +85,37 @@ def service_paths(host: str) -> JSONObject:
     return {
         "/events": {
             "get": {
-                **_head("events", "getEvents"),
+                **_build_operation_head("events", "getEvents"),
                 "parameters": [*_POSITIONS, condition(IF_NONE_MATCH)],
-                "responses": {"200": _feed(), **kept, **error_responses(410)},
+                "responses": {"200": _build_feed_response(), **unchanged, **error_responses(410)},
             }
         },
-        "/check": {method: {**_head("check", f"{method}Check"), **answer, "responses": verdict} for method in _WRITES},
+        "/check": {
+            method: {**_build_operation_head("check", f"{method}Check"), **answer, "responses": verdict}
+            for method in _WRITES
+        },
         "/check/{path}": {
             "parameters": [path],
-            **{m: {**_head("check", f"{m}CheckOf"), **answer, "responses": verdict} for m in _WRITES},
+            **{m: {**_build_operation_head("check", f"{m}CheckOf"), **answer, "responses": verdict} for m in _WRITES},
         },
-        "/health/live": {"get": {**_head("health", "getLive"), "responses": {"200": _state("The process answers.")}}},
+        "/health/live": {
+            "get": {
+                **_build_operation_head("health", "getLive"),
+                "responses": {"200": _build_state_response("The process answers.")},
+            }
+        },
         "/health/ready": {
             "get": {
-                **_head("health", "getReady"),
-                "responses": {"200": _state("The store can be read."), "503": _state("It cannot.")},
+                **_build_operation_head("health", "getReady"),
+                "responses": {
+                    "200": _build_state_response("The store can be read."),
+                    "503": _build_state_response("It cannot."),
+                },
             }
         },
         "/metrics": {
             "get": {
-                **_head("health", "getMetrics"),
+                **_build_operation_head("health", "getMetrics"),
                 "responses": {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})},
             }
         },
@@ -112,11 +123,11 @@ def service_paths(host: str) -> JSONObject:
         "/.well-known/xregistry": {
             "servers": [{"url": host}],
             "get": {
-                **_head("registry", "getRegistries"),
+                **_build_operation_head("registry", "getRegistries"),
                 "parameters": [condition(IF_NONE_MATCH)],
                 "responses": {
                     "200": response("The registries of this host.", "ETag", json=_complete({"registries": registries})),
-                    **kept,
+                    **unchanged,
                 },
             },
         },
@@ -127,27 +138,27 @@ def service_schemas() -> JSONObject:
     """Return the schemas of the paths."""
     objects: JSONObject = {"type": "array", "items": {"type": "object"}}
     verdict = {"accepted": {"type": "boolean"}, "changes": objects, "errors": objects, "findings": objects}
-    return {_VERDICT: _complete(verdict), _EVENT: _event()}
+    return {_VERDICT: _complete(verdict), _EVENT: _build_event_schema()}
 
 
-def _head(tag: str, id: str) -> JSONObject:
+def _build_operation_head(tag: str, id: str) -> JSONObject:
     return {"operationId": id, "tags": [tag]}
 
 
-def _feed() -> JSONObject:
+def _build_feed_response() -> JSONObject:
     events = {"schema": {"type": "array", "items": reference(_EVENT)}}
     streamed = {"schema": TEXT}
-    content = {_BATCH: events, "text/event-stream": streamed}
+    content = {_BATCH_TYPE: events, "text/event-stream": streamed}
     return response("Changes, oldest first, or a stream of them.", "ETag", content=content)
 
 
-def _event() -> JSONObject:
+def _build_event_schema() -> JSONObject:
     names = ("specversion", "id", "source", "type")
     members: JSONObject = {name: {"type": "string", "minLength": 1} for name in names}
     return {"type": "object", "properties": members, "required": list(names)}
 
 
-def _state(text: str) -> JSONObject:
+def _build_state_response(text: str) -> JSONObject:
     return response(text, json={"type": "object", "properties": {"status": TEXT}, "required": ["status"]})
 
 
@@ -156,9 +167,11 @@ def _notify() -> JSONObject:
     event = {"schema": reference(_EVENT)}
     batch = {"schema": {"type": "array", "items": reference(_EVENT)}}
     return {
-        **_head("events", "notify"),
-        "parameters": [{"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _event()["required"]],
-        "requestBody": {"content": {"application/cloudevents+json": event, _BATCH: batch, "*/*": {}}},
+        **_build_operation_head("events", "notify"),
+        "parameters": [
+            {"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _build_event_schema()["required"]
+        ],
+        "requestBody": {"content": {"application/cloudevents+json": event, _BATCH_TYPE: batch, "*/*": {}}},
         "responses": {"204": response("Known now."), **problem_responses(400, 415, 503)},
     }
 
@@ -166,37 +179,39 @@ def _notify() -> JSONObject:
 def subscription_paths() -> JSONObject:
     """Subscriptions at the root and at the drafts' mounts, and consent; OPTIONS and HEAD go without saying."""
     agreed = {"200": response("Events are delivered from now on.", content={"text/plain": {"schema": TEXT}})}
-    found = {path: item for mount in ("", *API_PATHS) for path, item in _subscriptions_below(mount).items()}
+    paths = {path: item for mount in ("", *API_PATHS) for path, item in _build_subscription_paths(mount).items()}
     consent = {
-        "parameters": [_SUBSCRIPTION, query("key", _KEY)],
-        "get": _operation(_TAG, "consent", agreed, 400, 404),
-        "post": _operation(_TAG, "consentByPost", agreed, 400, 404),
+        "parameters": [_SUBSCRIPTION, query("key", _KEY_PARAMETER)],
+        "get": _build_operation(_TAG, "consent", agreed, 400, 404),
+        "post": _build_operation(_TAG, "consentByPost", agreed, 400, 404),
     }
-    return found | {"/subscriptions/{id}/consent": consent}
+    return paths | {"/subscriptions/{id}/consent": consent}
 
 
-def _subscriptions_below(mount: str) -> JSONObject:
-    taken = {"required": True, "content": _either(reference(_INPUT))}
-    shown = response("As it is now.", "ETag", content=_either(reference(_SHOWN)))
-    made = {"201": response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))}
+def _build_subscription_paths(mount: str) -> JSONObject:
+    body = {"required": True, "content": _build_both_contents(reference(_INPUT))}
+    current = response("As it is now.", "ETag", content=_build_both_contents(reference(_SHOWN)))
+    created = {"201": response("Created.", "ETag", "Location", content=_build_both_contents(reference(_SHOWN)))}
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
     where = "_".join(mount.split("/")[2:])
 
-    def operation(name: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
-        return _operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
+    def build_operation(name: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+        return _build_operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
 
     return {
         f"{mount}/subscriptions": {
-            "get": operation("getSubscriptions", _list("A page of them.", _SHOWN), 400, parameters=_PAGES),
-            "post": operation("createSubscription", made, 400, requestBody=taken),
+            "get": build_operation(
+                "getSubscriptions", _build_list_response("A page of them.", _SHOWN), 400, parameters=_PAGES
+            ),
+            "post": build_operation("createSubscription", created, 400, requestBody=body),
         },
         f"{mount}/subscriptions/{{id}}": {
             "parameters": [_SUBSCRIPTION],
-            "get": operation("getSubscription", {"200": shown}, 404),
-            "put": operation(
-                "updateSubscription", {"200": shown}, 400, 404, 412, parameters=conditions, requestBody=taken
+            "get": build_operation("getSubscription", {"200": current}, 404),
+            "put": build_operation(
+                "updateSubscription", {"200": current}, 400, 404, 412, parameters=conditions, requestBody=body
             ),
-            "delete": operation("deleteSubscription", {"200": shown}, 404, 412, parameters=conditions),
+            "delete": build_operation("deleteSubscription", {"200": current}, 404, 412, parameters=conditions),
         },
     }
 
@@ -204,46 +219,56 @@ def _subscriptions_below(mount: str) -> JSONObject:
 def subscription_schemas() -> JSONObject:
     """Return the schemas of the paths."""
     common: JSONObject = {
-        "source": _TEXT,
+        "source": _TEXT_SCHEMA,
         "types": {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MOST_TYPES},
         "filters": {"type": "array", "items": reference(_FILTER), "maxItems": MAX_FILTERS},
         "filter": reference(_FILTER),
-        "config": _config(),
-        "sink": _TEXT,
+        "config": _build_config_schema(),
+        "sink": _TEXT_SCHEMA,
         "protocol": {"type": "string", "enum": [*sink_protocols(), "HTTPS"]},
         "protocolsettings": {"type": "object"},
     }
     # What is ignored may be anything.
-    taken = {**common, "sinkcredential": _credential(secrets=True), "id": {}, "status": {}}
-    shown = {**common, "sinkcredential": _credential(secrets=False), "id": TEXT, "status": {"type": "object"}}
+    request_members = {**common, "sinkcredential": _build_credential_schema(secrets=True), "id": {}, "status": {}}
+    response_members = {
+        **common,
+        "sinkcredential": _build_credential_schema(secrets=False),
+        "id": TEXT,
+        "status": {"type": "object"},
+    }
     return {
-        _INPUT: {**_object(taken, "sink", "protocol"), "not": {"required": ["filter", "filters"]}},
-        _SHOWN: _object(shown, "id", "sink", "protocol", "status"),
+        _INPUT: {
+            **_build_object_schema(request_members, "sink", "protocol"),
+            "not": {"required": ["filter", "filters"]},
+        },
+        _SHOWN: _build_object_schema(response_members, "id", "sink", "protocol", "status"),
         _FILTER: _filter(),
     }
 
 
-def _either(schema: JSONObject) -> JSONObject:
+def _build_both_contents(schema: JSONObject) -> JSONObject:
     return {JSON_BODY: {"schema": schema}, OLD_TYPE: {"schema": schema}}
 
 
-def _object(properties: JSONObject, *required: str) -> JSONObject:
+def _build_object_schema(properties: JSONObject, *required: str) -> JSONObject:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def _config() -> JSONObject:
+def _build_config_schema() -> JSONObject:
     number: JSONObject = {"type": "integer", "minimum": 0, "maximum": _FARTHEST}
     text: JSONObject = {"type": "string", "pattern": "^[0-9]{1,18}$"}
-    return _object({"after": {"description": "The position to begin behind.", "anyOf": [number, text]}})
+    return _build_object_schema({"after": {"description": "The position to begin behind.", "anyOf": [number, text]}})
 
 
-def _credential(*, secrets: bool) -> JSONObject:
+def _build_credential_schema(*, secrets: bool) -> JSONObject:
     names = {name for kind in CREDENTIAL_TYPES.values() for name in (*kind.required, *kind.optional)}
-    members = {name: _secret(name) for name in sorted(names) if secrets or name not in SECRET_MEMBERS}
-    return _object({"credentialtype": {"type": "string", "enum": list(CREDENTIAL_TYPES)}, **members}, "credentialtype")
+    members = {name: _build_secret_schema(name) for name in sorted(names) if secrets or name not in SECRET_MEMBERS}
+    return _build_object_schema(
+        {"credentialtype": {"type": "string", "enum": list(CREDENTIAL_TYPES)}, **members}, "credentialtype"
+    )
 
 
-def _secret(name: str) -> JSONObject:
+def _build_secret_schema(name: str) -> JSONObject:
     return {"type": "string", "minLength": 1, **({"writeOnly": True} if name in SECRET_MEMBERS else {})}
 
 
@@ -262,28 +287,34 @@ def _filter() -> JSONObject:
         "not": reference(_FILTER),
         "sql": TEXT,
     }
-    return {**_object(dialects), "minProperties": 1, "maxProperties": 1}
+    return {**_build_object_schema(dialects), "minProperties": 1, "maxProperties": 1}
 
 
 def search_paths() -> JSONObject:
     """``/search`` and ``/impact``; OPTIONS and HEAD go without saying."""
     several: JSONObject = {"type": "array", "items": TEXT, "maxItems": 20}
-    asked = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
+    query_parameter = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
     facets = [query(name, {"description": f"Only with one of these: {name}.", "schema": several}) for name in FACETS]
     deprecated: JSONObject = {"description": "Only what is, or is not.", "schema": {"type": "boolean"}}
     versions: JSONObject = {"description": "Of which Versions.", "schema": {"enum": ["default", "all"]}}
-    parameters = [query("q", asked), *facets, query("deprecated", deprecated), query("versions", versions), *_PAGES]
-    found = {"200": response("A page of what was found.", "ETag", json=reference(_FOUND))}
-    kept = {"304": response("The client has it already.", "ETag")}
+    parameters = [
+        query("q", query_parameter),
+        *facets,
+        query("deprecated", deprecated),
+        query("versions", versions),
+        *_PAGES,
+    ]
+    page = {"200": response("A page of what was found.", "ETag", json=reference(_FOUND))}
+    unchanged = {"304": response("The client has it already.", "ETag")}
     depth: JSONObject = {"type": "integer", "minimum": 1, "maximum": MAX_DEPTH}
     about = {"description": "That of a group, resource or version.", "required": True, "schema": TEXT}
     steps = [query("xid", about), query("depth", {"description": "How many steps away, at most.", "schema": depth})]
-    depends = {"200": response("What depends on it.", "ETag", json=reference(_IMPACT)), **kept}
+    depends = {"200": response("What depends on it.", "ETag", json=reference(_IMPACT)), **unchanged}
     return {
-        "/search": {"get": _operation("search", "search", {**found, **kept}, 400, parameters=parameters)},
+        "/search": {"get": _build_operation("search", "search", {**page, **unchanged}, 400, parameters=parameters)},
         "/impact": {
-            "get": _operation("search", "impact", depends, 400, 404, parameters=steps),
-            "post": _operation(
+            "get": _build_operation("search", "impact", depends, 400, 404, parameters=steps),
+            "post": _build_operation(
                 "search",
                 "tryImpact",
                 {"200": response("What the document would break.", json=reference(_TRIAL))},
@@ -304,9 +335,9 @@ def search_schemas() -> JSONObject:
     ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
     snippet = _complete({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
     snippet["properties"]["schema"] = TEXT
-    named = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
+    texts = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
     hit: JSONObject = {
-        **named,
+        **texts,
         "kind": {"enum": ["group", "resource", "version"]},
         "score": {"type": "number"},
         "deprecated": {"type": "boolean"},
@@ -315,11 +346,11 @@ def search_schemas() -> JSONObject:
     more = dict.fromkeys(("format", "protocol", "envelope"), TEXT)
     counted = _complete({"value": TEXT, "count": {"type": "integer", "minimum": 1}})
     counts = _complete({name: {"type": "array", "items": counted} for name in (*FACETS, "deprecated")})
-    shown = {"type": "object", "properties": {**hit, **more}, "required": list(hit)}
+    hit_schema = {"type": "object", "properties": {**hit, **more}, "required": list(hit)}
     page = {
         "count": {"type": "integer", "minimum": 0},
         "complete": {"type": "boolean"},
-        "hits": {"type": "array", "items": shown},
+        "hits": {"type": "array", "items": hit_schema},
         "facets": counts,
     }
     level: JSONObject = {"type": "integer", "minimum": 1}
@@ -332,10 +363,10 @@ def search_schemas() -> JSONObject:
         "pipelines": {"type": "array", "items": _complete({"name": TEXT, "messages": xids})},
         "subscriptions": {"type": "array", "items": _complete({"id": TEXT, "protocol": TEXT, "xids": xids})},
     }
-    return {_FOUND: _complete(page), _IMPACT: _complete(impact), _TRIAL: _trial(impact, dependent)}
+    return {_FOUND: _complete(page), _IMPACT: _complete(impact), _TRIAL: _build_trial_schema(impact, dependent)}
 
 
-def _trial(impact: JSONObject, dependent: JSONObject) -> JSONObject:
+def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject:
     """Return the answer of ``POST /impact``: the same, with the outcome for each dependent."""
     effect: JSONObject = {
         "outcome": {"enum": ["breaks", "holds", "unknown"]},
@@ -344,8 +375,8 @@ def _trial(impact: JSONObject, dependent: JSONObject) -> JSONObject:
         "findings": {"type": "array", "items": {"type": "object"}},
     }
 
-    def with_effect(known: JSONObject) -> JSONObject:
-        return _object({**known["properties"], **effect}, *known["required"], "outcome")
+    def with_effect(schema: JSONObject) -> JSONObject:
+        return _build_object_schema({**schema["properties"], **effect}, *schema["required"], "outcome")
 
     pipeline = with_effect(impact["pipelines"]["items"])
     flag: JSONObject = {"type": "boolean"}
@@ -364,50 +395,58 @@ def pipeline_paths() -> JSONObject:
         "200": response("The batch was known.", "Location", json=filed),
         "201": response("Kept.", "Location", json=filed),
     }
-    operation = partial(_operation, _PIPELINES)
+    operation = partial(_build_operation, _PIPELINES)
     return {
-        "/pipelines": {"get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=_PAGES)},
+        "/pipelines": {
+            "get": operation("getPipelines", _build_list_response("A page of them.", _PIPELINE), 400, parameters=_PAGES)
+        },
         "/pipelines/{name}": {
             "parameters": [name],
-            "get": operation("getPipeline", _one("With its newest report.", _PIPELINE), 404),
+            "get": operation("getPipeline", _build_ok_response("With its newest report.", _PIPELINE), 404),
             "delete": operation("deletePipeline", {"204": response("Forgotten.")}, 404),
         },
         "/pipelines/{name}/reports": {
             "parameters": [name],
-            "get": operation("getReports", _list("The newest first.", _KEPT), 400, 404, parameters=_PAGES),
+            "get": operation(
+                "getReports", _build_list_response("The newest first.", _KEPT), 400, 404, parameters=_PAGES
+            ),
             "post": operation("addReport", added, 400, requestBody=body),
         },
         "/pipelines/{name}/reports/{number}": {
-            "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _NUMBER}],
-            "get": operation("getReport", _one("One of them.", _KEPT), 404),
+            "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _POSITIVE}],
+            "get": operation("getReport", _build_ok_response("One of them.", _KEPT), 404),
         },
     }
 
 
 def pipeline_schemas() -> JSONObject:
     """Return the schemas of the paths; those of reports are the ones they are checked by."""
-    _, found = msgspec.json.schema_components([BatchReport], ref_template=f"#/components/schemas/{_PREFIX}{{name}}")
-    text = dump_json(found).decode()
+    _, definitions = msgspec.json.schema_components(
+        [BatchReport], ref_template=f"#/components/schemas/{_SCHEMA_PREFIX}{{name}}"
+    )
+    text = dump_json(definitions).decode()
     for name, published in _PUBLISHED.items():  # as key, as title, and at the end of references
-        text = text.replace(f'{_PREFIX}{name}"', f'{_PREFIX}{published}"').replace(f'"{name}"', f'"{published}"')
-    kept = {"number": _NUMBER, "received": TEXT, "report": reference(_REPORT)}
+        text = text.replace(f'{_SCHEMA_PREFIX}{name}"', f'{_SCHEMA_PREFIX}{published}"').replace(
+            f'"{name}"', f'"{published}"'
+        )
+    stored = {"number": _POSITIVE, "received": TEXT, "report": reference(_REPORT)}
     return {
-        **{f"{_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
-        _KEPT: _complete(kept),
-        _FILED: _complete({"pipeline": TEXT, "number": _NUMBER}),
+        **{f"{_SCHEMA_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
+        _KEPT: _complete(stored),
+        _FILED: _complete({"pipeline": TEXT, "number": _POSITIVE}),
         _PIPELINE: _complete({"name": TEXT, "last": {"type": ["object", "null"]}}),
     }
 
 
-def _operation(tag: str, id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+def _build_operation(tag: str, id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
     return {"operationId": id, "tags": [tag], **more, "responses": {**responses, **error_responses(*failures, 503)}}
 
 
-def _one(text: str, schema: str) -> JSONObject:
+def _build_ok_response(text: str, schema: str) -> JSONObject:
     return {"200": response(text, json=reference(schema))}
 
 
-def _list(text: str, schema: str) -> JSONObject:
+def _build_list_response(text: str, schema: str) -> JSONObject:
     return {"200": response(text, json={"type": "array", "items": reference(schema)})}
 
 

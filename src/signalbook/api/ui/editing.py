@@ -23,7 +23,7 @@ from signalbook.api.ui.entities import title_of
 from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, merged, originals, require_edit, shown_field
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
-from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.engine import Batch
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -127,7 +127,7 @@ class Editing:
             # Which ids somebody may give, the form cannot say beforehand: what was entered is kept.
             if xid.kind not in _NEW:
                 raise
-            self._kernel.admission.refused(error, request.scope)
+            self._kernel.admission.record_refusal(error, request.scope)
             done = _forbidden(error)
         if isinstance(done, Verdict):
             return await self._page(request, entered, done)
@@ -190,7 +190,7 @@ def _target(view: View, path: str) -> Xid:
             "not_found", subject=parsed.text, detail="groups, meta, versions and collections have forms"
         )
     require_edit(view.access, xid)
-    if detail := missing_entity(xid, view):
+    if detail := explain_missing_entity(xid, view):
         raise RegistryError("not_found", subject=parsed.text, detail=detail)
     return xid
 

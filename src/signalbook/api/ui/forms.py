@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.requests import HTTPRequest, form_fields, json_body
+from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import choice
 from signalbook.api.ui.entities import known_attributes
 from signalbook.api.ui.pages import shown_text, written_text
@@ -98,7 +98,7 @@ class Entered:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Entered:
         """The form in a body. Raises ``bad_request``."""
-        given = form_fields(body, request, most=_FIELDS)
+        given = parse_form(body, request, most=_FIELDS)
         # Browsers end lines with CR LF, whatever was there.
         values = {name: text.replace("\r\n", "\n") for name, text in given.items()}
         made_from, token, checks = values.pop("made-from", ""), values.pop("token", ""), values.pop("do", "") != "save"
@@ -212,7 +212,7 @@ def _labels(text: str, xid: Xid) -> JSONObject:
 def _json_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
     """The attributes in a field for JSON."""
     try:
-        value: JSON = json_body(text.encode("utf-8"), str(xid), max_depth=max_depth)
+        value: JSON = parse_json_body(text.encode("utf-8"), str(xid), max_depth=max_depth)
     except RegistryError as error:
         raise _wrong(xid, "attributes", str(error)) from None
     if not isinstance(value, dict):

@@ -13,7 +13,7 @@ from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.api.impact import ImpactAPI, impact_document
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.requests import HTTPRequest, form_fields, raw_path
+from signalbook.api.kernel.requests import HTTPRequest, parse_form, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.documents import laid_out
@@ -129,7 +129,7 @@ class ImpactPages:
         return await self._page(request, xid, form, found)
 
     async def _try(self, request: HTTPRequest) -> Response:
-        entered = form_fields(await request.body(_BODY), request, most=_FIELDS)
+        entered = parse_form(await request.body(_BODY), request, most=_FIELDS)
         await self._tokens.require(entered.get("token", ""), request, _path(request))
         xid, form = await self._kernel.workers.read(partial(self._found, request))
         if form is None:

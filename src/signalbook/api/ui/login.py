@@ -28,7 +28,7 @@ from signalbook.access.sessions import LoggedIn
 from signalbook.access.tokens import TOKEN
 from signalbook.api.kernel.cookies import SESSION, Cookie, is_private
 from signalbook.api.kernel.errors import NO_STORE, Denied
-from signalbook.api.kernel.requests import HTTPRequest, form_fields
+from signalbook.api.kernel.requests import HTTPRequest, parse_form
 from signalbook.api.kernel.responses import Response, Sendable
 from signalbook.api.kernel.routing import Handler, Kernel
 from signalbook.api.ui.attributes import Shown, moment
@@ -170,7 +170,7 @@ class LoginPages:
         self._check(request)
         if not self._takes_tokens:
             raise Denied("nobody logs in with API tokens here (setting login)")
-        given = form_fields(await request.body(_MOST_BYTES), request, most=_FIELDS)
+        given = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
         back = _back(given.get("back", ""))
         if not await self._tokens.knows(given.get("token", ""), request, LOGIN):
             problem = "The form is from another browser or another site, or its cookie is gone: try it again."
@@ -218,7 +218,7 @@ class LoginPages:
         try:
             who = await self._answered(request, attempt)
         except (LoginFailed, Unauthenticated) as error:
-            self._kernel.admission.failed_login(request.scope, "", request.query.get("code", ""))
+            self._kernel.admission.record_failed_login(request.scope, "", request.query.get("code", ""))
             return await self._failed(request, error, attempt.back)
         except AuthenticationUnavailable as error:
             # The code may have been shown to the issuer, for all that is known here: another login takes another one.
@@ -267,7 +267,7 @@ class LoginPages:
 
     async def _log_out(self, request: HTTPRequest) -> Response:
         """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
-        given = form_fields(await request.body(_MOST_BYTES), request, most=_FIELDS)
+        given = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
         await self._tokens.require(given.get("token", ""), request, LOGOUT)
         identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
         origin = self._kernel.admission.origin(request.scope)
@@ -373,8 +373,8 @@ class LoginPages:
         headers = (NO_STORE, *token.headers)
         if error is not None:
             status = HTTPStatus.UNAUTHORIZED
-            challenges = self._kernel.admission.challenges(request.root, error)
-            headers = (*headers, *without_basic(challenges))
+            build_challenges = self._kernel.admission.build_challenges(request.root, error)
+            headers = (*headers, *without_basic(build_challenges))
         page = Page(template="login.html", title="Log in", content=content, status=status)
         return self._pages.response(page, request.root, *headers)
 
@@ -401,7 +401,7 @@ class LoginPages:
         """Count and record a login that failed."""
         # What everybody may ask for has rights that are nobody's.
         scope = {name: value for name, value in request.scope.items() if name != "access"}
-        self._kernel.admission.refused(error, scope)
+        self._kernel.admission.record_refusal(error, scope)
 
 
 _INSECURE: Final = (

@@ -36,9 +36,9 @@ from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.cookies import PAGES
 from signalbook.api.kernel.errors import Denied, NotAllowed
 from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
-from signalbook.api.kernel.responses import Header, Response, Sendable, options_response
+from signalbook.api.kernel.responses import Header, Response, Sendable, build_options_response
 from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, PathEndpoint
-from signalbook.api.kernel.streaming import unkept
+from signalbook.api.kernel.streaming import forbid_caching
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import assets
 from signalbook.api.ui.charts import counted
@@ -330,11 +330,11 @@ class _Personal(Endpoint):
         """A page for who asks, which no cache keeps once he has said who he is."""
         if isinstance(response, Response):
             response = self._pages.personal(response, scope)
-        return unkept(response) if _is_known(scope) else super().completed(response, scope)
+        return forbid_caching(response) if _is_known(scope) else super().completed(response, scope)
 
-    def challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
+    def build_challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
         """Return the challenges, without Basic if there is a page to log in."""
-        found = super().challenges(error, scope)
+        found = super().build_challenges(error, scope)
         return found if self.kernel.settings.login == "off" else without_basic(found)
 
     def failed(self, error: Exception, scope: Scope) -> Response:
@@ -342,9 +342,9 @@ class _Personal(Endpoint):
         return self._pages.failed(super().failed(error, scope), error, scope)
 
 
-def without_basic(challenges: Iterable[Header]) -> tuple[Header, ...]:
+def without_basic(build_challenges: Iterable[Header]) -> tuple[Header, ...]:
     """Return challenges without Basic, for which browsers ask for a password before they show a login page."""
-    return tuple(each for each in challenges if "Basic" not in each[1])
+    return tuple(each for each in build_challenges if "Basic" not in each[1])
 
 
 def _is_known(scope: Scope) -> bool:
@@ -385,7 +385,7 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
 
     def options(self, view: View, request: UIRequest) -> Response:  # noqa: ARG002
         """Return the methods of a page."""
-        return options_response(_READS)
+        return build_options_response(_READS)
 
     def read(self, view: View, request: UIRequest) -> Response:
         """The page."""

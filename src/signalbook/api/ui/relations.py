@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.api.kernel.requests import whole_number
+from signalbook.api.kernel.requests import parse_whole_number
 from signalbook.api.ui.charts import counted
 from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
 from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
-from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.read.relations import (
     MAX_STEPS,
     RelatedEntity,
@@ -81,7 +81,7 @@ def entity_at(view: View, text: str) -> Xid:
     if path.name or path.short is not None or xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
         detail = "groups, resources and versions have such a page"
         raise RegistryError("not_found", subject=path.text, detail=detail)
-    if detail := missing_entity(xid, view):
+    if detail := explain_missing_entity(xid, view):
         raise RegistryError("not_found", subject=path.text, detail=detail)
     return xid
 
@@ -99,7 +99,7 @@ def page(view: View, request: UIRequest) -> Page:
 
 def _steps(request: UIRequest) -> int:
     text = request.query.get("steps", str(_STEPS))
-    number = whole_number(text)
+    number = parse_whole_number(text)
     if number is None:
         detail = f'"steps" takes a whole number from 1, not "{text[:40]}"'
         raise RegistryError("bad_request", subject=request.subject, error_detail=detail)

@@ -33,7 +33,7 @@ from signalbook.api.ui.impact import ImpactPages
 from signalbook.api.ui.login import LoginPages
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
 from signalbook.api.ui.trying import Trying
-from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.events.subscriptions.store import SubscriptionStore
@@ -98,5 +98,5 @@ def registry_page(view: View, request: UIRequest) -> Page:
         return page_of(view, target)(view, request, target)
     except RegistryError as error:
         if error.code == "not_found" and not error.detail:
-            error.detail = missing_entity(target, view)
+            error.detail = explain_missing_entity(target, view)
         raise

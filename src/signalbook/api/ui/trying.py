@@ -15,14 +15,14 @@ from starlette.routing import Route
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NO_STORE
-from signalbook.api.kernel.requests import HTTPRequest, form_fields, raw_path
+from signalbook.api.kernel.requests import HTTPRequest, parse_form, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.definitions import MOST, RegistryDefinitions, is_message
 from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
 from signalbook.api.ui.samples import BASE64, EVENT, sampled
-from signalbook.api.xregistry.requests import check_path, explain_dangling_xref, missing_entity, parse_path
+from signalbook.api.xregistry.requests import check_path, explain_dangling_xref, explain_missing_entity, parse_path
 from signalbook.errors import RegistryError
 from signalbook.excerpts import LONGEST, excerpt
 from signalbook.formats import PayloadError
@@ -97,7 +97,7 @@ class Attempt:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Attempt:
         """The form in a body. Raises ``bad_request``."""
-        given = form_fields(body, request, most=_FIELDS)
+        given = parse_form(body, request, most=_FIELDS)
         attempt = cls(
             # Browsers end lines with CR LF, whatever was pasted.
             text=given.get("message", "").replace("\r\n", "\n"),
@@ -162,7 +162,7 @@ class Trying:
             definitions = RegistryDefinitions(view=view, root=root)
             if not is_message(view, xid) or definitions.raw(xid) is None:
                 dangling = explain_dangling_xref(view, xid) if is_message(view, xid) else ""
-                detail = missing_entity(xid, view) or dangling or "only messages can be tried"
+                detail = explain_missing_entity(xid, view) or dangling or "only messages can be tried"
                 raise RegistryError("not_found", subject=str(xid), detail=detail)
             given = self._kernel.settings
             with Work(steps=given.max_work, seconds=given.work_timeout).on_the_spot():

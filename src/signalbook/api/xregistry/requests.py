@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.api.kernel.caching import RequestHeaders
-from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
+from signalbook.api.kernel.requests import base_url, decode_header, parse_json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.api.registrypaths import NAMES
 from signalbook.engine.capabilities import resolve_ignore, same_specversion
@@ -36,7 +36,7 @@ DETAILS: Final = "$details"
 
 _MAX_PARAMETERS: Final = 1000
 _ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
-_TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
+_TEXT_FLAGS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
 _PAGING: Final = ("cursor", "limit")
 HEADER_PREFIX: Final = "xregistry-"
 """What the header names start with, in lower case."""
@@ -84,10 +84,10 @@ class RegistryPath:
 
 def path_text(raw: str) -> str:
     """A path, percent-encoded as sent, as errors quote it."""
-    return "/" + "/".join(_decoded_parts(raw))
+    return "/" + "/".join(_decode_parts(raw))
 
 
-def _decoded_parts(raw: str) -> tuple[str, ...]:
+def _decode_parts(raw: str) -> tuple[str, ...]:
     return tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
 
 
@@ -97,7 +97,7 @@ def parse_path(raw: str) -> RegistryPath:
 
     Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
     """
-    text, parts = path_text(raw), _decoded_parts(raw)
+    text, parts = path_text(raw), _decode_parts(raw)
     # These names come before Group types: a model may not define one of them.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
@@ -119,11 +119,11 @@ def check_path(path: RegistryPath, model: Model) -> None:
     """The path's types exist, else ``not_found`` (GAP 14), and its ids are ids, else ``malformed_id`` (R25)."""
     target = path.target
     if target.parts and model.group_type(target) is None:
-        detail = _unknown(f'there is no Group type "{target.group_type}"', model.groups)
+        detail = _format_unknown(f'there is no Group type "{target.group_type}"', model.groups)
         raise RegistryError("not_found", subject=path.text, detail=detail)
     if target.resource_type and model.resource_type(target) is None:
         unknown = f'"{target.group_type}" have no Resource type "{target.resource_type}"'
-        detail = _unknown(unknown, model.groups[target.group_type].resources)
+        detail = _format_unknown(unknown, model.groups[target.group_type].resources)
         raise RegistryError("not_found", subject=path.text, detail=detail)
     for part in target.parts[1::2]:
         try:
@@ -132,7 +132,7 @@ def check_path(path: RegistryPath, model: Model) -> None:
             raise RegistryError("malformed_id", subject=path.text, id=part, error_detail=str(error)) from None
 
 
-def missing_entity(target: Xid, view: View) -> str:
+def explain_missing_entity(target: Xid, view: View) -> str:
     """Return a sentence that says which part of ``target`` does not exist, or "" if all of it exists."""
     if len(target.parts) > len(target.resource.parts) and (detail := explain_dangling_xref(view, target)):
         return detail
@@ -159,8 +159,8 @@ def explain_dangling_xref(view: View, xid: Xid) -> str:
     return f"This {kind.singular} refers to {target}, which is a cross reference itself: these are followed once."
 
 
-def _unknown(what: str, known: Collection[str]) -> str:
-    return f"{what}; there are {', '.join(known)}" if known else f"{what}; the model has none"
+def _format_unknown(problem: str, names: Collection[str]) -> str:
+    return f"{problem}; there are {', '.join(names)}" if names else f"{problem}; the model has none"
 
 
 def _is_nested(parts: tuple[str, ...]) -> bool:
@@ -193,7 +193,7 @@ class QueryFlags:
         if self is NOTHING:
             return self
         on = (*capabilities["flags"], *(_PAGING if capabilities.get("pagination") else ()))
-        off = {name: value for name, value in _NONE.items() if name not in on}
+        off = {name: value for name, value in _NO_FLAGS.items() if name not in on}
         return replace(self, **off) if off else self
 
     def for_write(self, capabilities: JSONObject, target: Xid) -> commands.Flags:
@@ -205,7 +205,7 @@ class QueryFlags:
 
 
 NOTHING: Final = QueryFlags()
-_NONE: Final = {name: getattr(NOTHING, name) for name in QueryFlags.__dataclass_fields__}
+_NO_FLAGS: Final = {name: getattr(NOTHING, name) for name in QueryFlags.__dataclass_fields__}
 
 
 def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
@@ -215,44 +215,44 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
     """
     if not query:
         return NOTHING
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in query_pairs(query, subject, most=_MAX_PARAMETERS):
-        if name in _NONE:
-            found.setdefault(name, []).append(value)
+        if name in _NO_FLAGS:
+            values.setdefault(name, []).append(value)
     for name in _ONCE:
-        if len(found.get(name, ())) > 1:
+        if len(values.get(name, ())) > 1:
             detail = f"?{name} may be given once"
             raise RegistryError("bad_flag", subject=subject, flag=name, detail=detail)
     return QueryFlags(
-        binary=_on(found, "binary"),
-        collections=_on(found, "collections"),
-        doc=_on(found, "doc"),
-        epoch=_epoch(found["epoch"][0], subject) if "epoch" in found else None,
-        filter=tuple(found.get("filter", ())),
-        ignore=_listed(found["ignore"]) if "ignore" in found else None,
-        inline=tuple(found.get("inline", ())),
-        **{name: found[name][0] for name in _TEXTS if name in found},
+        binary=_on(values, "binary"),
+        collections=_on(values, "collections"),
+        doc=_on(values, "doc"),
+        epoch=_parse_epoch(values["epoch"][0], subject) if "epoch" in values else None,
+        filter=tuple(values.get("filter", ())),
+        ignore=_split_lists(values["ignore"]) if "ignore" in values else None,
+        inline=tuple(values.get("inline", ())),
+        **{name: values[name][0] for name in _TEXT_FLAGS if name in values},
     )
 
 
-def check_specversion(wanted: str | None, supported: Collection[str], *, subject: str) -> None:
+def check_specversion(requested: str | None, supported: Collection[str], *, subject: str) -> None:
     """The server speaks the version asked for, but for its patch number (R180), else ``unsupported_specversion``."""
-    if wanted is None or any(same_specversion(wanted, version) for version in supported):
+    if requested is None or any(same_specversion(requested, version) for version in supported):
         return
     listed = ", ".join(supported)
-    raise RegistryError("unsupported_specversion", subject=subject, specversion=wanted, list=listed)
+    raise RegistryError("unsupported_specversion", subject=subject, specversion=requested, list=listed)
 
 
-def _on(found: dict[str, list[str]], name: str) -> bool:
+def _on(values: dict[str, list[str]], name: str) -> bool:
     """A boolean flag is on by being there (R175); ``=false`` is what a client means by it."""
-    return name in found and found[name][-1].lower() != "false"
+    return name in values and values[name][-1].lower() != "false"
 
 
-def _listed(values: list[str]) -> tuple[str, ...]:
+def _split_lists(values: list[str]) -> tuple[str, ...]:
     return tuple(part for value in values for part in value.split(","))
 
 
-def _epoch(value: str, subject: str) -> int:
+def _parse_epoch(value: str, subject: str) -> int:
     if value.isascii() and value.isdigit() and len(value) <= 20:
         return int(value)
     detail = f'the flag "epoch" needs an unsigned integer, not "{value}"'
@@ -276,7 +276,7 @@ def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subj
             _check_allowed(header, name, type, subject)
             if name not in _NAVIGATION:
                 _collect(texts, name, key, decode_header(value, header, subject=subject))
-    return _typed(texts, type.attributes)
+    return _convert_texts(texts, type.attributes)
 
 
 def _collect(texts: JSONObject, name: str, key: str, text: str) -> None:
@@ -309,21 +309,21 @@ def _check_allowed(header: str, name: str, type: ResourceType, subject: str) -> 
     raise RegistryError("extra_xregistry_header", subject=subject, name=header, error_detail=detail)
 
 
-def _typed(texts: JSONObject, rules: AttributeSet) -> JSONObject:
+def _convert_texts(texts: JSONObject, rules: AttributeSet) -> JSONObject:
     """Convert each text to the type of its attribute, which may depend on other attributes (``ifvalues``)."""
-    known = rules.active(texts)
+    attributes = rules.active(texts)
     result: JSONObject = {}
     for name, text in texts.items():
-        attribute = known.get(name, known.get("*"))
+        attribute = attributes.get(name, attributes.get("*"))
         if isinstance(text, dict):
             item = attribute.item if attribute else None
-            result[name] = {key: _typed_value(part, item) for key, part in text.items()} or None
+            result[name] = {key: _convert_text(part, item) for key, part in text.items()} or None
         else:
-            result[name] = None if text == NULL else _typed_value(text, attribute)
+            result[name] = None if text == NULL else _convert_text(text, attribute)
     return result
 
 
-def _typed_value(text: str, attribute: Attribute | None) -> JSON:
+def _convert_text(text: str, attribute: Attribute | None) -> JSON:
     """``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
     kind = attribute.type if attribute else "string"
     if kind == "boolean" and text in ("true", "false"):
@@ -393,7 +393,7 @@ class RegistryRequest:
         if not self.body:
             return None
         most = self.settings.max_json_values
-        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth, max_values=most)
+        value = parse_json_body(self.body, self.subject, max_depth=self.settings.max_depth, max_values=most)
         if value is None:  # not to be taken for no body, which deletes everything (R169)
             detail = "the body needs to be a JSON object, not null"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)
@@ -421,11 +421,11 @@ class RegistryRequest:
             source = source.get("modelsource") if isinstance(source, dict) else None
         return replace(self, included=gather(source, load)) if isinstance(source, dict) else self
 
-    def document_type(self, view: View) -> ResourceType | None:
+    def find_document_type(self, view: View) -> ResourceType | None:
         """The Resource type if the request speaks of a document, None if it speaks of metadata (R153, R154, R273)."""
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
-    def options(self, view: View, shown: Xid) -> ViewOptions:
+    def options(self, view: View, xid: Xid) -> ViewOptions:
         """Return the view options for ``shown`` in the response.
 
         Raises ``bad_inline``, ``inline_noninlineable``, ``bad_filter``, ``bad_sort``, ``sort_noncollection``.
@@ -433,12 +433,12 @@ class RegistryRequest:
         query = self.query if self.path.name == "export" else self.query.supported(view.capabilities)
         return ViewOptions(
             base_url=self.base_url,
-            inline=parse_inline(query.inline, shown, view.model, subject=self.path.text),
+            inline=parse_inline(query.inline, xid, view.model, subject=self.path.text),
             doc=query.doc,
             binary=query.binary,
             collections=query.collections,
-            filter=parse_filter(query.filter, shown, view.model, subject=self.path.text),
-            sort=parse_sort(query.sort, shown, view.model, subject=self.path.text),
+            filter=parse_filter(query.filter, xid, view.model, subject=self.path.text),
+            sort=parse_sort(query.sort, xid, view.model, subject=self.path.text),
             max_bytes=self.settings.max_response_bytes,
         )
 
@@ -455,7 +455,11 @@ class RegistryRequest:
             return Command(method=method, target=path.target, body=body, flags=written, base_url=self.base_url)
         if kind is not None and not path.details:
             return Command(
-                method=method, target=path.target, document=self._document(kind), flags=written, base_url=self.base_url
+                method=method,
+                target=path.target,
+                document=self._read_document(kind),
+                flags=written,
+                base_url=self.base_url,
             )
         refuse_headers(self.headers, subject=path.text)
         return Command(
@@ -471,7 +475,7 @@ class RegistryRequest:
     def _is_delete_of_one(self) -> bool:
         return self.method == "DELETE" and not self.path.target.is_collection
 
-    def _document(self, type: ResourceType) -> DocumentBody:
+    def _read_document(self, type: ResourceType) -> DocumentBody:
         attributes = read_headers(self.headers, type, subject=self.path.text)
         url = f"{type.singular}url"
         if self.body and attributes.get(url) is not None:

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from signalbook import __version__
-from signalbook.api.kernel.caching import NO_CACHE, entity_tag, if_modified
+from signalbook.api.kernel.caching import NO_CACHE, compute_entity_tag, if_modified
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.xregistry.requests import NEVER_HEADERS, QueryFlags, RegistryRequest
@@ -27,7 +27,7 @@ _JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
-def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
+def choose_page(view: View, request: RegistryRequest) -> PageRequest:
     """Return the requested page of a collection, or all of it by default if the setting ``page_size`` is 0.
 
     Raises ``bad_request`` for a ``limit`` that is not an unsigned 64-bit integer above 0, or a ``cursor`` of another
@@ -42,7 +42,9 @@ def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
             raise limit_and_cursor(request.subject)
         advice = "use a link as it is, with no flag changed"
         form = tuple[bool, str, JSON] | bool
-        cursor = PageCursor.read(query.cursor, _scope(request), form, subject=request.subject, advice=advice)
+        cursor = PageCursor.read(
+            query.cursor, _build_cursor_scope(request), form, subject=request.subject, advice=advice
+        )
         place = cursor.after if isinstance(cursor.after, tuple) else None
         return PageRequest(
             limit=min(cursor.limit, settings.max_page_size),
@@ -60,16 +62,16 @@ def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[E
         return
     links: list[tuple[str, JSON]] = []
     if listed.following is not None:
-        links.append(("next", _place(listed.following, backward=False)))
+        links.append(("next", _encode_position(listed.following, backward=False)))
     if listed.preceding is not None:
-        links += [("prev", _place(listed.preceding, backward=True)), ("first", False)]
+        links += [("prev", _encode_position(listed.preceding, backward=True)), ("first", False)]
     if listed.following is not None:
         links.append(("last", True))
     for relation, after in links:
         yield _page_link(request, relation, PageCursor(limit=page.limit, total=listed.total, after=after))
 
 
-def _place(position: Position, *, backward: bool) -> JSON:
+def _encode_position(position: Position, *, backward: bool) -> JSON:
     """Return the position of a cursor: where a page begins or, ``backward``, ends.
 
     First and last page have only that.
@@ -79,18 +81,18 @@ def _place(position: Position, *, backward: bool) -> JSON:
 
 def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> Header:
     """``rel`` comes first, and no comma is in the URL: clients take headers apart by hand."""
-    sent = [*_flags(request.query), ("cursor", cursor.text(_scope(request)))]
+    sent = [*_list_page_flags(request.query), ("cursor", cursor.text(_build_cursor_scope(request)))]
     query = "&".join(f"{name}={quote(value, safe='')}" if value else name for name, value in sent)
     url = f"{quote(request.base_url, safe=':/%[]')}{quote(str(request.path.target), safe='/')}?{query}"
     return "Link", f"<{url}>;rel={relation};count={cursor.total}"
 
 
-def _scope(request: RegistryRequest) -> list[JSON]:
+def _build_cursor_scope(request: RegistryRequest) -> list[JSON]:
     """Return what a cursor is bound to: the collection, and the selection and order of its members."""
     return [str(request.path.target), request.query.filter, request.query.sort]
 
 
-def _flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
+def _list_page_flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
     """The flags that shape a page, as they go into a URL."""
     for name in ("binary", "doc"):
         if getattr(query, name):
@@ -102,45 +104,45 @@ def _flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def entity_response(
+def build_entity_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
     """An entity or collection as metadata."""
     options = request.options(view, xid)
     value = view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
-    return limited(json_response(value, status=status, headers=extra), request)
+    return check_size(json_response(value, status=status, headers=extra), request)
 
 
-def tree_response(view: View, request: RegistryRequest, options: ViewOptions) -> Response:
+def build_tree_response(view: View, request: RegistryRequest, options: ViewOptions) -> Response:
     """An entity or collection of any size as metadata; not made at all for a client that has it already."""
     assert request.spool is not None
     xid = request.path.target
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
-    tag = entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
+    tag = compute_entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Response(headers=(("ETag", tag), NO_CACHE, *_JSON), etag=tag)
     # A client that has it already costs neither rendering nor reading.
     if if_modified(large, request.raw_headers.conditions) is not large:
         return large.unmodified
-    page = wanted_page(view, request)
+    page = choose_page(view, request)
     listed = view.listed(xid, options, page) if xid.is_collection else None
     links = tuple(page_links(request, page, listed)) if listed is not None else ()
-    pieces = (_fitting(piece, request) for piece in view.pieces(xid, options, listed))
+    pieces = (_check_fitting(piece, request) for piece in view.pieces(xid, options, listed))
     small, large = Response(headers=(*links, *_JSON), is_json=True), replace(large, headers=(*links, *large.headers))
-    return limited(request.spool.fill(small, large, chain(pieces, (b"\n",))), request)
+    return check_size(request.spool.fill(small, large, chain(pieces, (b"\n",))), request)
 
 
-def document_response(
+def build_document_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
     """A Resource's or Version's document, or the way to it (R156-R161)."""
-    found = view.document(xid, request.options(view, xid))
-    headers = (*extra, *_document_headers(found, xid))
-    versionid = found.attributes.get("versionid")  # what refers to nothing shows none
+    document = view.document(xid, request.options(view, xid))
+    headers = (*extra, *_list_document_headers(document, xid))
+    versionid = document.attributes.get("versionid")  # what refers to nothing shows none
     if versionid is not None and not any(name == "Content-Location" for name, _ in extra):
         headers = (("Content-Location", f"{request.base_url}{xid.resource}/versions/{versionid}"), *headers)
-    if found.url is not None and status == 200:
-        return Response(status=303, headers=(("Location", quote(found.url, safe=_URI_SAFE)), *headers))
-    return limited(Response(status=status, headers=headers, body=found.content), request)
+    if document.url is not None and status == 200:
+        return Response(status=303, headers=(("Location", quote(document.url, safe=_URI_SAFE)), *headers))
+    return check_size(Response(status=status, headers=headers, body=document.content), request)
 
 
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
@@ -150,22 +152,22 @@ def write_response(session: Session, request: RegistryRequest, result: WriteResu
         return Response(status=204)
     if path.name:
         value = view.capabilities if path.name == "capabilities" else view.modelsource()
-        return limited(json_response(value), request)
+        return check_size(json_response(value), request)
     if path.target.is_collection or (request.method == "POST" and path.target.kind in (Kind.REGISTRY, Kind.GROUP)):
         value = view.processed(path.target, result.processed, request.options(view, path.target))
-        return limited(json_response(value), request)
-    render = entity_response if request.document_type(view) is None else document_response
+        return check_size(json_response(value), request)
+    render = build_entity_response if request.find_document_type(view) is None else build_document_response
     status = 201 if result.created else 200
-    return render(view, request, result.target, status=status, extra=tuple(_locations(view, request, result)))
+    return render(view, request, result.target, status=status, extra=tuple(_list_locations(view, request, result)))
 
 
-def limited(response: Response, request: RegistryRequest) -> Response:
+def check_size(response: Response, request: RegistryRequest) -> Response:
     """``response`` if it is not too large to be sent (R203)."""
-    _fitting(response.body, request)
+    _check_fitting(response.body, request)
     return response
 
 
-def _fitting(content: bytes, request: RegistryRequest) -> bytes:
+def _check_fitting(content: bytes, request: RegistryRequest) -> bytes:
     limit = request.settings.max_response_bytes
     if len(content) <= limit:
         return content
@@ -173,7 +175,7 @@ def _fitting(content: bytes, request: RegistryRequest) -> bytes:
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 
-def _locations(view: View, request: RegistryRequest, result: WriteResult) -> Iterator[Header]:
+def _list_locations(view: View, request: RegistryRequest, result: WriteResult) -> Iterator[Header]:
     """Yield the location of a new entity (R151), and the Version that a write made (R152, GAP 9)."""
     if result.created:
         kind = view.model.resource_type(result.target)
@@ -183,13 +185,13 @@ def _locations(view: View, request: RegistryRequest, result: WriteResult) -> Ite
         yield "Content-Location", f"{request.base_url}{result.version}"
 
 
-def _document_headers(found: DocumentView, xid: Xid) -> Iterator[Header]:
-    contenttype = media_type(found.contenttype)
+def _list_document_headers(document: DocumentView, xid: Xid) -> Iterator[Header]:
+    contenttype = media_type(document.contenttype)
     if contenttype is not None:
         yield "Content-Type", contenttype
     yield "Content-Disposition", xid.resource_id
     yield from UNTRUSTED
-    yield from write_headers(found.attributes, found.type)
+    yield from write_headers(document.attributes, document.type)
 
 
 def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
@@ -199,9 +201,9 @@ def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[
         if name in never:
             continue
         if not isinstance(value, (dict, list)):
-            yield f"xRegistry-{name}", encode(_header_text(value))
+            yield f"xRegistry-{name}", encode(_format_header(value))
         elif isinstance(value, dict) and _is_map(name, type.attributes):
-            yield from ((f"xRegistry-{name}.{key}", encode(_header_text(item))) for key, item in value.items())
+            yield from ((f"xRegistry-{name}.{key}", encode(_format_header(item))) for key, item in value.items())
 
 
 def _is_map(name: str, attributes: AttributeSet) -> bool:
@@ -209,7 +211,7 @@ def _is_map(name: str, attributes: AttributeSet) -> bool:
     return attribute is not None and attribute.type == "map" and attribute.item is not None and attribute.item.scalar
 
 
-def _header_text(value: JSON) -> str:
+def _format_header(value: JSON) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

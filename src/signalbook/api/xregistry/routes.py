@@ -16,11 +16,11 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from signalbook.access.base import Action, Forbidden
-from signalbook.api.kernel.admission import allowed_methods
+from signalbook.api.kernel.admission import list_allowed_methods
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
-from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
-from signalbook.api.kernel.routing import EntityAPI, Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.responses import Response, Sendable, build_options_response, json_response
+from signalbook.api.kernel.routing import EntityAPI, Kernel, PathEndpoint, revalidate
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.api.openapi.document import describe
 from signalbook.api.registrypaths import ALWAYS_THERE
@@ -29,15 +29,15 @@ from signalbook.api.xregistry.requests import (
     RegistryRequest,
     check_path,
     check_specversion,
-    missing_entity,
+    explain_missing_entity,
     path_text,
     read_request,
 )
 from signalbook.api.xregistry.responses import (
-    document_response,
-    entity_response,
-    limited,
-    tree_response,
+    build_document_response,
+    build_entity_response,
+    build_tree_response,
+    check_size,
     write_response,
 )
 from signalbook.engine import capabilities
@@ -75,7 +75,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     def routes(self) -> list[Route]:
         """Return the routes with paths of their own: the check of writes, and discovery."""
         check = CheckEndpoint(self)
-        discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel, subject=DISCOVERY, public=True)
+        discovery = PathEndpoint({"GET": revalidate(_list_registries)}, self.kernel, subject=DISCOVERY, public=True)
         return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
 
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
@@ -118,7 +118,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         and no 404, because browsers send OPTIONS without credentials.
         """
         if request.method == "OPTIONS" and not request.access.is_readable(ROOT):
-            return options_response((*_READS, *sorted(WRITES)), _READS)
+            return build_options_response((*_READS, *sorted(WRITES)), _READS)
         return super().read_now(request)
 
     def options(self, view: View, request: RegistryRequest) -> Response:
@@ -127,33 +127,33 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         mutable = capabilities.is_mutable(view.capabilities, path.capability)
         methods = [m for m in path.methods(view.model) if mutable or m not in WRITES]
         if path.capability == "entities":
-            return options_response(methods, allowed_methods(request.access, path.target, methods))
+            return build_options_response(methods, list_allowed_methods(request.access, path.target, methods))
         configures = request.access.may(Action.CONFIGURE, ROOT)
-        return options_response(methods, [m for m in methods if configures or m not in WRITES])
+        return build_options_response(methods, [m for m in methods if configures or m not in WRITES])
 
     def read(self, view: View, request: RegistryRequest) -> Response:
         """GET of an entity or a collection, or of what lies beside them."""
-        with _explained(view, request):
+        with _explain_missing(view, request):
             return self._read(view, request)
 
     def _read(self, view: View, request: RegistryRequest) -> Response:
         if request.path.name:
             view.access.require(Action.READ, ROOT)
         if request.path.name == "export":
-            return tree_response(view, request, view.export_options(request.options(view, request.path.target)))
+            return build_tree_response(view, request, view.export_options(request.options(view, request.path.target)))
         if request.path.name:
-            return limited(json_response(_named(view, request)), request)
-        if request.document_type(view) is not None:
+            return check_size(json_response(_load_named_document(view, request)), request)
+        if request.find_document_type(view) is not None:
             if request.query.supported(view.capabilities).collections:
                 raise RegistryError("bad_flag", subject=request.subject, flag="collections")
-            return document_response(view, request, request.path.target)
+            return build_document_response(view, request, request.path.target)
         if request.spool is not None:
-            return tree_response(view, request, request.options(view, request.path.target))
-        return entity_response(view, request, request.path.target)
+            return build_tree_response(view, request, request.options(view, request.path.target))
+        return build_entity_response(view, request, request.path.target)
 
     def write(self, session: Session, request: RegistryRequest) -> Response:
         """Execute the command all or nothing, and render the response before it commits (R22)."""
-        with _explained(session.view, request):
+        with _explain_missing(session.view, request):
             result = session.execute(request.command(session.view))
         logged = (finding for finding in result.findings if finding.severity != "info")
         for finding in islice(logged, _LOGGED_FINDINGS):
@@ -172,18 +172,20 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
-        request = await self._in_full(request)
+        request = await self._complete_path(request)
         if self.kernel.direct and request.is_quick:
             return self.read_now(request)
         if request.is_small:
             return await super().load(request)
         return await self._load_large(request)
 
-    async def _in_full(self, request: RegistryRequest) -> RegistryRequest:
+    async def _complete_path(self, request: RegistryRequest) -> RegistryRequest:
         """A request with a short path, with its full one (R32); read apart, since an entity keeps its storage key."""
-        return request if request.path.short is None else await self.kernel.workers.read(partial(self._full, request))
+        return (
+            request if request.path.short is None else await self.kernel.workers.read(partial(self._load_full, request))
+        )
 
-    def _full(self, request: RegistryRequest) -> RegistryRequest:
+    def _load_full(self, request: RegistryRequest) -> RegistryRequest:
         with self.kernel.engine.reading(request.access) as view:
             return request.in_full(view)
 
@@ -205,15 +207,15 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             spool.abandon()
             raise StorageBusy(f"{self._under_way} large responses are under way; try again")
         self._under_way += 1
-        spool.when_sent(self._sent)
+        spool.call_when_sent(self._count_sent)
         return spool
 
-    def _sent(self) -> None:
+    def _count_sent(self) -> None:
         self._under_way -= 1
 
     async def prepare(self, request: RegistryRequest, *, large: bool) -> RegistryRequest:
         """Fetch what a model in the body includes, one such request at a time."""
-        request = await self._in_full(request)
+        request = await self._complete_path(request)
         if request.includes:
             # Nothing is fetched for somebody who may not change the model.
             request.access.require(Action.CONFIGURE, ROOT)
@@ -223,17 +225,17 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
 
 @contextmanager
-def _explained(view: View, request: RegistryRequest) -> Iterator[None]:
+def _explain_missing(view: View, request: RegistryRequest) -> Iterator[None]:
     """Name the missing part of the path if an entity is not found."""
     try:
         yield
     except RegistryError as error:
         if error.code == "not_found" and not error.detail:
-            error.detail = missing_entity(request.path.target, view)
+            error.detail = explain_missing_entity(request.path.target, view)
         raise
 
 
-def _named(view: View, request: RegistryRequest) -> JSONObject:
+def _load_named_document(view: View, request: RegistryRequest) -> JSONObject:
     match request.path.name:
         case "model":
             return view.model.document
@@ -249,7 +251,7 @@ def _named(view: View, request: RegistryRequest) -> JSONObject:
             return {"registries": [request.base_url]}
 
 
-async def _registries(request: HTTPRequest) -> Response:
+async def _list_registries(request: HTTPRequest) -> Response:
     """Return the registries on this host."""
     return json_response({"registries": [request.root]})
 
@@ -273,24 +275,24 @@ class CheckEndpoint(PathEndpoint):
         self._api = api
 
     async def _try(self, request: HTTPRequest) -> Response:
-        rule = _rule(request)
+        rule = _read_rule(request)
         kernel = self._api.kernel
         body = await request.body(kernel.settings.max_body_bytes, required=False)
         try:
-            write = read_request(_behind(request.scope), body, kernel.settings)
+            write = read_request(_strip_check(request.scope), body, kernel.settings)
         # A path or flags that are none: the write itself would be refused for them.
         except RegistryError as error:
-            return _verdict_response(Verdict.refused(error))
+            return _build_verdict_response(Verdict.refused(error))
         large = len(body) > LARGE
         if large:
             try:
                 await kernel.decode(write)
             except RegistryError as error:
-                return _verdict_response(Verdict.refused(error))
-        run = partial(self._verdict, request=write, rule=rule)
-        return _verdict_response(await kernel.commit(run, alone=large))
+                return _build_verdict_response(Verdict.refused(error))
+        run = partial(self._try_write, request=write, rule=rule)
+        return _build_verdict_response(await kernel.commit(run, alone=large))
 
-    def _verdict(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
+    def _try_write(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
         """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.
 
         Raises ``RegistryError`` for what is no fault of the request.
@@ -310,11 +312,11 @@ class CheckEndpoint(PathEndpoint):
             return Verdict.refused(error)
 
 
-def _verdict_response(verdict: Verdict) -> Response:
+def _build_verdict_response(verdict: Verdict) -> Response:
     return json_response(verdict.to_json(), headers=(NO_STORE,))
 
 
-def _behind(scope: Scope) -> Scope:
+def _strip_check(scope: Scope) -> Scope:
     """``scope`` as the write itself would have it."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8")
     root = scope.get("root_path", "")
@@ -322,13 +324,13 @@ def _behind(scope: Scope) -> Scope:
     return {**scope, "raw_path": root.encode("utf-8") + (behind or b"/")}
 
 
-def _rule(request: HTTPRequest) -> str | None:
+def _read_rule(request: HTTPRequest) -> str | None:
     """The flag ``compatibility``. Raises ``bad_flag``."""
     query = request.scope["query_string"].decode("latin-1")
-    given: list[str] | None = parse_qs(query, keep_blank_values=True).get("compatibility")
-    if given is None:
+    values: list[str] | None = parse_qs(query, keep_blank_values=True).get("compatibility")
+    if values is None:
         return None
-    if len(given) != 1 or given[0].casefold() not in RULES:
+    if len(values) != 1 or values[0].casefold() not in RULES:
         detail = f"it is one of {', '.join(RULES)}"
         raise RegistryError("bad_flag", subject=request.path, flag="compatibility", detail=detail)
-    return given[0].casefold()
+    return values[0].casefold()
