@@ -26,7 +26,7 @@ from typer.main import get_command
 
 from signalbook import metrics, settings
 from signalbook.access.policy import read_policy
-from signalbook.api.metrics import registry_state
+from signalbook.api.metrics import collect_registry_state
 from signalbook.cli.app import app
 from signalbook.events.subscriptions.store import Keyring
 from signalbook.server import check_secrets
@@ -331,7 +331,7 @@ def exposed() -> dict[str, set[str]]:
     with closing(open_store("sqlite://")) as store:
         with store.write() as writing:
             writing.subscriptions.put_delivery("one", DeliveryState(position=0, state=RETRYING))
-        families = [*metrics.REGISTRY.collect(), *registry_state(store)]
+        families = [*metrics.REGISTRY.collect(), *collect_registry_state(store)]
     declared = {metric.describe()[0].name: set(metric._labelnames) for metric in declared_metrics()}
     labels_by_name: dict[str, set[str]] = {}
     for family in families:

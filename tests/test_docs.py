@@ -20,7 +20,7 @@ import pytest
 from tests.serving import BIN, serving
 
 from signalbook import __version__, metrics, settings
-from signalbook.api.metrics import registry_state
+from signalbook.api.metrics import collect_registry_state
 from signalbook.api.registrypaths import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
@@ -229,7 +229,7 @@ def test_the_inputs_page_works(place: Path) -> None:
 def metric_names() -> set[str]:
     """Every metric of a server, as Prometheus shows it, without what a histogram adds."""
     with closing(open_store("sqlite://")) as store:
-        families = [*metrics.REGISTRY.collect(), *registry_state(store)]
+        families = [*metrics.REGISTRY.collect(), *collect_registry_state(store)]
     return {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
 
 

@@ -13,7 +13,7 @@ from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 from tests.api.test_pipelines import report
 
 from signalbook.api import impact as impact_api
-from signalbook.api.impact import CheckedCandidate, ImpactContext, trial_document, trial_work
+from signalbook.api.impact import CheckedCandidate, ImpactContext, build_trial_document, build_trial_work
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSONObject
@@ -169,7 +169,7 @@ def test_trials_do_not_block_other_requests(strict: Client, monkeypatch: pytest.
     def slow(*arguments: Any) -> JSONObject:
         begun.append(arguments)
         go.wait(60)
-        return trial_document(*arguments)
+        return build_trial_document(*arguments)
 
     monkeypatch.setattr(impact_api, "trial_document", slow)
 
@@ -201,7 +201,7 @@ def test_trial_ends_when_the_client_disconnects(strict: Client, monkeypatch: pyt
         loops[0].call_soon_threadsafe(begun.set)
         assert over.wait(60)
         try:
-            return trial_document(context, checked, work)
+            return build_trial_document(context, checked, work)
         except Abandoned as error:
             ended.append(type(error))
             raise
@@ -246,11 +246,11 @@ def test_a_refused_candidate_takes_a_part_of_the_work(strict: Client, monkeypatc
 
     def counted(settings: Settings, *, accepted: bool) -> Work:
         spent.append((settings.max_work, settings.work_timeout))
-        work = trial_work(settings, accepted=accepted)
+        work = build_trial_work(settings, accepted=accepted)
         if not accepted:
             with pytest.raises(TooComplex), work.on_the_spot():
                 work.spend(settings.max_work // 10 + 2)
-        return trial_work(settings, accepted=accepted)
+        return build_trial_work(settings, accepted=accepted)
 
     monkeypatch.setattr(impact_api, "trial_work", counted)
     assert not attempt(strict, CHANGED).json()["check"]["accepted"]

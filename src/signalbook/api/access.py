@@ -24,7 +24,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid, XidError
 
 PATH: Final = "/access"
-_NONE: Final = "no policy is configured, everybody may do everything: PUT one"
+_NO_POLICY: Final = "no policy is configured, everybody may do everything: PUT one"
 
 
 class AccessAPI:
@@ -39,7 +39,7 @@ class AccessAPI:
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._show, "PUT": self._replace},
             f"{PATH}/explain": {"GET": self._explain},
-            f"{PATH}/self": {"GET": self._self},
+            f"{PATH}/self": {"GET": self._show_caller},
             SESSIONS: {"DELETE": self._end_sessions},
         }
         return [
@@ -50,7 +50,7 @@ class AccessAPI:
 
     async def _show(self, request: HTTPRequest) -> Response:
         """The policy as it was written."""
-        return _response(await self._policy(request))
+        return _build_policy_response(await self._load_policy(request))
 
     async def _replace(self, request: HTTPRequest) -> Response:
         """Put another policy in force."""
@@ -76,36 +76,36 @@ class AccessAPI:
             raise CredentialsNeeded
         self._control.put(session.transaction, policy, by=request.access)
         # What it raises undoes the write.
-        check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
+        check_conditions(request.scope["headers"], "" if before is None else _compute_tag(before), request.path)
         session.record(Action.ADMINISTER, PATH)
-        return _response(policy, status=201 if before is None else 200, odd=odd)
+        return _build_policy_response(policy, status=201 if before is None else 200, odd=odd)
 
     async def _explain(self, request: HTTPRequest) -> Response:
         """Return whether somebody may do something, and the rules that decide it."""
-        policy = await self._policy(request)
-        action, xid = _what(request), _xid(request)
-        identity = await self._kernel.workers.read(partial(self._who, request))
-        found = await self._kernel.workers.read(partial(policy.explain, identity, action, xid))
-        asked = {"who": request.query["who"], "what": action.word, "xid": str(xid)}
-        return json_response({**asked, **found.to_json(policy)}, headers=(NO_STORE,))
+        policy = await self._load_policy(request)
+        action, xid = _read_action(request), _read_xid(request)
+        identity = await self._kernel.workers.read(partial(self._read_identity, request))
+        explanation = await self._kernel.workers.read(partial(policy.explain, identity, action, xid))
+        question = {"who": request.query["who"], "what": action.word, "xid": str(xid)}
+        return json_response({**question, **explanation.to_json(policy)}, headers=(NO_STORE,))
 
-    def _who(self, request: HTTPRequest) -> Identity:
+    def _read_identity(self, request: HTTPRequest) -> Identity:
         """Return the identity that ``who`` names: principals separated by commas. Raises ``bad_request``."""
         try:
             return self._control.identity(split_principals(request.query.get("who", "")))
         except ValueError as error:
             raise request.wrong(f'"who": {error}') from None
 
-    async def _self(self, request: HTTPRequest) -> Response:
+    async def _show_caller(self, request: HTTPRequest) -> Response:
         """Return the caller, and the caller's rights at ``xid`` (default: the Registry) and elsewhere."""
-        access, xid, changes = request.access, _xid(request), 0
+        access, xid, changes = request.access, _read_xid(request), 0
         if not access.unrestricted:
             # As of now, not of half a second ago: a copy would take for deleted what is hidden since.
             policy = await self._kernel.workers.read(self._control.current)
             access = access if policy is None else policy.access(access.identity)
             changes = await self._kernel.workers.read(self._control.count_changes)
-        shown = {
-            **_described(access.identity),
+        caller = {
+            **_describe_identity(access.identity),
             "restricted": not access.unrestricted,
             "policy": changes,
             "hidden": not access.reads_everything,
@@ -113,7 +113,7 @@ class AccessAPI:
             "may": [action.word for action in Action if access.may(action, xid)],
             "somewhere": [action.word for action in Action if access.allows_somewhere(action)],
         }
-        return json_response(shown, headers=(NO_STORE,))
+        return json_response(caller, headers=(NO_STORE,))
 
     async def _end_sessions(self, request: HTTPRequest) -> Response:
         """End all sessions of ``subject`` in the explorer, on all servers."""
@@ -125,36 +125,36 @@ class AccessAPI:
         ended = await self._kernel.write(lambda session: session.end_sessions(subject), request.access)
         return json_response({"subject": subject, "ended": ended}, headers=(NO_STORE,))
 
-    async def _policy(self, request: HTTPRequest) -> Policy:
+    async def _load_policy(self, request: HTTPRequest) -> Policy:
         """The policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
         _require_administrator(request)
-        found = await self._kernel.workers.read(self._control.current)
-        if found is None:
-            raise RegistryError("not_found", subject=request.path, detail=_NONE)
-        return found
+        policy = await self._kernel.workers.read(self._control.current)
+        if policy is None:
+            raise RegistryError("not_found", subject=request.path, detail=_NO_POLICY)
+        return policy
 
 
 def _require_administrator(request: HTTPRequest) -> None:
     request.access.require(Action.ADMINISTER, ROOT)
 
 
-def _response(policy: Policy, status: int = 200, odd: Sequence[str] = ()) -> Response:
-    shown = with_warnings(policy, odd)
-    return json_response(shown, status=status, headers=(NO_STORE, ("ETag", _tag(policy))))
+def _build_policy_response(policy: Policy, status: int = 200, odd: Sequence[str] = ()) -> Response:
+    document = with_warnings(policy, odd)
+    return json_response(document, status=status, headers=(NO_STORE, ("ETag", _compute_tag(policy))))
 
 
-def _tag(policy: Policy) -> str:
+def _compute_tag(policy: Policy) -> str:
     return compute_entity_tag(policy.revision.encode("ascii"))
 
 
-def _what(request: HTTPRequest) -> Action:
+def _read_action(request: HTTPRequest) -> Action:
     text = request.query.get("what", "")
     if text not in ACTIONS:
         raise request.wrong(f'"what" is one of {", ".join(ACTIONS)}, not "{text[:40]}"')
     return ACTIONS[text]
 
 
-def _xid(request: HTTPRequest) -> Xid:
+def _read_xid(request: HTTPRequest) -> Xid:
     text = request.query.get("xid", "/")
     try:
         return Xid.parse(text)
@@ -162,13 +162,13 @@ def _xid(request: HTTPRequest) -> Xid:
         raise request.wrong(f'"xid": {error}') from None
 
 
-def _described(identity: Identity) -> JSONObject:
-    shown: JSONObject = {"name": identity.name, "authenticated": AUTHENTICATED in identity.principals}
+def _describe_identity(identity: Identity) -> JSONObject:
+    description: JSONObject = {"name": identity.name, "authenticated": AUTHENTICATED in identity.principals}
     for name in ("subject", "issuer", "token"):
         if getattr(identity, name):
-            shown[name] = getattr(identity, name)
-    shown["groups"] = sorted(identity.groups)
-    return shown if identity.scopes is None else {**shown, "scopes": sorted(identity.scopes)}
+            description[name] = getattr(identity, name)
+    description["groups"] = sorted(identity.groups)
+    return description if identity.scopes is None else {**description, "scopes": sorted(identity.scopes)}
 
 
 def _explain(error: Exception, path: str) -> Exception:

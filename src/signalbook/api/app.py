@@ -107,7 +107,7 @@ def create_app(
     )
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
+    async def run_lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
         async with counting():
             yield {STOPPING: asyncio.Event()}
         kernel.close()
@@ -119,13 +119,13 @@ def create_app(
     if source is not None:
         states = {"source": source, **states}
     registry = XRegistryAPI(kernel)
-    others = [
+    api_routes = [
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
         *confluent.routes(kernel),
         *Feed(kernel, head).routes(),
-        *_health(kernel, states),
+        *_build_health_routes(kernel, states),
         *MetricsAPI(kernel).routes(),
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
@@ -137,10 +137,10 @@ def create_app(
         *TokensAPI(kernel).routes(),
         *ui.routes(kernel, reports, subscriptions, following.status),
     ]
-    return Application(others, registry, kernel, lifespan)
+    return Application(api_routes, registry, kernel, run_lifespan)
 
 
-def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
+def _build_health_routes(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
     """Return the routes for load balancers.
 
     ``live`` returns 200 as long as the process answers, ``ready`` while the store can be read. Callers that can list
@@ -151,26 +151,26 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
         with kernel.engine.reading():
             pass
 
-    async def trusted(scope: Scope) -> bool:
+    async def is_trusted(scope: Scope) -> bool:
         try:
             return (await kernel.admission.access(scope)).allows_everything_below(Action.LIST, ROOT)
         except (Unauthenticated, TooManyRequests):
             return False
 
-    async def live(_: HTTPRequest) -> Response:
+    async def report_live(_: HTTPRequest) -> Response:
         return json_response({"status": "ok"}, headers=(NO_STORE,))
 
-    async def ready(request: HTTPRequest) -> Response:
+    async def report_ready(request: HTTPRequest) -> Response:
         try:
             await kernel.workers.read(read)
-            shown = {name: state() for name, state in states.items()} if await trusted(request.scope) else {}
+            details = {name: state() for name, state in states.items()} if await is_trusted(request.scope) else {}
         except StorageError as error:
             return json_response({"status": "unavailable", "reason": error.shown}, status=503, headers=(NO_STORE,))
-        return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
+        return json_response({"status": "ok", **details}, headers=(NO_STORE,))
 
     return [
-        *PathEndpoint({"GET": live}, kernel, subject=_LIVE, public=True).routes(_LIVE),
-        *PathEndpoint({"GET": ready}, kernel, subject=_READY, public=True).routes(_READY),
+        *PathEndpoint({"GET": report_live}, kernel, subject=_LIVE, public=True).routes(_LIVE),
+        *PathEndpoint({"GET": report_ready}, kernel, subject=_READY, public=True).routes(_READY),
     ]
 
 
@@ -183,12 +183,12 @@ class Application(Starlette):
 
     def __init__(
         self,
-        others: list[Route],
+        api_routes: list[Route],
         registry: ASGIApp,
         kernel: Kernel,
         lifespan: Lifespan[Starlette],
     ) -> None:
-        super().__init__(routes=others, lifespan=lifespan)
+        super().__init__(routes=api_routes, lifespan=lifespan)
         self.repeats = Repeats(kernel) if kernel.direct else None
         """For connections to ask first."""
         self._admission = kernel.admission
@@ -196,7 +196,7 @@ class Application(Starlette):
         self._settings = kernel.settings
         self._origins = Origins(kernel.settings)
         self._paths = _Paths()
-        for route in others:
+        for route in api_routes:
             self._paths.add(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,8 +218,8 @@ class Application(Starlette):
             await self._answer(scope, receive, send, began)
             return
         path = scope["path"]
-        with serving(scope["method"], path, api_of(path), scope["headers"]) as answered:
-            await self._answer(scope, receive, send, began, answered)
+        with serving(scope["method"], path, api_of(path), scope["headers"]) as record_status:
+            await self._answer(scope, receive, send, began, record_status)
 
     async def _answer(
         self,
@@ -227,16 +227,16 @@ class Application(Starlette):
         receive: Receive,
         send: Send,
         began: float,
-        answered: Callable[[int], None] = lambda status: None,  # noqa: ARG005
+        record_status: Callable[[int], None] = lambda status: None,  # noqa: ARG005
     ) -> None:
         scope["base_url"] = root = base_url(scope, self._settings)
-        shown = "" if self._is_confluent(scope) and not self._settings.base_url else root
-        added, lines = _added(shown, self._origins.find_allowed_origin(scope))
+        link_root = "" if self._is_confluent(scope) and not self._settings.base_url else root
+        added, lines = _build_added_headers(link_root, self._origins.find_allowed_origin(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
                 HTTP.add(scope["path"], scope["method"], message["status"], perf_counter() - began)
-                answered(message["status"])
+                record_status(message["status"])
                 message["headers"] = [*message["headers"], *added]
                 if "head" in message:
                     message["head"] += lines
@@ -253,7 +253,7 @@ class Application(Starlette):
 
     def find(self, scope: Scope) -> ASGIApp:
         """Return the application for a request."""
-        if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
+        if self._settings.copies == "refuse" and scope["method"] not in READS and _is_copy(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
             return build_problem_response(refused, scope["path"]).send
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -261,8 +261,8 @@ class Application(Starlette):
             headers = (("Location", f"{base_url(scope, self._settings)}{PAGES}"), ("Vary", "Accept"), NO_STORE)
             return Response(status=HTTPStatus.SEE_OTHER, headers=headers).send
         for route in self._paths.routes(path):
-            if found := route.path_regex.match(path):
-                scope["path_params"] = found.groupdict()
+            if match := route.path_regex.match(path):
+                scope["path_params"] = match.groupdict()
                 return route.app
         return self._registry
 
@@ -277,14 +277,14 @@ class _Paths:
     def add(self, route: Route) -> None:
         """Take in a route; of those that begin alike the first one that fits counts."""
         node = self
-        for part in _segments(route.path.partition("{")[0].rstrip("/")):
+        for part in _split_segments(route.path.partition("{")[0].rstrip("/")):
             node = node._below.setdefault(part, _Paths())
         node._routes.append(route)
 
     def routes(self, path: str) -> Iterable[Route]:
         """Return the possible routes of a path, the longest first: a draft's mount takes what nothing in it does."""
         node, found = self, self._routes
-        for part in _segments(path):
+        for part in _split_segments(path):
             below = node._below.get(part)
             if below is None:
                 break
@@ -292,12 +292,12 @@ class _Paths:
         return found
 
 
-def _segments(path: str) -> list[str]:
+def _split_segments(path: str) -> list[str]:
     return path.split("/")[1:]
 
 
 @lru_cache(maxsize=128)
-def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
+def _build_added_headers(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
     """The headers, and the lines that they are; ``root`` is empty where nobody knows at which port it is."""
     cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
@@ -315,12 +315,12 @@ def _is_browser(scope: Scope) -> bool:
     return b"text/html" in accept and b"json" not in accept
 
 
-def _copies(scope: Scope) -> bool:
+def _is_copy(scope: Scope) -> bool:
     """Return True if a write says that its content is a copy from another registry.
 
     A header says so or, in the drafts' APIs, an authority in the query (A-47). A registry that accepts no copies, such
     as a hub that is governed centrally, rejects them (D-12). Reads are never rejected: whoever copies from here may
     send the same headers.
     """
-    named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
-    return named or any(name in _COPY_HEADERS for name, _ in scope["headers"])
+    has_authority = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
+    return has_authority or any(name in _COPY_HEADERS for name, _ in scope["headers"])

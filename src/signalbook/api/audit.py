@@ -20,9 +20,9 @@ from signalbook.values import parse_timestamp
 
 PATH: Final = "/audit"
 PARAMETERS: Final = ("who", "action", "outcome", "xid", "from", "to", "after")
-_PAGE: Final = 100
-_MOST: Final = 1000
-_LONGEST: Final = 1000
+_PAGE_ENTRIES: Final = 100
+_MAX_ENTRIES: Final = 1000
+_MAX_TEXT_CHARS: Final = 1000
 
 
 class AuditAPI:
@@ -37,26 +37,28 @@ class AuditAPI:
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Entries, the newest first, page by page."""
-        limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
-        wanted = _query(request)
-        found = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, wanted, limit + 1))
+        limit = min(request.number("limit") or _PAGE_ENTRIES, self._kernel.settings.max_page_size, _MAX_ENTRIES)
+        query = _read_query(request)
+        entries = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, query, limit + 1))
         headers = [NO_STORE]
-        if len(found) > limit:
-            given = {name: request.query[name] for name in PARAMETERS if name in request.query}
-            headers.append(build_next_link(request.root + PATH, **given, limit=limit, cursor=found[limit - 1].number))
-        return json_response([format_entry(entry) for entry in found[:limit]], headers=tuple(headers))
+        if len(entries) > limit:
+            filters = {name: request.query[name] for name in PARAMETERS if name in request.query}
+            headers.append(
+                build_next_link(request.root + PATH, **filters, limit=limit, cursor=entries[limit - 1].number)
+            )
+        return json_response([format_entry(entry) for entry in entries[:limit]], headers=tuple(headers))
 
 
-def _query(request: HTTPRequest) -> AuditQuery:
+def _read_query(request: HTTPRequest) -> AuditQuery:
     """Return the query in a request. Raises ``bad_request``."""
-    known = {*PARAMETERS, "limit", "cursor"}
-    unknown = next((name for name in request.query if name not in known), None)
+    parameters = {*PARAMETERS, "limit", "cursor"}
+    unknown = next((name for name in request.query if name not in parameters), None)
     if unknown is not None:
-        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(sorted(known))}')
+        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(sorted(parameters))}')
     texts = {name: request.query.get(name, "") for name in ("who", "action", "outcome", "xid")}
     for name, text in texts.items():
-        if len(text) > _LONGEST or "\0" in text:
-            raise request.wrong(f'"{name}" takes a text of at most {_LONGEST} characters')
+        if len(text) > _MAX_TEXT_CHARS or "\0" in text:
+            raise request.wrong(f'"{name}" takes a text of at most {_MAX_TEXT_CHARS} characters')
     if texts["outcome"] not in ("", DONE, REFUSED):
         raise request.wrong(f'"outcome" is {DONE} or {REFUSED}')
     return AuditQuery(

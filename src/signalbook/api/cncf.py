@@ -119,17 +119,17 @@ class CncfRequest(Generic[P]):
     @property
     def uri(self) -> str:
         """The parameter ``uri``. Raises ``bad_request`` if there is none, or several."""
-        given = self.values("uri")
-        if len(given) == 1 and given[0]:
-            return given[0]
+        values = self.values("uri")
+        if len(values) == 1 and values[0]:
+            return values[0]
         raise self.wrong("the query needs one parameter uri, the percent-encoded URI of a version")
 
     @cached_property
     def json(self) -> JSONObject:
         """The body. Raises ``missing_body``, ``parsing_data``, and ``bad_request`` if it is no JSON object."""
-        found = self.read_json()
-        if isinstance(found, dict):
-            return found
+        body = self.read_json()
+        if isinstance(body, dict):
+            return body
         raise self.wrong("the body needs to be a JSON object")
 
     def read_json(self) -> JSON:

@@ -28,9 +28,9 @@ from signalbook.xid import ROOT
 PATH: Final = "/events"
 BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
 _DEFAULT: Final = 1000
-_MOST: Final = 10_000
-_LAST: Final = 2**63 - 1
-_DIGITS: Final = 20
+_MAX_EVENTS: Final = 10_000
+_LAST_POSITION: Final = 2**63 - 1
+_MAX_POSITION_DIGITS: Final = 20
 # A filter that hardly anything passes must not keep a reader waiting: the page ends, and a link leads on.
 _LOOKED_AT: Final = 50_000
 
@@ -83,7 +83,7 @@ class Feed:
         return await (self._stream(request) if live else self._page(request))
 
     async def _page(self, request: HTTPRequest) -> Response:
-        query, engine = _query(request), self._kernel.engine
+        query, engine = _read_query(request), self._kernel.engine
         last = await self._kernel.workers.read(engine.position)
         page = await self._kernel.workers.read(partial(find_events, engine, query, request.access))
         headers = [("Content-Type", BATCH_TYPE), _link(request.root, query, "last", after=last)]
@@ -92,7 +92,7 @@ class Feed:
         return Response(headers=tuple(headers), body=dump_json(page.events) + b"\n", is_json=True)
 
     async def _stream(self, request: HTTPRequest) -> EventStream:
-        query, kernel = _query(request), self._kernel
+        query, kernel = _read_query(request), self._kernel
 
         async def admit() -> Access:
             access = await kernel.admission.access(request.scope)
@@ -100,12 +100,12 @@ class Feed:
                 raise Forbidden(Action.READ, ROOT)
             return access
 
-        async def look(after: int) -> FeedPage:
+        async def load_page(after: int) -> FeedPage:
             return await kernel.workers.read(partial(find_events, kernel.engine, query, await admit(), after))
 
         after = query.after or 0
         # What is wrong with the request comes up here, while the response may still be an error.
-        return EventStream(look, await look(after), after, self._head, admit)
+        return EventStream(load_page, await load_page(after), after, self._head, admit)
 
 
 def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
@@ -117,7 +117,7 @@ def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | N
 
     Raises ``HistoryPruned`` if the reader would miss an event.
     """
-    found: list[JSONObject] = []
+    events: list[JSONObject] = []
     at = after or query.after or 0
     for _ in range(_LOOKED_AT // _DEFAULT):
         try:
@@ -129,38 +129,41 @@ def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | N
         for record in records:
             for event in query.dialect.events(record) if is_shown(record, access) else ():
                 if query.filter(event):
-                    if len(found) == query.limit:
-                        return FeedPage(events=tuple(found), after=at, more=True)
-                    found.append(event)
+                    if len(events) == query.limit:
+                        return FeedPage(events=tuple(events), after=at, more=True)
+                    events.append(event)
             at = record.position
         if len(records) < _DEFAULT:
-            return FeedPage(events=tuple(found), after=at, more=False)
-    return FeedPage(events=tuple(found), after=at, more=True)
+            return FeedPage(events=tuple(events), after=at, more=False)
+    return FeedPage(events=tuple(events), after=at, more=True)
 
 
-def _query(request: HTTPRequest) -> FeedQuery:
-    given = request.query
-    texts, source = given.getlist("filter"), given.get("source", "")
+def _read_query(request: HTTPRequest) -> FeedQuery:
+    parameters = request.query
+    texts, source = parameters.getlist("filter"), parameters.get("source", "")
     resumed = {"Last-Event-ID": request.headers.get("last-event-id", "")}
-    positions = (_number(given, "after", _LAST), _number(resumed, "Last-Event-ID", _LAST))
-    limit = _number(given, "limit", _MOST)
-    dialect, wanted = _dialect(source, request.root), [_filter(text) for text in texts]
+    positions = (
+        _read_number(parameters, "after", _LAST_POSITION),
+        _read_number(resumed, "Last-Event-ID", _LAST_POSITION),
+    )
+    limit = _read_number(parameters, "limit", _MAX_EVENTS)
+    dialect, filters = _find_dialect(source, request.root), [_filter(text) for text in texts]
     return FeedQuery(
         after=max((position for position in positions if position is not None), default=None),
         limit=_DEFAULT if limit is None else max(1, limit),
         dialect=dialect,
-        filter=lambda event: all(passes(event) for passes in wanted),
+        filter=lambda event: all(passes(event) for passes in filters),
         query=tuple([("source", source)] * bool(source) + [("filter", text) for text in texts]),
     )
 
 
-def _dialect(source: str, root: str) -> EventDialect:
+def _find_dialect(source: str, root: str) -> EventDialect:
     """The dialect of an API, named by its URL or by its path below the root."""
-    found = of_source(root + source if source.startswith("/") else source, root)
-    if found is None:
+    dialect = of_source(root + source if source.startswith("/") else source, root)
+    if dialect is None:
         detail = f'"source" is {root}/ or one of {", ".join(root + path for path in API_PATHS)}, not "{source}"'
         raise RegistryError("bad_request", subject=PATH, error_detail=detail)
-    return found
+    return dialect
 
 
 def _filter(text: str) -> filters.Filter:
@@ -171,12 +174,12 @@ def _filter(text: str) -> filters.Filter:
         raise RegistryError("bad_filter", subject=PATH, value=text, error_detail=str(error)) from None
 
 
-def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
-    text = given.get(name, "")
+def _read_number(parameters: Mapping[str, str], name: str, most: int) -> int | None:
+    text = parameters.get(name, "")
     if not text:
         return None
     # Python refuses to read numbers of thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_POSITION_DIGITS and int(text) <= most):
         detail = f'"{name}" takes a whole number up to {most}, not "{text}"'
         raise RegistryError("bad_request", subject=PATH, error_detail=detail)
     return int(text)

@@ -110,35 +110,35 @@ class ImpactAPI:
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
-        work = trial_work(self._kernel.settings, accepted=checked.verdict.accepted)
-        trial = self._kernel.trials.read(partial(trial_document, self.context(request), checked, work))
+        work = build_trial_work(self._kernel.settings, accepted=checked.verdict.accepted)
+        trial = self._kernel.trials.read(partial(build_trial_document, self.context(request), checked, work))
         return await request.unless_gone(trial, work.abandon)
 
     async def _get(self, request: HTTPRequest) -> Response:
         _check_parameters(request, _PARAMETERS)
-        xid, depth = _xid(request), min(request.number("depth") or MAX_DEPTH, MAX_DEPTH)
-        ask = partial(impact_document, self.context(request), xid, depth=depth)
+        xid, depth = _read_xid(request), min(request.number("depth") or MAX_DEPTH, MAX_DEPTH)
+        ask = partial(build_impact_document, self.context(request), xid, depth=depth)
         return json_response(await self._kernel.workers.read(ask), headers=(NO_STORE,))
 
     async def _post(self, request: HTTPRequest) -> Response:
         _check_parameters(request, _TRIAL_PARAMETERS)
         candidate = CandidateDocument(
-            target=_xid(request),
+            target=_read_xid(request),
             content=await request.body(self._kernel.settings.max_body_bytes),
             contenttype=request.headers.get("content-type"),
             format=request.query.get("format", ""),
-            compatibility=_rule(request),
+            compatibility=_read_rule(request),
         )
         return json_response(await self.tried(candidate, request), headers=(NO_STORE,))
 
 
-def _check_parameters(request: HTTPRequest, known: Collection[str]) -> None:
-    unknown = next((name for name in request.query if name not in known), None)
+def _check_parameters(request: HTTPRequest, names: Collection[str]) -> None:
+    unknown = next((name for name in request.query if name not in names), None)
     if unknown is not None:
-        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(known)}')
+        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(names)}')
 
 
-def _xid(request: HTTPRequest) -> Xid:
+def _read_xid(request: HTTPRequest) -> Xid:
     text = request.query.get("xid", "")
     try:
         xid = Xid.parse(text)
@@ -149,23 +149,23 @@ def _xid(request: HTTPRequest) -> Xid:
     return xid
 
 
-def _rule(request: HTTPRequest) -> str | None:
-    given = request.query.get("compatibility", "")
-    if given and given.casefold() not in RULES:
-        raise request.wrong(f'"compatibility" is one of {", ".join(RULES)}, not "{given[:40]}"')
-    return given.casefold() or None
+def _read_rule(request: HTTPRequest) -> str | None:
+    rule = request.query.get("compatibility", "")
+    if rule and rule.casefold() not in RULES:
+        raise request.wrong(f'"compatibility" is one of {", ".join(RULES)}, not "{rule[:40]}"')
+    return rule.casefold() or None
 
 
-def impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
+def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
     """Return the visible dependents of ``xid`` and everybody a change affects. Raises ``not_found``."""
     with context.engine.reading(context.access) as view:
-        found = view.impact(xid, depth)
-    affected = [found.xid, *(each.xid for each in found.dependents)]
+        impact = view.impact(xid, depth)
+    affected = [impact.xid, *(dependent.xid for dependent in impact.dependents)]
     return {
         "xid": str(xid),
-        "complete": found.complete,
-        "dependents": [each.to_json() for each in found.dependents],
-        **_concerned(context, affected),
+        "complete": impact.complete,
+        "dependents": [dependent.to_json() for dependent in impact.dependents],
+        **_list_concerned(context, affected),
     }
 
 
@@ -186,8 +186,8 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
                 attributes={"format": name} if name else {},
             )
             result = session.execute(Command(method=method, target=target, document=body, base_url=root))
-            shown = session.view.reader.get(target.resource)
-            moves = version or (shown is not None and shown.defaultversionid == result.target.version_id)
+            resource = session.view.reader.get(target.resource)
+            moves = version or (resource is not None and resource.defaultversionid == result.target.version_id)
             changes = tuple(change.to_json() for change in session.changes)
             verdict = Verdict(changes=changes, findings=(*result.findings, *session.doubts))
     except RegistryError as error:
@@ -197,7 +197,7 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
     return CheckedCandidate(candidate=candidate, verdict=verdict, moves=moves)
 
 
-def trial_work(settings: Settings, *, accepted: bool) -> Work:
+def build_trial_work(settings: Settings, *, accepted: bool) -> Work:
     """Return the work that the comparisons of a candidate may take.
 
     A refused candidate gets a part of it: the answer is decided, and what it would break is for information only.
@@ -206,9 +206,9 @@ def trial_work(settings: Settings, *, accepted: bool) -> Work:
     return Work(steps=-(-settings.max_work // share), seconds=settings.work_timeout / share)
 
 
-def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
+def build_trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
     """Return what a candidate would break, and the verdict on it. Raises ``not_found`` and ``Abandoned``."""
-    given = context.settings
+    settings = context.settings
     with context.engine.reading(context.access) as view:
         trial = try_candidate(
             view,
@@ -216,14 +216,14 @@ def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work
             context.root,
             moves=checked.moves,
             work=work,
-            rule=given.default_compatibility,
+            rule=settings.default_compatibility,
         )
     target = checked.candidate.target
-    affected = [target, *(each.dependent.xid for each in trial.affected)]
+    affected = [target, *(affected_dependent.dependent.xid for affected_dependent in trial.affected)]
     fates: dict[str, list[Fate]] = {}
-    for each in trial.affected:
-        fates.setdefault(str(each.dependent.xid.resource), []).append(each.effect.fate)
-    concerned = _concerned(context, affected)
+    for affected_dependent in trial.affected:
+        fates.setdefault(str(affected_dependent.dependent.xid.resource), []).append(affected_dependent.effect.fate)
+    concerned = _list_concerned(context, affected)
     for pipeline in concerned["pipelines"]:
         names = {message.partition("/versions/")[0] for message in pipeline["messages"]}
         pipeline["outcome"] = worst_of(fate for name in names for fate in fates.get(name, ()))
@@ -234,27 +234,27 @@ def trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work
         "default": checked.moves,
         **trial.effect.to_json(),
         "complete": trial.complete,
-        "dependents": [each.to_json() for each in trial.affected],
+        "dependents": [affected_dependent.to_json() for affected_dependent in trial.affected],
         **concerned,
     }
 
 
-def _concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
+def _list_concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
     return {
-        "pipelines": list(_pipelines(context.reports, affected, context.access)),
-        "subscriptions": list(_subscriptions(context.subscriptions, affected, context.access, context.root)),
+        "pipelines": list(_find_pipelines(context.reports, affected, context.access)),
+        "subscriptions": list(_find_subscriptions(context.subscriptions, affected, context.access, context.root)),
     }
 
 
-def _pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
+def _find_pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
     """The pipelines whose newest report has one of the messages."""
     messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
     pipelines = reports.pipelines("", _PIPELINES, partial(can_read_reports, access))
     for name, report in reports.newest([pipeline.name for pipeline in pipelines], _REPORTS):
         counts = msgspec.json.decode(report.value, type=_Counted).by_message
-        named = sorted(each for each in counts if each.partition("/versions/")[0] in messages)
-        if named:
-            yield {"name": name, "messages": named[:_MENTIONED]}
+        affected_messages = sorted(message for message in counts if message.partition("/versions/")[0] in messages)
+        if affected_messages:
+            yield {"name": name, "messages": affected_messages[:_MENTIONED]}
 
 
 class _Counted(msgspec.Struct):
@@ -263,25 +263,25 @@ class _Counted(msgspec.Struct):
     by_message: dict[str, msgspec.Raw] = {}
 
 
-def _subscriptions(
+def _find_subscriptions(
     stored: SubscriptionStore, affected: Sequence[Xid], access: Access, root: str
 ) -> Iterator[JSONObject]:
     """The subscriptions that would get an event if one of these entities changed."""
-    records = [_record(xid, now()) for xid in affected[:_MENTIONED]]
-    for each in stored.page("", _SUBSCRIPTIONS, by=access):
+    records = [_build_record(xid, now()) for xid in affected[:_MENTIONED]]
+    for entry in stored.page("", _SUBSCRIPTIONS, by=access):
         try:
-            selection = select(each.subscription, root)
+            selection = select(entry.subscription, root)
         except SignalbookError:  # it hears of nothing, and says so itself
             continue
-        heard = [str(record.change["xid"]) for record in records if _hears(selection, record)]
+        heard = [str(record.change["xid"]) for record in records if _is_heard(selection, record)]
         if heard:
-            yield {"id": each.subscription.id, "protocol": each.subscription.protocol, "xids": heard}
+            yield {"id": entry.subscription.id, "protocol": entry.subscription.protocol, "xids": heard}
 
 
-def _record(xid: Xid, time: datetime) -> Record:
+def _build_record(xid: Xid, time: datetime) -> Record:
     change = Change(xid=str(xid), entity=_ENTITIES[xid.kind], action=ChangeAction.UPDATED, changed=("epoch",))
     return Record(position=1, time=time, correlationid="", change=change.to_json())
 
 
-def _hears(selection: EventSelection, record: Record) -> bool:
+def _is_heard(selection: EventSelection, record: Record) -> bool:
     return any(selection.interest.wants(event) for event in selection.dialect.events(record))

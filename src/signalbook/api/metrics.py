@@ -23,7 +23,7 @@ from signalbook.xid import Xid
 
 PATH: Final = "/metrics"
 _XID: Final = Xid.parse(PATH)
-_SECONDS: Final = 1.0
+_FLUSH_SECONDS: Final = 1.0
 
 
 class MetricsAPI:
@@ -42,36 +42,36 @@ class MetricsAPI:
     async def _get(self, request: HTTPRequest) -> Response:
         request.access.require(Action.READ, _XID)
         metrics.HTTP.flush()
-        state = await self._kernel.workers.read(lambda: list(registry_state(self._kernel.engine.store)))
+        state = await self._kernel.workers.read(lambda: list(collect_registry_state(self._kernel.engine.store)))
         media_type, body = metrics.exposition(request.headers.get("accept", ""), state)
         return Response(headers=(("Content-Type", media_type), NO_STORE), body=body)
 
 
-def registry_state(store: Store) -> Iterator[Metric]:
+def collect_registry_state(store: Store) -> Iterator[Metric]:
     """Yield the metrics that are the same for all servers of a database."""
-    yield _gauge("build_info", "1, by version.", ("version",), {(__version__,): 1.0})
+    yield _build_gauge("build_info", "1, by version.", ("version",), {(__version__,): 1.0})
     try:
         with store.read() as transaction:
             position, pruned = transaction.outbox.position(), transaction.outbox.pruned()
             states = transaction.subscriptions.states()
     except StorageError:
-        yield _gauge("database_up", "1 while the database can be read.", (), {(): 0.0})
+        yield _build_gauge("database_up", "1 while the database can be read.", (), {(): 0.0})
         return
-    yield _gauge("database_up", "1 while the database can be read.", (), {(): 1.0})
-    yield _gauge("outbox_position", "Position of the last committed change.", (), {(): position})
-    yield _gauge("outbox_pruned_position", "Position up to which changes were pruned.", (), {(): pruned})
+    yield _build_gauge("database_up", "1 while the database can be read.", (), {(): 1.0})
+    yield _build_gauge("outbox_position", "Position of the last committed change.", (), {(): position})
+    yield _build_gauge("outbox_pruned_position", "Position up to which changes were pruned.", (), {(): pruned})
     counts = {(state,): float(states.get(state, (0, 0))[0]) for state in DELIVERY_STATES}
-    yield _gauge("subscriptions", "Subscriptions by the state of their deliveries.", ("state",), counts)
+    yield _build_gauge("subscriptions", "Subscriptions by the state of their deliveries.", ("state",), counts)
     behind = {(state,): float(position - least) for state, (_, least) in states.items() if state != ACTIVE}
     text = "Changes since the one that the furthest behind waits with."
-    yield _gauge("delivery_lag_changes", text, ("state",), behind)
+    yield _build_gauge("delivery_lag_changes", text, ("state",), behind)
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
-    found = GaugeMetricFamily(f"signalbook_{name}", text, labels=labels)
+def _build_gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
+    gauge = GaugeMetricFamily(f"signalbook_{name}", text, labels=labels)
     for label, value in values.items():
-        found.add_metric(label, value)
-    return found
+        gauge.add_metric(label, value)
+    return gauge
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def counting() -> AsyncIterator[None]:
         while True:
             metrics.HTTP.flush()
             process.measure()
-            await asyncio.sleep(_SECONDS)
+            await asyncio.sleep(_FLUSH_SECONDS)
 
     task = asyncio.create_task(run())
     try:

@@ -27,8 +27,8 @@ from signalbook.values import JSON, JSONError, JSONObject, fingerprint
 PATH: Final = "/notifications"
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
-_MAX_DEPTH: Final = 32
-_REQUIRED: Final = ("id", "source", "type")
+_MAX_EVENT_DEPTH: Final = 32
+_REQUIRED_MEMBERS: Final = ("id", "source", "type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,43 +51,45 @@ def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
     """
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == BATCH:
-        events = _json(body)
+        events = _parse_json(body)
         if not isinstance(events, list):
-            raise _bad("a batch of events is a JSON array")
-        return [_notice(event) for event in events]
+            raise _build_error("a batch of events is a JSON array")
+        return [_parse_notice(event) for event in events]
     if media == STRUCTURED:
-        return [_notice(_json(body))]
+        return [_parse_notice(_parse_json(body))]
     if "ce-specversion" in headers:
-        named = {name.removeprefix("ce-"): unquote(value) for name, value in headers.items() if name.startswith("ce-")}
-        return [_notice(named)]
+        attributes = {
+            name.removeprefix("ce-"): unquote(value) for name, value in headers.items() if name.startswith("ce-")
+        }
+        return [_parse_notice(attributes)]
     return None
 
 
-def _json(body: bytes) -> JSON:
+def _parse_json(body: bytes) -> JSON:
     try:
-        return parse_untrusted_json(body, max_depth=_MAX_DEPTH)
+        return parse_untrusted_json(body, max_depth=_MAX_EVENT_DEPTH)
     except JSONError as error:
         raise RegistryError("parsing_data", subject=PATH, error_detail=str(error)) from None
 
 
-def _notice(event: JSON) -> Notice:
+def _parse_notice(event: JSON) -> Notice:
     if not isinstance(event, dict):
-        raise _bad("an event is a JSON object")
-    found: JSONObject = event
-    for name in _REQUIRED:
-        if not isinstance(found.get(name), str) or not found[name]:
-            raise _bad(f'an event has a "{name}", a text that is not empty')
-    if found.get("specversion") != "1.0":
-        raise _bad('an event has "specversion": "1.0"')
-    return Notice(source=found["source"], id=found["id"])
+        raise _build_error("an event is a JSON object")
+    members: JSONObject = event
+    for name in _REQUIRED_MEMBERS:
+        if not isinstance(members.get(name), str) or not members[name]:
+            raise _build_error(f'an event has a "{name}", a text that is not empty')
+    if members.get("specversion") != "1.0":
+        raise _build_error('an event has "specversion": "1.0"')
+    return Notice(source=members["source"], id=members["id"])
 
 
-def _bad(detail: str) -> RegistryError:
+def _build_error(detail: str) -> RegistryError:
     return RegistryError("bad_request", subject=PATH, error_detail=detail)
 
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-_SHOWN: Final = 300
+_MAX_SHOWN_CHARS: Final = 300
 """Characters of a source in an error."""
 
 
@@ -131,7 +133,7 @@ class Notifications:
                 self._seen.add(notice.mark)
         unknown = next((notice.source for notice in new if notice.source not in followed), None)
         if unknown is not None:
-            raise Denied(f"{unknown[:_SHOWN]} is not followed here (setting follow)")
+            raise Denied(f"{unknown[:_MAX_SHOWN_CHARS]} is not followed here (setting follow)")
 
 
 class _Endpoint(PathEndpoint):

@@ -31,9 +31,9 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_DEPTH: Final = 8
 _PAGE_SIZE: Final = 8 * 1024 * 1024
 """Characters of reports on a page, which has one of them at least."""
-_PAGE: Final = 100
-_MOST: Final = 1000
-_LAST: Final = 2**63 - 1
+_PAGE_ROWS: Final = 100
+_MAX_ROWS: Final = 1000
+_LAST_NUMBER: Final = 2**63 - 1
 
 
 class PipelinesAPI:
@@ -48,8 +48,8 @@ class PipelinesAPI:
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._list},
             f"{PATH}/{{name}}": {"GET": self._show, "DELETE": self._delete},
-            f"{PATH}/{{name}}/reports": {"GET": self._history, "POST": self._add},
-            f"{PATH}/{{name}}/reports/{{number}}": {"GET": self._one},
+            f"{PATH}/{{name}}/reports": {"GET": self._list_reports, "POST": self._add},
+            f"{PATH}/{{name}}/reports/{{number}}": {"GET": self._show_report},
         }
         return [
             route
@@ -61,42 +61,42 @@ class PipelinesAPI:
         """Pipelines by name, each with the gist of its newest report."""
         limit, after = self._limit(request), request.query.get("cursor", "")
         if after:
-            _checked(after, request)
+            _check_name(after, request)
         is_visible = partial(can_read_reports, request.access)
         pipelines = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1, is_visible))
         headers = [NO_STORE]
         if len(pipelines) > limit:
             headers.append(build_next_link(request.root + request.path, limit=limit, cursor=pipelines[limit - 1].name))
-        return json_response([_shown(pipeline) for pipeline in pipelines[:limit]], headers=tuple(headers))
+        return json_response([_render_pipeline(pipeline) for pipeline in pipelines[:limit]], headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
         """Return a pipeline with its newest report as it was sent."""
-        pipeline = await self._pipeline(request)
-        last = next(iter(await self._reports(request, _LAST, 1)), None)
-        shown = {"name": pipeline.name, "last": last and msgspec.Raw(_text(last))}
-        return _texts(b"%s", [msgspec.json.encode(shown)])
+        pipeline = await self._find_pipeline(request)
+        last = next(iter(await self._read_reports(request, _LAST_NUMBER, 1)), None)
+        document = {"name": pipeline.name, "last": last and msgspec.Raw(_render_report(last))}
+        return _build_response(b"%s", [msgspec.json.encode(document)])
 
-    async def _history(self, request: HTTPRequest) -> Response:
+    async def _list_reports(self, request: HTTPRequest) -> Response:
         """Reports, the newest first."""
-        await self._pipeline(request)
+        await self._find_pipeline(request)
         limit = self._limit(request)
-        found = await self._reports(request, request.number("cursor") or _LAST, limit)
+        reports = await self._read_reports(request, request.number("cursor") or _LAST_NUMBER, limit)
         # A page ends by size as well as by count, so only a look behind it shows whether there is more.
-        more = bool(found) and bool(await self._reports(request, found[-1].number, 1))
-        headers = [build_next_link(request.root + request.path, limit=limit, cursor=found[-1].number)] if more else []
-        return _texts(b"[%s]", [_text(report) for report in found], *headers)
+        more = bool(reports) and bool(await self._read_reports(request, reports[-1].number, 1))
+        headers = [build_next_link(request.root + request.path, limit=limit, cursor=reports[-1].number)] if more else []
+        return _build_response(b"[%s]", [_render_report(report) for report in reports], *headers)
 
-    async def _one(self, request: HTTPRequest) -> Response:
+    async def _show_report(self, request: HTTPRequest) -> Response:
         number = parse_whole_number(request.params["number"])
-        found = await self._reports(request, number + 1, 1) if number is not None else []
-        if not found or found[0].number != number:
+        reports = await self._read_reports(request, number + 1, 1) if number is not None else []
+        if not reports or reports[0].number != number:
             raise RegistryError("not_found", subject=request.path)
-        return _texts(b"%s", [_text(found[0])])
+        return _build_response(b"%s", [_render_report(reports[0])])
 
     async def _add(self, request: HTTPRequest) -> Response:
         """Keep a report; the same one again changes nothing, another one of the same batch replaces it."""
-        _checked(request.params["name"], request)
-        name = pipeline_name(request)
+        _check_name(request.params["name"], request)
+        name = read_pipeline_name(request)
         body = await request.body(MAX_BYTES)
         report = await self._kernel.workers.read(
             lambda: read_report(parse_json_body(body, request.subject, max_depth=MAX_DEPTH))
@@ -115,24 +115,24 @@ class PipelinesAPI:
 
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""
-        name = pipeline_name(request)
+        name = read_pipeline_name(request)
         if not await self._kernel.write(partial(_drop, name=name), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
-    async def _pipeline(self, request: HTTPRequest) -> ReportingPipeline:
-        found = await self._kernel.workers.read(partial(self._stored.pipeline, pipeline_name(request)))
-        if found is None:
+    async def _find_pipeline(self, request: HTTPRequest) -> ReportingPipeline:
+        pipeline = await self._kernel.workers.read(partial(self._stored.pipeline, read_pipeline_name(request)))
+        if pipeline is None:
             raise RegistryError("not_found", subject=request.path)
-        return found
+        return pipeline
 
-    async def _reports(self, request: HTTPRequest, before: int, limit: int) -> Sequence[StoredReport]:
-        ask = partial(self._stored.reports, pipeline_name(request), before, limit, _PAGE_SIZE)
+    async def _read_reports(self, request: HTTPRequest, before: int, limit: int) -> Sequence[StoredReport]:
+        ask = partial(self._stored.reports, read_pipeline_name(request), before, limit, _PAGE_SIZE)
         return await self._kernel.workers.read(ask)
 
     def _limit(self, request: HTTPRequest) -> int:
         """Return the size of the page."""
-        return min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
+        return min(request.number("limit") or _PAGE_ROWS, self._kernel.settings.max_page_size, _MAX_ROWS)
 
 
 def _drop(session: Session, *, name: str) -> bool:
@@ -142,27 +142,27 @@ def _drop(session: Session, *, name: str) -> bool:
     return dropped
 
 
-def pipeline_name(request: HTTPRequest) -> str:
+def read_pipeline_name(request: HTTPRequest) -> str:
     """The pipeline in the path; names are like ids of entities. Raises ``not_found`` and ``Forbidden``."""
     try:
         name = check_id(request.params["name"])
     except XidError:
         raise RegistryError("not_found", subject=request.path) from None
-    request.access.require(Action.REPORT, _xid(name))
+    request.access.require(Action.REPORT, _build_xid(name))
     return name
 
 
 def can_read_reports(access: Access, name: str) -> bool:
     """Return True if ``access`` includes the reports of a pipeline, which contain parts of messages."""
-    return access.may(Action.REPORT, _xid(name))
+    return access.may(Action.REPORT, _build_xid(name))
 
 
-def _xid(name: str) -> Xid:
+def _build_xid(name: str) -> Xid:
     """Return the xid of a pipeline in rules."""
     return Xid((PATH[1:], name))
 
 
-def _checked(name: str, request: HTTPRequest) -> str:
+def _check_name(name: str, request: HTTPRequest) -> str:
     """``name`` if a pipeline may have it. Raises ``bad_request``."""
     try:
         return check_id(name)
@@ -170,18 +170,18 @@ def _checked(name: str, request: HTTPRequest) -> str:
         raise request.wrong(str(error)) from None
 
 
-def _shown(pipeline: ReportingPipeline) -> JSONObject:
+def _render_pipeline(pipeline: ReportingPipeline) -> JSONObject:
     received = format_timestamp(pipeline.time)
     return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **pipeline.gist}}
 
 
-def _text(report: StoredReport) -> bytes:
+def _render_report(report: StoredReport) -> bytes:
     """A report as it is shown: with its number, and when it came. What it says itself is JSON already."""
     head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
     return msgspec.json.encode(head)
 
 
-def _texts(form: bytes, texts: Sequence[bytes], *headers: Header) -> Response:
+def _build_response(form: bytes, texts: Sequence[bytes], *headers: Header) -> Response:
     body = form % b",".join(texts)
     return Response(headers=(("Content-Type", JSON_TYPE), NO_STORE, *headers), body=body)
 

@@ -65,17 +65,17 @@ def parse_path(text: str) -> SchemaPath:
     # An empty id: the path has two slashes in a row.
     if not all(ids):
         raise RegistryError("api_not_found", subject=text)
-    named = ids[:2][-1] if ids else ""
+    path_id = ids[:2][-1] if ids else ""
     try:
-        target = _target(tuple(text.removesuffix("/").split("/")[1:]))
+        target = _parse_target(tuple(text.removesuffix("/").split("/")[1:]))
     except XidError as error:
-        return SchemaPath(template=template, text=text, id=named, target=None, fault=str(error))
-    return SchemaPath(template=template, text=text, id=named, target=target)
+        return SchemaPath(template=template, text=text, id=path_id, target=None, fault=str(error))
+    return SchemaPath(template=template, text=text, id=path_id, target=target)
 
 
-def _target(parts: tuple[str, ...]) -> Xid:
+def _parse_target(parts: tuple[str, ...]) -> Xid:
     """Return the xid of a path. Raises ``XidError`` if it can name nothing."""
-    found: list[str] = []
+    xid_parts: list[str] = []
     for position, part in enumerate(parts):
         if position in (1, 3):
             if not is_segment(part):
@@ -83,8 +83,8 @@ def _target(parts: tuple[str, ...]) -> Xid:
             part = check_id(entity_id(part))
         elif position == 5 and version_number(part) is None:
             raise XidError("a version is a number from 1 on, without leading zeros")
-        found.append(part)
-    return Xid(tuple(found))
+        xid_parts.append(part)
+    return Xid(tuple(xid_parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +102,8 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         if self.path.target is not None:
             return self.path.target
         if self.method in ("PUT", "POST"):
-            shown = self.path.id[:_SHOWN_LENGTH]
-            raise RegistryError("malformed_id", subject=self.path.text, id=shown, error_detail=self.path.fault)
+            quoted_id = self.path.id[:_SHOWN_LENGTH]
+            raise RegistryError("malformed_id", subject=self.path.text, id=quoted_id, error_detail=self.path.fault)
         raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
 
     @property
@@ -118,52 +118,52 @@ class SchemaRequest(CncfRequest[SchemaPath]):
     @property
     def given(self) -> Stated:
         """The metadata of the document, in the query or in headers (A-47). Raises ``bad_request``."""
-        found = Stated(**{name: self._given(name) for name in ATTRIBUTES})
-        faults = validate_metadata(found)
+        metadata = Stated(**{name: self._read_metadata(name) for name in ATTRIBUTES})
+        faults = validate_metadata(metadata)
         if faults:
             detail = "what came beside the document cannot be used"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail, faults=faults)
-        return found
+        return metadata
 
-    def _given(self, name: str) -> str:
+    def _read_metadata(self, name: str) -> str:
         """An attribute, "" if it is nowhere. All who say it say the same."""
-        said = {value for key, value in self.query if key == name}
+        values = {value for key, value in self.query if key == name}
         header = f"schema-{name}"
         if header in self.headers:
-            said.add(self._decoded(header, name))
-        if len(said) > 1:
+            values.add(self._decode_header(header, name))
+        if len(values) > 1:
             raise self.wrong(f'"{name}" is given more than once, and differently (query, header {header})')
-        if name == "format" and said == {""}:
+        if name == "format" and values == {""}:
             raise self.wrong('"format" needs to be a name, or to be left out')
-        return said.pop() if said else ""
+        return values.pop() if values else ""
 
-    def _decoded(self, header: str, name: str) -> str:
+    def _decode_header(self, header: str, name: str) -> str:
         value = self.headers[header]
         if name in ("id", "authority"):  # URIs are ASCII, and what is percent-encoded in them stays so
             return value.strip(" \t")
         return decode_header(value, header, subject=self.subject)
 
 
-def limited_json(
+def build_limited_json(
     value: JSON, request: SchemaRequest, *, status: int = 200, headers: tuple[Header, ...] = ()
 ) -> Response:
     """A group or a list as JSON."""
-    return limited(json_response(value, status=status, headers=headers), request)
+    return check_size(json_response(value, status=status, headers=headers), request)
 
 
-def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
+def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
     """A version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
-    found = view.document(xid, ViewOptions(base_url=request.root))
+    document = view.document(xid, ViewOptions(base_url=request.root))
     headers = (
-        ("Content-Type", media_type(found.contenttype) or OCTETS),
-        *version_headers_of(request, xid, found.attributes, group_of(view, request, xid)),
+        ("Content-Type", media_type(document.contenttype) or OCTETS),
+        *list_version_headers(request, xid, document.attributes, group_of(view, request, xid)),
         *UNTRUSTED,
     )
-    if found.url is not None:
+    if document.url is not None:
         # The second header is the Location of the version itself: that of the document takes its place.
-        location = quote(found.url, safe=_URI_SAFE)
+        location = quote(document.url, safe=_URI_SAFE)
         return Response(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
-    return limited(Response(headers=headers, body=found.content), request)
+    return check_size(Response(headers=headers, body=document.content), request)
 
 
 def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
@@ -171,20 +171,20 @@ def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
     return view.entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
 
 
-def version_headers_of(
+def list_version_headers(
     request: SchemaRequest, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
 ) -> Iterator[Header]:
     """The headers beside a version (A-46, A-48), its URL first."""
     uri = version_uri(version, xid, request.base)
     yield "Location", request.url(xid)
-    yield "Schema-Id", _uri(version_id(version, xid))
+    yield "Schema-Id", _encode_uri(version_id(version, xid))
     yield "Schema-Id-Location", f"{request.base}/schema?uri={quote(uri, safe='')}"
     yield "Schema-Version", str(version_number(xid.version_id))
     for name, value in build_version_headers(version, group):
-        yield name, _uri(value) if name == "Schema-Authority" else encode(value)
+        yield name, _encode_uri(value) if name == "Schema-Authority" else encode(value)
 
 
-def limited(response: Response, request: SchemaRequest) -> Response:
+def check_size(response: Response, request: SchemaRequest) -> Response:
     """``response`` if it is not too large to be sent. Raises ``too_large``."""
     size, limit = len(response.body), request.settings.max_response_bytes
     if size <= limit:
@@ -193,21 +193,21 @@ def limited(response: Response, request: SchemaRequest) -> Response:
     raise RegistryError("too_large", subject=request.path.text, detail=detail)
 
 
-def _uri(text: str) -> str:
+def _encode_uri(text: str) -> str:
     """A URI as a header: what another API took that is none is encoded as far as needed."""
     return quote(text, safe=_URI_SAFE)
 
 
 def list_groups(view: View, request: SchemaRequest) -> Response:
     """The ids of all groups (A-33), also of those that may not be read (A-9)."""
-    return limited_json([draft_id(each) for each in view.group_ids(request.target)], request)
+    return build_limited_json([draft_id(group_id) for group_id in view.group_ids(request.target)], request)
 
 
 def show_group(view: View, request: SchemaRequest) -> Response:
     """A group (A-34); of one that may not be read its id (A-10)."""
     if not view.access.is_readable(request.target) and view.names(request.target):
-        return limited_json({"id": draft_id(request.target.id)}, request)
-    return limited_json(draft.render_group(group_of(view, request, request.target)), request)
+        return build_limited_json({"id": draft_id(request.target.id)}, request)
+    return build_limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
 
 def list_schemas(view: View, request: SchemaRequest) -> Response:
@@ -216,30 +216,30 @@ def list_schemas(view: View, request: SchemaRequest) -> Response:
     if row is None:
         raise RegistryError("not_found", subject=request.path.text)
     members = view.reader.children([row.key], request.target.parts[-1])
-    return limited_json([draft_id(each.xid.id) for each in members], request)
+    return build_limited_json([draft_id(schema.xid.id) for schema in members], request)
 
 
 def show_latest(view: View, request: SchemaRequest) -> Response:
     """The latest version of a schema (A-40, A-18)."""
-    return version_response(view, request, _latest(view, request.target))
+    return build_version_response(view, request, _find_latest(view, request.target))
 
 
 def list_versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
-    return limited_json(list_version_numbers(view, request.target.owner), request)
+    return build_limited_json(list_version_numbers(view, request.target.owner), request)
 
 
 def show_version(view: View, request: SchemaRequest) -> Response:
     """A version of a schema (A-43)."""
-    return version_response(view, request, request.target)
+    return build_version_response(view, request, request.target)
 
 
 def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
-    found = find_by_uri(view, request.uri, request.places)
-    if found is None or version_number(found.version_id) is None:
+    xid = find_by_uri(view, request.uri, request.places)
+    if xid is None or version_number(xid.version_id) is None:
         raise RegistryError("not_found", subject=request.uri)
-    return version_response(view, request, found)
+    return build_version_response(view, request, xid)
 
 
 def put_group(session: Session, request: SchemaRequest) -> Response:
@@ -252,26 +252,26 @@ def put_group(session: Session, request: SchemaRequest) -> Response:
     before = group_of(session.view, request, xid) if session.view.exists(xid) else {}
     _check_put(before, body, request)
     session.execute(Command(method=Method.PATCH, target=xid, body=draft.group_attributes(body, before)))
-    made = draft.render_group(group_of(session.view, request, xid))
+    group = draft.render_group(group_of(session.view, request, xid))
     location = (("Location", request.url(xid)),)
-    return limited_json(made, request, status=200 if before else 201, headers=location)
+    return build_limited_json(group, request, status=200 if before else 201, headers=location)
 
 
 def post_document(session: Session, request: SchemaRequest) -> Response:
     """Register a document: as the first version of a schema, as its next one, or as one that has it (A-39, A-45)."""
-    given, xid = request.given, request.target
+    metadata, xid = request.given, request.target
     if not request.body:
         raise RegistryError("missing_body", subject=request.path.text)
     group = group_of(session.view, request, xid)
-    latest = _latest_attributes(session.view, xid)
-    _check_format(given, group, latest, request)
-    attributes = draft.build_version_attributes(given, group, latest, request.body)
-    known = _known(session.view, request, given, attributes)
-    if known is None:
-        known = _register(session, request, attributes)
-    version = session.view.entity(known, ViewOptions(base_url=request.root))
-    headers = tuple(version_headers_of(request, known, version, group))
-    return json_response({"id": version_id(version, known)}, headers=headers)
+    latest = _load_latest_attributes(session.view, xid)
+    _check_format(metadata, group, latest, request)
+    attributes = draft.build_version_attributes(metadata, group, latest, request.body)
+    version_xid = _find_known(session.view, request, metadata, attributes)
+    if version_xid is None:
+        version_xid = _register(session, request, attributes)
+    version = session.view.entity(version_xid, ViewOptions(base_url=request.root))
+    headers = tuple(list_version_headers(request, version_xid, version, group))
+    return json_response({"id": version_id(version, version_xid)}, headers=headers)
 
 
 def delete(session: Session, request: SchemaRequest) -> Response:
@@ -280,14 +280,14 @@ def delete(session: Session, request: SchemaRequest) -> Response:
     return Response(status=204)
 
 
-def _latest(view: View, schema: Xid) -> Xid:
+def _find_latest(view: View, schema: Xid) -> Xid:
     number = find_latest_number(view, schema)
     if number is None:
         raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
     return schema / "versions" / str(number)
 
 
-def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
+def _load_latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     """Return the attributes of a schema's latest version, even a hidden one, or None without a schema."""
     if not view.exists(schema):
         return None
@@ -305,39 +305,39 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
         raise Conflict(request.path.text, detail)
 
 
-def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
+def _check_format(metadata: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
     """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
-    fault = draft.validate_format(given, group, latest)
+    fault = draft.validate_format(metadata, group, latest)
     if fault is not None:
         detail = "the format is not right"
         raise RegistryError("bad_request", subject=request.path.text, error_detail=detail, faults=[fault])
-    other = draft.other_format(given, latest)
+    other = draft.other_format(metadata, latest)
     if other is not None:
         raise Conflict(request.path.text, f'the schema has the format "{other}", and all its versions do')
 
 
-def _known(view: View, request: SchemaRequest, given: Stated, attributes: JSONObject) -> Xid | None:
+def _find_known(view: View, request: SchemaRequest, metadata: Stated, attributes: JSONObject) -> Xid | None:
     """The version that holds the document already, if one does (A-45).
 
     An id of one's own, another description or another authority make it another version: they would be lost.
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
-    beside = {name: value for name in ("description", "authority") if (value := getattr(given, name))}
-    said: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
+    beside = {name: value for name in ("description", "authority") if (value := getattr(metadata, name))}
+    texts: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
     # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
-        holder = find_version_with_document(view, request.target, request.body, said)
+        holder = find_version_with_document(view, request.target, request.body, texts)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
-    taken = find_by_uri(view, uri, request.places)
-    if taken is None:
+    uri_xid = find_by_uri(view, uri, request.places)
+    if uri_xid is None:
         return None
-    row = view.reader.get(taken)
+    row = view.reader.get(uri_xid)
     same = row is not None and row.document == digest(request.body)
-    same = same and row is not None and all(row.attributes.get(name) == value for name, value in said.items())
-    if same and taken.resource == request.target and version_number(taken.version_id) is not None:
-        return taken
-    raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")
+    same = same and row is not None and all(row.attributes.get(name) == value for name, value in texts.items())
+    if same and uri_xid.resource == request.target and version_number(uri_xid.version_id) is not None:
+        return uri_xid
+    raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {uri_xid}")
 
 
 def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
@@ -345,10 +345,10 @@ def _register(session: Session, request: SchemaRequest, attributes: JSONObject) 
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
     target, root = request.target, request.root
     command = Command(method=Method.POST, target=target, document=content, base_url=root, counts_on=True)
-    made = session.execute(command).target
-    if version_number(made.version_id) is None:
+    version = session.execute(command).target
+    if version_number(version.version_id) is None:
         raise Conflict(request.path.text, "the schema has had all the versions that can be counted")
-    return made
+    return version
 
 
 Read = Callable[[View, SchemaRequest], Response]

@@ -20,12 +20,12 @@ from signalbook.values import JSON
 
 PATH: Final = "/search"
 _PARAMETERS: Final = ("q", *FACETS, "deprecated", "versions", "limit", "cursor")
-_PAGE: Final = 20
-_MOST: Final = 100
+_PAGE_HITS: Final = 20
+_MAX_HITS: Final = 100
 _VALUES: Final = 20
-_LONGEST: Final = 1_000
+_MAX_VALUE_CHARS: Final = 1_000
 _DEPRECATED: Final = {"true": True, "false": False}
-_VERSIONS: Final = {"default": False, "all": True}
+_VERSION_CHOICES: Final = {"default": False, "all": True}
 
 
 class SearchAPI:
@@ -41,18 +41,20 @@ class SearchAPI:
 
     async def _get(self, request: HTTPRequest) -> Response:
         """A page of hits."""
-        wanted = read_search(request, most=self._kernel.settings.max_page_size)
-        page = await self._kernel.workers.read(partial(self._find, wanted, request))
+        search = read_search(request, most=self._kernel.settings.max_page_size)
+        page = await self._kernel.workers.read(partial(self._find, search, request))
         headers = [NO_STORE]
         if page.following is not None:
-            given = [(name, value) for name, value in request.query.multi_items() if name not in ("limit", "cursor")]
-            cursor = PageCursor(limit=wanted.limit, total=page.count, after=list(page.following))
-            headers.append(build_next_link(request.root + PATH, *given, cursor=cursor.text(_scope(wanted))))
+            pairs = [(name, value) for name, value in request.query.multi_items() if name not in ("limit", "cursor")]
+            cursor = PageCursor(limit=search.limit, total=page.count, after=list(page.following))
+            headers.append(
+                build_next_link(request.root + PATH, *pairs, cursor=cursor.text(_build_cursor_scope(search)))
+            )
         return json_response(page.to_json(), headers=tuple(headers))
 
-    def _find(self, wanted: Search, request: HTTPRequest) -> SearchPage:
+    def _find(self, search: Search, request: HTTPRequest) -> SearchPage:
         with self._kernel.engine.reading(request.access) as view:
-            return view.search(wanted)
+            return view.search(search)
 
 
 def read_search(request: HTTPRequest, *, most: int) -> Search:
@@ -64,20 +66,20 @@ def read_search(request: HTTPRequest, *, most: int) -> Search:
         query = parse_query(request.query.get("q", ""))
     except QueryError as error:
         raise request.wrong(f'"q" cannot be read: {error}') from None
-    wanted = Search(
+    search = Search(
         query=query,
-        facets={name: _values(request, name) for name in FACETS if name in request.query},
-        deprecated=_choice(request, "deprecated", _DEPRECATED),
-        versions=bool(_choice(request, "versions", _VERSIONS)),
-        limit=min(request.number("limit") or _PAGE, _MOST, most),
+        facets={name: _read_values(request, name) for name in FACETS if name in request.query},
+        deprecated=_read_choice(request, "deprecated", _DEPRECATED),
+        versions=bool(_read_choice(request, "versions", _VERSION_CHOICES)),
+        limit=min(request.number("limit") or _PAGE_HITS, _MAX_HITS, most),
     )
-    return _behind(request, wanted) if "cursor" in request.query else wanted
+    return _resume_search(request, search) if "cursor" in request.query else search
 
 
-def _values(request: HTTPRequest, name: str) -> tuple[str, ...]:
+def _read_values(request: HTTPRequest, name: str) -> tuple[str, ...]:
     values = tuple(value for value in request.query.getlist(name) if value)
-    if len(values) > _VALUES or any(len(value) > _LONGEST for value in values):
-        raise request.wrong(f'"{name}" takes up to {_VALUES} values of up to {_LONGEST} characters')
+    if len(values) > _VALUES or any(len(value) > _MAX_VALUE_CHARS for value in values):
+        raise request.wrong(f'"{name}" takes up to {_VALUES} values of up to {_MAX_VALUE_CHARS} characters')
     if name != "group":
         return values
     if unrooted := [value for value in values if not value.startswith("/")]:
@@ -85,28 +87,28 @@ def _values(request: HTTPRequest, name: str) -> tuple[str, ...]:
     return values
 
 
-def _choice(request: HTTPRequest, name: str, choices: dict[str, bool]) -> bool | None:
+def _read_choice(request: HTTPRequest, name: str, choices: dict[str, bool]) -> bool | None:
     text = request.query.get(name, "")
     if text and text not in choices:
         raise request.wrong(f'"{name}" is {" or ".join(choices)}, not "{text[:40]}"')
     return choices.get(text)
 
 
-def _behind(request: HTTPRequest, wanted: Search) -> Search:
+def _resume_search(request: HTTPRequest, search: Search) -> Search:
     """The page that a cursor names."""
     if "limit" in request.query:
         raise limit_and_cursor(request.subject)
     cursor = PageCursor.read(
         request.query["cursor"],
-        _scope(wanted),
+        _build_cursor_scope(search),
         tuple[int, int, str],
         subject=request.subject,
         advice="search again from the first page",
     )
-    return replace(wanted, limit=cursor.limit, after=Place(*cursor.after))
+    return replace(search, limit=cursor.limit, after=Place(*cursor.after))
 
 
-def _scope(wanted: Search) -> list[JSON]:
+def _build_cursor_scope(search: Search) -> list[JSON]:
     """Return what a cursor is bound to."""
-    facets = {name: sorted(values) for name, values in wanted.facets.items()}
-    return [PATH, wanted.query.text, facets, wanted.deprecated, wanted.versions]
+    facets = {name: sorted(values) for name, values in search.facets.items()}
+    return [PATH, search.query.text, facets, search.deprecated, search.versions]

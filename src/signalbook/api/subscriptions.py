@@ -33,7 +33,7 @@ PATH: Final = "/subscriptions"
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 _AGREED: Final = b"Thank you. Events will be delivered from now on.\n"
-_PAGE: Final = 1000
+_PAGE_ENTRIES: Final = 1000
 _LOOKUPS: Final = 2
 """Requests at a time whose names are being looked up: each may take seconds of one of the threads that read."""
 
@@ -53,11 +53,11 @@ class SubscriptionsAPI:
         """The paths and their handlers."""
         kernel, needs = self._kernel, Action.SUBSCRIBE
         many = PathEndpoint({"GET": self._list, "POST": self._create}, kernel, needs=needs, explain=_explain)
-        one = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}
+        single_handlers = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}
         # GET changes something here, so there is no HEAD: a person may consent by following a link in a browser.
         # Who has its key may consent: sinks have no other credentials.
         consent = PathEndpoint({"GET": self._consent, "POST": self._consent}, kernel, head=False, public=True)
-        single = PathEndpoint(one, kernel, needs=needs, explain=_explain)
+        single = PathEndpoint(single_handlers, kernel, needs=needs, explain=_explain)
         # Each registry offers them (D-25), and to its clients every mount of a CNCF draft is one.
         paths = (f"{mount}{PATH}" for mount in ("", *API_PATHS))
         found = [route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))]
@@ -69,59 +69,61 @@ class SubscriptionsAPI:
         after = request.query.get("cursor", "")
         if after and not is_id(after):
             raise request.wrong("the cursor is not from a link of this list")
-        found = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1, by=request.access))
-        entries = found[:limit]
+        rows = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1, by=request.access))
+        entries = rows[:limit]
         headers = [NO_STORE]
-        if len(found) > limit:
+        if len(rows) > limit:
             headers.append(build_next_link(request.root + PATH, limit=limit, cursor=entries[-1].subscription.id))
         old = _is_old(request)
         return json_response([documents.show(entry, old=old) for entry in entries], headers=tuple(headers))
 
     async def _create(self, request: HTTPRequest) -> Response:
-        given = await self._read(request, await _document(request))
-        complete = partial(documents.complete, given, None, check=self._checks)
+        subscription = await self._read(request, await _read_document(request))
+        complete = partial(documents.complete, subscription, None, check=self._checks)
         entry = await self._kernel.write(
             lambda session: self._subscriptions.create(session, complete(), by=request.access),
             request.access,
         )
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
-        return _response(request, entry, 201, location)
+        return _build_response(request, entry, 201, location)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(
+        entry = await self._kernel.workers.read(
             partial(self._subscriptions.get, request.params["id"], by=request.access)
         )
-        return _response(request, _found(found, request))
+        return _build_response(request, _require_found(entry, request))
 
     async def _replace(self, request: HTTPRequest) -> Response:
-        document, own = await _document(request), request.params["id"]
-        if isinstance(document, dict) and document.get("id", own) != own:
+        document, subscription_id = await _read_document(request), request.params["id"]
+        if isinstance(document, dict) and document.get("id", subscription_id) != subscription_id:
             fault = Finding(path="/id", rule="value", message="it is not that of the path, and ids do not change")
             raise InvalidSubscription([fault])
         complete = partial(documents.complete, await self._read(request, document), check=self._checks)
         require = partial(_require, request)
-        found = await self._kernel.write(
-            lambda session: self._subscriptions.update(session, own, complete, require, by=request.access),
+        stored = await self._kernel.write(
+            lambda session: self._subscriptions.update(session, subscription_id, complete, require, by=request.access),
             request.access,
         )
-        entry = _found(found, request)
+        entry = _require_found(stored, request)
         self._deliveries.changed(entry.subscription.id)
-        return _response(request, entry)
+        return _build_response(request, entry)
 
     async def _delete(self, request: HTTPRequest) -> Response:
-        own, require = request.params["id"], partial(_require, request)
-        found = await self._kernel.write(
-            lambda session: self._subscriptions.remove(session, own, require, by=request.access),
+        subscription_id, require = request.params["id"], partial(_require, request)
+        stored = await self._kernel.write(
+            lambda session: self._subscriptions.remove(session, subscription_id, require, by=request.access),
             request.access,
         )
-        entry = _found(found, request)
+        entry = _require_found(stored, request)
         self._deliveries.changed(entry.subscription.id)
-        return _response(request, entry)
+        return _build_response(request, entry)
 
     async def _consent(self, request: HTTPRequest) -> Response:
         """A web hook consents to deliveries by calling back (CloudEvents http-webhook.md 4.1.3; D-34)."""
-        entry = _found(await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"])), request)
+        entry = _require_found(
+            await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"])), request
+        )
         # Whoever does not have the key learns nothing, not even whether there is such a subscription.
         key, rate = request.query.get("key", ""), request.headers.get("webhook-allowed-rate", "").strip()
         try:
@@ -145,10 +147,14 @@ class SubscriptionsAPI:
     def _limit(self, request: HTTPRequest) -> int:
         settings = self._kernel.settings
         limit = request.number("limit", digits=19)
-        return min(settings.page_size or _PAGE, _PAGE) if limit is None else min(limit, settings.max_page_size, _PAGE)
+        return (
+            min(settings.page_size or _PAGE_ENTRIES, _PAGE_ENTRIES)
+            if limit is None
+            else min(limit, settings.max_page_size, _PAGE_ENTRIES)
+        )
 
 
-async def _document(request: HTTPRequest) -> JSON:
+async def _read_document(request: HTTPRequest) -> JSON:
     """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
     return parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
 
@@ -160,26 +166,26 @@ def _is_old(request: HTTPRequest) -> bool:
     return OLD_TYPE in accepted or (sent == OLD_TYPE and "application/json" not in accepted)
 
 
-def _response(request: HTTPRequest, entry: ShownSubscription, status: int = 200, *headers: Header) -> Response:
+def _build_response(request: HTTPRequest, entry: ShownSubscription, status: int = 200, *headers: Header) -> Response:
     """A subscription as it is shown to whoever asks like this."""
     old = _is_old(request)
-    shown = json_response(documents.show(entry, old=old), status=status)
-    kind = (("Content-Type", OLD_TYPE),) if old else shown.headers
-    return replace(shown, headers=(*kind, NO_STORE, ("ETag", _tag(entry)), *headers))
+    response = json_response(documents.show(entry, old=old), status=status)
+    kind = (("Content-Type", OLD_TYPE),) if old else response.headers
+    return replace(response, headers=(*kind, NO_STORE, ("ETag", _compute_tag(entry)), *headers))
 
 
 def _require(request: HTTPRequest, entry: ShownSubscription) -> None:
     """The conditions of the request hold. Raises ``PreconditionFailed``."""
-    check_conditions(request.scope["headers"], _tag(entry), request.path)
+    check_conditions(request.scope["headers"], _compute_tag(entry), request.path)
 
 
-def _found(entry: ShownSubscription | None, request: HTTPRequest) -> ShownSubscription:
+def _require_found(entry: ShownSubscription | None, request: HTTPRequest) -> ShownSubscription:
     if entry is None:
         raise RegistryError("not_found", subject=request.path)
     return entry
 
 
-def _tag(entry: ShownSubscription) -> str:
+def _compute_tag(entry: ShownSubscription) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
     return compute_entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))

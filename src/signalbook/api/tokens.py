@@ -24,7 +24,7 @@ from signalbook.xid import ROOT
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 8
-_PAGE: Final = 1000
+_PAGE_TOKENS: Final = 1000
 
 
 class TokensAPI:
@@ -36,54 +36,54 @@ class TokensAPI:
     def routes(self) -> list[Route]:
         """The paths and their handlers."""
         many: dict[str, Handler] = {"GET": self._list, "POST": self._create}
-        one: dict[str, Handler] = {"GET": self._show, "DELETE": self._revoke}
+        single: dict[str, Handler] = {"GET": self._show, "DELETE": self._revoke}
         return [
-            *self._endpoint(many).routes(PATH),
-            *self._endpoint(one).routes(f"{PATH}/{{id}}"),
-            *PathEndpoint({"GET": self._metadata}, self._kernel, public=True).routes(METADATA),
+            *self._build_endpoint(many).routes(PATH),
+            *self._build_endpoint(single).routes(f"{PATH}/{{id}}"),
+            *PathEndpoint({"GET": self._show_metadata}, self._kernel, public=True).routes(METADATA),
         ]
 
-    def _endpoint(self, handlers: dict[str, Handler]) -> PathEndpoint:
+    def _build_endpoint(self, handlers: dict[str, Handler]) -> PathEndpoint:
         return PathEndpoint(handlers, self._kernel, needs=Action.ADMINISTER, explain=_explain)
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Return all tokens by id, or a page with a link to the next one."""
-        limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _PAGE)
-        found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
+        limit = min(request.number("limit") or _PAGE_TOKENS, self._kernel.settings.max_page_size, _PAGE_TOKENS)
+        tokens = await self._kernel.workers.read(partial(self._page, _read_cursor(request), limit + 1))
         headers = [NO_STORE]
-        if len(found) > limit:
-            headers.append(build_next_link(request.root + PATH, limit=limit, cursor=found[limit - 1].id))
-        return json_response([describe(token) for token in found[:limit]], headers=tuple(headers))
+        if len(tokens) > limit:
+            headers.append(build_next_link(request.root + PATH, limit=limit, cursor=tokens[limit - 1].id))
+        return json_response([describe(token) for token in tokens[:limit]], headers=tuple(headers))
 
     async def _create(self, request: HTTPRequest) -> Response:
         """Make one. This response is the only place that has it."""
         self._kernel.control.check_closed()
         body = parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
-        wanted = read_request(body, values.now())
-        _check_narrowing(wanted, request)
-        stored, text = await self._kernel.write(lambda session: session.create_token(wanted), request.access)
+        token_request = read_request(body, values.now())
+        _check_narrowing(token_request, request)
+        stored, text = await self._kernel.write(lambda session: session.create_token(token_request), request.access)
         headers = (NO_STORE, ("Location", f"{request.root}{PATH}/{stored.id}"))
         return json_response({**describe(stored), "token": text}, status=201, headers=headers)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(partial(self._get, _id(request)))
-        if found is None:
+        token = await self._kernel.workers.read(partial(self._get, _read_id(request)))
+        if token is None:
             raise RegistryError("not_found", subject=request.path)
-        return json_response(describe(found), headers=(NO_STORE,))
+        return json_response(describe(token), headers=(NO_STORE,))
 
     async def _revoke(self, request: HTTPRequest) -> Response:
         self._kernel.control.check_closed()
-        named = _id(request)
-        if not await self._kernel.write(lambda session: session.revoke_token(named), request.access):
+        token_id = _read_id(request)
+        if not await self._kernel.write(lambda session: session.revoke_token(token_id), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
-    async def _metadata(self, request: HTTPRequest) -> Response:
+    async def _show_metadata(self, request: HTTPRequest) -> Response:
         """Return where a client gets a token for this registry, for ``signalbook login``."""
         settings = self._kernel.settings
         if not settings.oidc_issuers:
             raise RegistryError("api_not_found", subject=request.path)
-        found = {
+        metadata = {
             "resource": request.root,
             "authorization_servers": list(settings.oidc_issuers),
             "bearer_methods_supported": ["header"],
@@ -91,7 +91,7 @@ class TokensAPI:
             "signalbook_client_id": settings.oidc_client_id,
             "signalbook_scope": settings.oidc_scope,
         }
-        return json_response(found)
+        return json_response(metadata)
 
     def _page(self, after: str, limit: int) -> list[StoredToken]:
         with self._kernel.engine.store.read() as transaction:
@@ -102,26 +102,26 @@ class TokensAPI:
             return transaction.tokens.get(id)
 
 
-def _id(request: HTTPRequest) -> str:
-    named = request.params["id"]
-    if not is_id(named):
+def _read_id(request: HTTPRequest) -> str:
+    token_id = request.params["id"]
+    if not is_id(token_id):
         raise RegistryError("not_found", subject=request.path)
-    return named
+    return token_id
 
 
-def _cursor(request: HTTPRequest) -> str:
+def _read_cursor(request: HTTPRequest) -> str:
     cursor = request.query.get("cursor", "")
     if cursor and not is_id(cursor):
         raise request.wrong('"cursor" is not one that this server gave')
     return cursor
 
 
-def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
+def _check_narrowing(token_request: TokenRequest, request: HTTPRequest) -> None:
     """Check that a narrowed token makes none with more rights. Raises ``Forbidden``, ``InvalidToken``."""
     request.access.require(Action.ADMINISTER, ROOT)
-    own = request.access.identity.scopes
-    if own is not None and (wanted.scopes is None or not own.issuperset(wanted.scopes)):
-        listed = ", ".join(sorted(own))
+    own_scopes = request.access.identity.scopes
+    if own_scopes is not None and (token_request.scopes is None or not own_scopes.issuperset(token_request.scopes)):
+        listed = ", ".join(sorted(own_scopes))
         raise InvalidToken([Finding(path="/scopes", rule="value", message=f"your own token may only {listed}")])
 
 

@@ -32,7 +32,7 @@ class Waiting:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it; or run the lifespan."""
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._run_lifespan(scope, receive, send)
         elif self._app is not None:
             await self._app(scope, receive, send)
         elif scope["path"] == "/health/live":
@@ -40,7 +40,7 @@ class Waiting:
         else:
             await build_error_response(self._error, scope["path"]).send(scope, receive, send)
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         scope["state"][STOPPING] = asyncio.Event()
         async with AsyncExitStack() as stack:

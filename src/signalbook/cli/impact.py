@@ -85,9 +85,9 @@ def _find_impact(target: Xid, depth: int, server: str | None, db: str | None) ->
         return client.impact(target, depth=depth)
 
     def local(engine: Engine, settings: Settings) -> JSONObject:
-        from signalbook.api.impact import impact_document
+        from signalbook.api.impact import build_impact_document
 
-        return impact_document(_build_context(engine, settings), target, depth=depth)
+        return build_impact_document(_build_context(engine, settings), target, depth=depth)
 
     with open_part(server, db, remote=remote, local=local, create=False) as document:
         return document
@@ -100,14 +100,16 @@ def _try_candidate(
         return client.try_impact(target, content, format=format, compatibility=compatibility)
 
     def local(engine: Engine, settings: Settings) -> JSONObject:
-        from signalbook.api.impact import check_candidate, trial_document, trial_work
+        from signalbook.api.impact import build_trial_document, build_trial_work, check_candidate
         from signalbook.engine.read.trial import CandidateDocument
 
         tried = CandidateDocument(target=target, content=content, format=format, compatibility=compatibility)
         context = _build_context(engine, settings)
         with engine.trying() as batch:
             checked = check_candidate(batch, tried, context.access, context.root)
-        return trial_document(context, checked, trial_work(context.settings, accepted=checked.verdict.accepted))
+        return build_trial_document(
+            context, checked, build_trial_work(context.settings, accepted=checked.verdict.accepted)
+        )
 
     with open_part(server, db, remote=remote, local=local, create=False) as document:
         return document

@@ -10,15 +10,15 @@ from uuid import uuid4
 
 from signalbook.access.base import Action
 from signalbook.api.confluent.associations import (
-    batch_of,
-    choice,
-    context_of,
-    readable,
+    choose_context,
+    filter_readable,
+    read_batch,
+    read_choice,
     stored,
     with_associations,
     with_schema,
 )
-from signalbook.api.confluent.candidates import candidate
+from signalbook.api.confluent.candidates import build_candidate
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.reading import subjects_of
 from signalbook.api.confluent.references import check_unreferred
@@ -87,10 +87,10 @@ def upsert(session: Session, request: ConfluentRequest, subjects: Subjects) -> R
 
 
 def _put(session: Session, request: ConfluentRequest, subjects: Subjects, operation: str) -> Response:
-    resource, wanted = _read_put(request, operation)
-    registered = _apply(session, request, resource, _checked(session, request, subjects, resource, wanted))
-    shown = _shown(session, request, resource, [each.type for each in wanted], registered)
-    return _ended(request, answer(shown))
+    resource, changes = _read_put(request, operation)
+    registered = _apply(session, request, resource, _check_changes(session, request, subjects, resource, changes))
+    rendered = _render_associations(session, request, resource, [change.type for change in changes], registered)
+    return _end_request(request, answer(rendered))
 
 
 def _read_put(request: ConfluentRequest, operation: str) -> tuple[Resource, Sequence[Wanted]]:
@@ -103,7 +103,7 @@ def _read_put(request: ConfluentRequest, operation: str) -> tuple[Resource, Sequ
     return resource, read_wanted(body, operation)
 
 
-def _ended(request: ConfluentRequest, response: Response) -> Response:
+def _end_request(request: ConfluentRequest, response: Response) -> Response:
     if request.flag(_DRY_RUN):
         raise Undone(response)
     return response
@@ -114,8 +114,8 @@ def batch_mutate(session: Session, request: ConfluentRequest, subjects: Subjects
 
     What is found only when a schema is registered or a subject deleted is an error of the whole batch.
     """
-    results: list[JSON] = [_mutate(session, request, body) for body in batch_of(request)]
-    return _ended(request, answer({"results": results}))
+    results: list[JSON] = [_mutate(session, request, body) for body in read_batch(request)]
+    return _end_request(request, answer({"results": results}))
 
 
 def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
@@ -129,36 +129,36 @@ def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON
         several = read_wanted(body)
     except ConfluentError as error:
         return {"error": error.to_json()}
-    for _, neighbours in groupby(several, key=lambda each: each.operation):
+    for _, neighbours in groupby(several, key=lambda change: change.operation):
         # Anew each time, to see what was done before.
         subjects = subjects_of(session.view, request)
         try:
-            steps = _checked(session, request, subjects, resource, list(neighbours))
+            steps = _check_changes(session, request, subjects, resource, list(neighbours))
         except ConfluentError as error:
             return {"error": error.to_json()}
         registered |= _apply(session, request, resource, steps)
-    return {"result": _shown(session, request, resource, TYPES, registered)}
+    return {"result": _render_associations(session, request, resource, TYPES, registered)}
 
 
 def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Remove those of a resource that the query chooses, with ``cascadeLifecycle`` also subjects of its own."""
-    found = _chosen(subjects, request)
-    if not found:
+    associations = _choose_associations(subjects, request)
+    if not associations:
         raise association_not_found(request.names[0])
     cascade = request.flag("cascadeLifecycle")
-    for each in found:
-        _check_deletable(session, subjects, each, cascade=cascade)
-    for each in found:
-        _take_away(session, request, each, cascade=cascade)
-    return _ended(request, Response(status=204))
+    for association in associations:
+        _check_deletable(session, subjects, association, cascade=cascade)
+    for association in associations:
+        _take_away(session, request, association, cascade=cascade)
+    return _end_request(request, Response(status=204))
 
 
-def _chosen(subjects: Subjects, request: ConfluentRequest) -> list[Association]:
+def _choose_associations(subjects: Subjects, request: ConfluentRequest) -> list[Association]:
     """Return the associations of the resource in the path that the query chooses and the caller can read."""
-    return list(filter(choice(request), readable(subjects, stored(subjects.view, "id", request.names[0]))))
+    return list(filter(read_choice(request), filter_readable(subjects, stored(subjects.view, "id", request.names[0]))))
 
 
-def _existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Association], set[str]]:
+def _find_existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Association], set[str]]:
     """Return the readable associations of a resource by type, and the types that it has hidden ones of.
 
     A trial may not know the id of its resource yet: it is about the one with its name that was changed last.
@@ -166,121 +166,129 @@ def _existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Associa
     if resource.id:
         everything = list(stored(subjects.view, "id", resource.id, resource.type))
     else:
-        named = list(stored(subjects.view, "name", resource.name, resource.namespace))
-        last = max(named, key=lambda each: (each.updated, each.created, each.resource.id), default=None)
-        everything = [each for each in named if last is not None and each.resource == last.resource]
-    visible = {each.type: each for each in readable(subjects, everything)}
-    return visible, {each.type for each in everything} - visible.keys()
+        same_name = list(stored(subjects.view, "name", resource.name, resource.namespace))
+        last = max(
+            same_name,
+            key=lambda association: (association.updated, association.created, association.resource.id),
+            default=None,
+        )
+        everything = [
+            association for association in same_name if last is not None and association.resource == last.resource
+        ]
+    visible = {association.type: association for association in filter_readable(subjects, everything)}
+    return visible, {association.type for association in everything} - visible.keys()
 
 
-def _checked(
-    session: Session, request: ConfluentRequest, subjects: Subjects, resource: Resource, wanted: Sequence[Wanted]
+def _check_changes(
+    session: Session, request: ConfluentRequest, subjects: Subjects, resource: Resource, changes: Sequence[Wanted]
 ) -> list[_Step]:
     """Return what is to be done. Raises ``ConfluentError`` for what cannot be, before anything is.
 
     Raises ``Forbidden`` without the right to write a subject. The right is checked here, because what a batch did
     before can change which subject is meant.
     """
-    visible, hidden = _existing(subjects, resource)
+    visible, hidden = _find_existing(subjects, resource)
     steps = []
-    for each in wanted:
-        existing = visible.get(each.type)
-        if each.operation == "DELETE":
+    for change in changes:
+        existing = visible.get(change.type)
+        if change.operation == "DELETE":
             if existing is None:
                 raise association_not_found(resource.id)
-            _check_deletable(session, subjects, existing, cascade=each.cascade)
-            steps.append(_Step(wanted=each, existing=existing))
+            _check_deletable(session, subjects, existing, cascade=change.cascade)
+            steps.append(_Step(wanted=change, existing=existing))
             continue
-        own = str(subjects.parse(resource.own_subject(each.type), "."))
-        named = str(subjects.parse(each.subject, context_of(request))) if each.subject else ""
-        current = existing if each.operation == "UPSERT" else None
-        subject = named or (own if current is None else current.subject)
+        own_subject = str(subjects.parse(resource.own_subject(change.type), "."))
+        stated_subject = str(subjects.parse(change.subject, choose_context(request))) if change.subject else ""
+        current = existing if change.operation == "UPSERT" else None
+        subject = stated_subject or (own_subject if current is None else current.subject)
         subject_right(subjects, subjects.parse(subject, "."), *WRITE).require(session.access)
-        if each.type in hidden:
+        if change.type in hidden:
             # A resource has one association of a type. The error names no subject.
-            raise association_of_resource_exists(each.type, resource.id)
-        planned = complete(replace(each, subject=subject), own, current)
+            raise association_of_resource_exists(change.type, resource.id)
+        planned = complete(replace(change, subject=subject), own_subject, current)
         check_writable(subjects, subjects.parse(subject, "."))
         if existing is None:
             _check_new(subjects, request, planned)
         else:
             _check_existing(subjects, request, planned, existing)
         steps.append(_Step(wanted=planned, existing=existing))
-    kept = [step.wanted for step in steps if step.wanted.operation != "DELETE"]
-    changed = {each.type for each in wanted}
+    remaining = [step.wanted for step in steps if step.wanted.operation != "DELETE"]
+    changed = {change.type for change in changes}
     untouched = {kind: association.lifecycle for kind, association in visible.items() if kind not in changed}
-    check_uniform(untouched | {each.type: each.lifecycle for each in kept})
+    check_uniform(untouched | {change.type: change.lifecycle for change in remaining})
     for step in steps:
         if step.wanted.operation != "DELETE":
-            _check_subject(session, subjects, step, kept)
+            _check_subject(session, subjects, step, remaining)
     return steps
 
 
-def _check_new(subjects: Subjects, request: ConfluentRequest, wanted: Wanted) -> None:
+def _check_new(subjects: Subjects, request: ConfluentRequest, change: Wanted) -> None:
     """Raise 42212 for a STRONG association that is not made together with its topic and the first schema.
 
     What is imported was made where it comes from.
     """
-    subject = subjects.parse(wanted.subject, ".")
-    if wanted.lifecycle != STRONG or subjects.mode(subject) == "IMPORT":
+    subject = subjects.parse(change.subject, ".")
+    if change.lifecycle != STRONG or subjects.mode(subject) == "IMPORT":
         return
-    if wanted.operation == "UPSERT":
+    if change.operation == "UPSERT":
         raise invalid_association("lifecycle", "a STRONG association is created with its topic")
-    if wanted.schema is None:
+    if change.schema is None:
         raise invalid_association("schema", "must be provided when creating a frozen association")
     latest = subjects.latest(subject)
-    if latest is not None and (latest.version != 1 or not _is_registered(subjects, request, wanted)):
+    if latest is not None and (latest.version != 1 or not _is_registered(subjects, request, change)):
         raise invalid_association("frozen", "its subject has schemas already, so that it cannot be made")
 
 
-def _check_existing(subjects: Subjects, request: ConfluentRequest, wanted: Wanted, existing: Association) -> None:
+def _check_existing(subjects: Subjects, request: ConfluentRequest, change: Wanted, existing: Association) -> None:
     """Raise ``ConfluentError`` unless an association is or can become what is wanted."""
-    if wanted.operation == "UPSERT":
-        check_change(existing, wanted)
+    if change.operation == "UPSERT":
+        check_change(existing, change)
         return
-    has_schema = wanted.schema is None or _is_registered(subjects, request, wanted)
-    if not is_same(existing, wanted) or not has_schema:
+    has_schema = change.schema is None or _is_registered(subjects, request, change)
+    if not is_same(existing, change) or not has_schema:
         raise association_of_resource_exists(existing.type, existing.resource.id)
 
 
 def _check_subject(session: Session, subjects: Subjects, step: _Step, several: Sequence[Wanted]) -> None:
     """Raise ``ConfluentError`` for a subject that others have, that has no versions, or that others refer to."""
-    wanted, subject = step.wanted, subjects.parse(step.wanted.subject, ".")
-    if wanted.schema is not None and subjects.mode(subject) == "IMPORT":
+    change, subject = step.wanted, subjects.parse(step.wanted.subject, ".")
+    if change.schema is not None and subjects.mode(subject) == "IMPORT":
         raise invalid_association("schema", f"cannot be provided while subject '{subject}' is in IMPORT mode")
-    if wanted.schema is None and subjects.latest(subject) is None:
+    if change.schema is None and subjects.latest(subject) is None:
         raise no_active_version(subject)
-    own = None if step.existing is None else step.existing.guid
-    others = [each for each in stored(session.view, "subject", wanted.subject) if each.guid != own]
-    if wanted.lifecycle == STRONG:
-        if others:
+    own_guid = None if step.existing is None else step.existing.guid
+    other_associations = [
+        association for association in stored(session.view, "subject", change.subject) if association.guid != own_guid
+    ]
+    if change.lifecycle == STRONG:
+        if other_associations:
             raise association_exists(subject)
         if any(_refers_to(subjects, sibling, subject) for sibling in several):
             raise reference_exists(f"of {subject}")
         check_unreferred(subjects, session.view, subjects.all(subject), deleted=True)
-    elif any(each.lifecycle == STRONG for each in others):
+    elif any(association.lifecycle == STRONG for association in other_associations):
         raise strong_association_exists(subject)
 
 
-def _refers_to(subjects: Subjects, wanted: Wanted, target: Subject) -> bool:
+def _refers_to(subjects: Subjects, change: Wanted, target: Subject) -> bool:
     """Return True if the schema that comes with an association refers to a subject."""
-    references = (wanted.schema or {}).get("references")
+    references = (change.schema or {}).get("references")
     stated = references if isinstance(references, list) else []
-    context = subjects.parse(wanted.subject, ".").context
-    names = [each.get("subject") for each in stated if isinstance(each, dict)]
+    context = subjects.parse(change.subject, ".").context
+    names = [reference.get("subject") for reference in stated if isinstance(reference, dict)]
     return any(isinstance(name, str) and subjects.parse(name, context) == target for name in names)
 
 
-def _is_registered(subjects: Subjects, request: ConfluentRequest, wanted: Wanted) -> bool:
-    found = candidate(subjects, _registering(request, wanted), subjects.parse(wanted.subject, "."))
-    return found.known is not None
+def _is_registered(subjects: Subjects, request: ConfluentRequest, change: Wanted) -> bool:
+    registration = build_candidate(subjects, _build_registration(request, change), subjects.parse(change.subject, "."))
+    return registration.known is not None
 
 
-def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
+def _build_registration(request: ConfluentRequest, change: Wanted) -> ConfluentRequest:
     """The request to register the schema that comes with an association."""
-    query = {"normalize": "true"} if wanted.normalize else {}
-    subject = parse_subject(wanted.subject, default_group=request.settings.confluent_group)
-    return request.about(subject, wanted.schema or {}, **query)
+    query = {"normalize": "true"} if change.normalize else {}
+    subject = parse_subject(change.subject, default_group=request.settings.confluent_group)
+    return request.about(subject, change.schema or {}, **query)
 
 
 def _check_deletable(session: Session, subjects: Subjects, association: Association, *, cascade: bool) -> None:
@@ -305,31 +313,35 @@ def _apply(session: Session, request: ConfluentRequest, resource: Resource, step
             _register(session, request, step.wanted)
             registered.add(step.wanted.type)
         subjects = subjects_of(session.view, request)
-        made = _made(session, resource, step)
-        SubjectWriter(session, subjects, request.settings).store_association(made, is_new=step.existing is None)
+        association = _build_association(session, resource, step)
+        SubjectWriter(session, subjects, request.settings).store_association(association, is_new=step.existing is None)
     return registered
 
 
-def _shown(
+def _render_associations(
     session: Session, request: ConfluentRequest, resource: Resource, types: Collection[str], registered: set[str]
 ) -> JSONObject:
     """Return a resource with its associations of these types. A trial shows none: they do not stay."""
     if request.flag(_DRY_RUN):
         return resource.to_json()
     subjects = subjects_of(session.view, request)
-    visible, _ = _existing(subjects, resource)
+    visible, _ = _find_existing(subjects, resource)
     return with_associations(
         resource.to_json(),
-        [with_schema(subjects, each, kind in registered) for kind, each in visible.items() if kind in types],
+        [
+            with_schema(subjects, association, kind in registered)
+            for kind, association in visible.items()
+            if kind in types
+        ],
     )
 
 
-def _register(session: Session, request: ConfluentRequest, wanted: Wanted) -> None:
+def _register(session: Session, request: ConfluentRequest, change: Wanted) -> None:
     subjects = subjects_of(session.view, request)
-    register_in(session, _registering(request, wanted), subjects, subjects.parse(wanted.subject, "."))
+    register_in(session, _build_registration(request, change), subjects, subjects.parse(change.subject, "."))
 
 
-def _made(session: Session, resource: Resource, step: _Step) -> Association:
+def _build_association(session: Session, resource: Resource, step: _Step) -> Association:
     now = int(session.now.timestamp() * 1000)
     if step.existing is not None:
         return replace(step.existing, updated=now)

@@ -36,18 +36,18 @@ ANY: Final = "-"
 """Stands for every namespace, or every name in a namespace."""
 MOST_REQUESTS: Final = 1000
 """Of a batch."""
-_PAGE: Final = 1000
+_SETTINGS_PAGE: Final = 1000
 
 
 def stored(view: View, *words: str) -> Iterator[Association]:
     """The associations whose scope begins with these words."""
     beginning = after = scope(*words)
-    while found := view.confluent.settings("association", after, _PAGE):
-        for name, value in found.items():
+    while settings := view.confluent.settings("association", after, _SETTINGS_PAGE):
+        for name, value in settings.items():
             if not name.startswith(beginning):
                 return
             yield Association.from_json(value)
-        after = next(reversed(found))
+        after = next(reversed(settings))
 
 
 def check_unassociated(view: View, subject: Subject) -> None:
@@ -64,66 +64,68 @@ def check_versions_left(view: View, subject: Subject) -> None:
 
 def check_references_allowed(view: View, subjects: Subjects, references: Iterable[Reference], context: str) -> None:
     """Raise 42205 if a reference from a context leads to a subject that belongs to a topic."""
-    named = {str(subjects.parse(reference.subject, context)) for reference in references}
+    names = {str(subjects.parse(reference.subject, context)) for reference in references}
     # A strong association is the only one of its subject, and so the first.
-    nearest = view.confluent.following("association", [scope("subject", name) for name in named]) if named else []
+    nearest = view.confluent.following("association", [scope("subject", name) for name in names]) if names else []
     for association in map(Association.from_json, nearest):
-        if association.lifecycle == STRONG and association.subject in named:
+        if association.lifecycle == STRONG and association.subject in names:
             message = f"Subject '{association.subject}' has a strong association and cannot be referenced"
             raise not_permitted(message)
 
 
 def of_subject(view: View, request: ConfluentRequest) -> Response:
     """Return the associations of a subject."""
-    subject = subjects_of(view, request).parse(request.names[0], context_of(request))
-    return _listed(view, request, stored(view, "subject", str(subject)))
+    subject = subjects_of(view, request).parse(request.names[0], choose_context(request))
+    return _list_page(view, request, stored(view, "subject", str(subject)))
 
 
 def of_resource(view: View, request: ConfluentRequest) -> Response:
     """Return the associations of a resource by its id."""
-    return _listed(view, request, stored(view, "id", request.names[0]))
+    return _list_page(view, request, stored(view, "id", request.names[0]))
 
 
 def of_named(view: View, request: ConfluentRequest) -> Response:
     """List the associations of a resource by its name. ``-`` stands for any name or namespace."""
     namespace, name = request.names
-    return _listed(view, request, _of_named(view, namespace, name))
+    return _list_page(view, request, _of_named(view, namespace, name))
 
 
 def _of_named(view: View, namespace: str, name: str) -> Iterator[Association]:
     if name != ANY:
         return stored(view, "name", name, *(() if namespace == ANY else (namespace,)))
-    return (each for each in stored(view, "name") if namespace in (ANY, each.resource.namespace))
+    return (association for association in stored(view, "name") if namespace in (ANY, association.resource.namespace))
 
 
-def _listed(view: View, request: ConfluentRequest, found: Iterator[Association]) -> Response:
+def _list_page(view: View, request: ConfluentRequest, associations: Iterator[Association]) -> Response:
     first, last = request.page()
-    chosen = filter(choice(request), readable(subjects_of(view, request), found))
-    return answer([each.to_json() for each in islice(chosen, first, last)])
+    chosen = filter(read_choice(request), filter_readable(subjects_of(view, request), associations))
+    return answer([association.to_json() for association in islice(chosen, first, last)])
 
 
-def readable(subjects: Subjects, found: Iterable[Association]) -> Iterator[Association]:
+def filter_readable(subjects: Subjects, associations: Iterable[Association]) -> Iterator[Association]:
     """Yield those whose subjects can be read."""
-    return (each for each in found if subjects.is_readable(subjects.parse(each.subject, ".")))
+    return (
+        association for association in associations if subjects.is_readable(subjects.parse(association.subject, "."))
+    )
 
 
-def choice(request: ConfluentRequest, lifecycle: str | None = None) -> AssociationFilter:
+def read_choice(request: ConfluentRequest, lifecycle: str | None = None) -> AssociationFilter:
     """Return the filter in the query, with this ``lifecycle`` unless it is None. Raises 42212."""
     types = [value for name, value in request.pairs if name == "associationType"]
     stated = request.query.get("lifecycle", "") if lifecycle is None else lifecycle
     return read_filter(request.query.get("resourceType", ""), types, stated)
 
 
-def context_of(request: ConfluentRequest) -> str:
+def choose_context(request: ConfluentRequest) -> str:
     """Return the context of subjects that name none: the one in the query, else the one in the path."""
     name = request.query.get("context", "")
     return parse_context(name, request.settings.confluent_group) if name.strip(":") else request.context
 
 
-def batch_of(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
+def read_batch(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
     """The requests of a batch. Raises 42213 for too many."""
     stated = request.members().get("requests")
-    if not isinstance(stated, list) or not all(isinstance(each, dict) for each in stated):
+    if not isinstance(stated, list) or not all(isinstance(request_body, dict) for request_body in stated):
         raise unprocessable("requests has to be a list of objects")
     if len(stated) > MOST_REQUESTS:
         raise too_many_requests(MOST_REQUESTS)
@@ -133,29 +135,31 @@ def batch_of(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
 def batch_get(view: View, request: ConfluentRequest) -> Response:
     """Return the associations of several resources, each with a result or an error of its own."""
     results: list[JSON] = []
-    for body in batch_of(request):
+    for body in read_batch(request):
         try:
-            results.append({"result": _got(view, request, body)})
+            results.append({"result": _get_associations(view, request, body)})
         except ConfluentError as error:
             results.append({"error": error.to_json()})
     return answer({"results": results})
 
 
-def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
+def _get_associations(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
     subjects = subjects_of(view, request)
     types = body.get("associationTypes") or []
     kind, lifecycle, number = (body.get(name) or "" for name in ("resourceType", "lifecycle", "resourceId"))
     if not isinstance(types, list) or not all(isinstance(text, str) for text in (*types, kind, lifecycle, number)):
         raise invalid_association("associationTypes", "has to be a list of strings")
-    wanted = read_filter(str(kind), types, str(lifecycle))
+    association_filter = read_filter(str(kind), types, str(lifecycle))
     if number:
-        found = stored(view, "id", str(number))
+        associations = stored(view, "id", str(number))
     else:
-        named = read_resource(body, trial=True)
-        found = _of_named(view, named.namespace, named.name)
-    chosen = list(filter(wanted, readable(subjects, found)))
-    shown: list[JSON] = [with_schema(subjects, each, request.flag("includeSchemas")) for each in chosen]
-    return with_associations(chosen[0].resource.to_json() if chosen else {}, shown)
+        resource = read_resource(body, trial=True)
+        associations = _of_named(view, resource.namespace, resource.name)
+    chosen = list(filter(association_filter, filter_readable(subjects, associations)))
+    rendered: list[JSON] = [
+        with_schema(subjects, association, request.flag("includeSchemas")) for association in chosen
+    ]
+    return with_associations(chosen[0].resource.to_json() if chosen else {}, rendered)
 
 
 def with_associations(resource: JSONObject, associations: list[JSON]) -> JSONObject:
@@ -163,7 +167,7 @@ def with_associations(resource: JSONObject, associations: list[JSON]) -> JSONObj
     return {**resource, "associations": associations} if associations else resource
 
 
-def with_schema(subjects: Subjects, association: Association, wanted: bool) -> JSONObject:
+def with_schema(subjects: Subjects, association: Association, include: bool) -> JSONObject:
     """An association as a result shows it; if it is ``wanted``, with the latest version of its subject."""
-    latest = subjects.latest(subjects.parse(association.subject, ".")) if wanted else None
+    latest = subjects.latest(subjects.parse(association.subject, ".")) if include else None
     return {**association.info(), **({} if latest is None else {"schema": latest.to_json()})}

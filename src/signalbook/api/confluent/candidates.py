@@ -86,7 +86,7 @@ class RegistrationCandidate:
         return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
 
 
-def candidate(
+def build_candidate(
     subjects: Subjects,
     request: ConfluentRequest,
     subject: Subject,
@@ -115,15 +115,15 @@ def candidate(
     if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
         body = propagate_tags(body, list_tags(latest.text, latest.type), layout)
     stated_version = None if imported else properties(body.metadata).get(VERSION_PROPERTY)
-    asks_for_latest = not imported and _asks_for_latest(request.json(_SCHEMA))
-    if asks_for_latest and last is not None and not _has_same_rules(body, last):
+    is_for_latest = not imported and _is_for_latest(request.json(_SCHEMA))
+    if is_for_latest and last is not None and not _has_same_rules(body, last):
         stated_version = _NEW
     body = body if imported else _with_defaults(body, config, last or {})
     stated = body.format(str(last["format"]) if last is not None and same_type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:
         resolve = load_resolver(subjects, body.references, subject.context)
-        attributes |= _linked(subjects, body, subject.context)
+        attributes |= _link_references(subjects, body, subject.context)
     except ConfluentError as error:
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
     if normalize and body.type == "PROTOBUF":
@@ -144,18 +144,18 @@ def candidate(
         # Without this setting, schemas are validated unless they come from another registry.
         accepted_rules=READABLE_FAULTS if imported or config.get("validateNewSchemas") is False else frozenset(),
     )
-    known = _find_known(subjects, new, last or {}, deleted=deleted, first_exact=first_exact)
-    if known is None and not imported and new.stated_version is None:
+    known_version = _find_known(subjects, new, last or {}, deleted=deleted, first_exact=first_exact)
+    if known_version is None and not imported and new.stated_version is None:
         sent = SentSchema(text=body.text, type=body.type, attributes=attributes, normalize=normalize, resolve=resolve)
-        known = find_equivalent(subjects, subject, sent, deleted=deleted)
-    if asks_for_latest:
+        known_version = find_equivalent(subjects, subject, sent, deleted=deleted)
+    if is_for_latest:
         latest = subjects.latest(subject)
-        if known is None or (latest is not None and known.version != latest.version):
+        if known_version is None or (latest is not None and known_version.version != latest.version):
             return replace(new, stated_version=_NEW)
-    return replace(new, known=known)
+    return replace(new, known=known_version)
 
 
-def _asks_for_latest(sent: Mapping[str, Any]) -> bool:
+def _is_for_latest(sent: Mapping[str, Any]) -> bool:
     """Return True if a request asks for the latest version: by its number, or by tags without any number."""
     version = sent.get("version")
     return version == _LATEST or (version is None and any(sent.get(name) for name in TAG_MEMBERS))
@@ -182,8 +182,8 @@ def _find_known(
         attributes = {"format": new.format, **new.attributes, "metadata": metadata}
         contents.append(compute_content_key(attributes, digest(document)) or "")
     ordered = contents if first_exact else contents[::-1]
-    found = (subjects.with_content(subject, content, document, deleted=deleted) for content in ordered)
-    return next((version for version in found if version is not None), None)
+    matches = (subjects.with_content(subject, content, document, deleted=deleted) for content in ordered)
+    return next((version for version in matches if version is not None), None)
 
 
 def _is_numbered(new: RegistrationCandidate, version: SchemaVersion) -> bool:
@@ -210,19 +210,19 @@ def schema_members(version: SchemaVersion) -> JSONObject:
     return {"schema": version.text, "schemaType": version.type, "references": references}
 
 
-def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
+def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     """References as they are stored: with the xid of what each names, by which all other APIs find it."""
-    found: list[JSON] = []
+    links: list[JSON] = []
     referred = find_referred(subjects, ((reference, context) for reference in body.references))
     targets = dict(zip(body.references, referred, strict=True))
     for each, target in targets.items():
         # An Avro schema names types, whatever its references are called.
         types = defined_names(target.document) if target.type == "AVRO" else ()
-        others = (name for name in types if name != each.name and name.rpartition(".")[2] in body.text)
-        defined = next(others, None)
-        named: JSONObject = {} if defined is None else {"type": defined}
-        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
-    return {"references": found} if found else {}
+        type_names = (name for name in types if name != each.name and name.rpartition(".")[2] in body.text)
+        defined = next(type_names, None)
+        type_member: JSONObject = {} if defined is None else {"type": defined}
+        links.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **type_member})
+    return {"references": links} if links else {}
 
 
 def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> SchemaBody:

@@ -53,12 +53,12 @@ class SubjectWriter:
         # One that was larger already may lose some.
         if size > max(self._settings.max_entity_bytes, size_before):
             most = self._settings.max_entity_bytes
-            detail = f'the {kind} of "{self._path(place)}" takes more than {most} bytes (setting max_entity_bytes)'
-            raise RegistryError("bad_request", subject=self._path(place), error_detail=detail)
+            detail = f'the {kind} of "{self._find_path(place)}" takes more than {most} bytes (setting max_entity_bytes)'
+            raise RegistryError("bad_request", subject=self._find_path(place), error_detail=detail)
         self._stored.put_setting(kind, scope, value)
         if before is None or size > size_before:
             self._check_quotas(place.context, is_new=before is None)
-        self._record(Action.UPDATE, self._path(place), f"{kind} {'removed' if value is None else 'set'}")
+        self._record(Action.UPDATE, self._find_path(place), f"{kind} {'removed' if value is None else 'set'}")
         return before
 
     def store_association(self, association: Association, *, is_new: bool) -> None:
@@ -68,28 +68,28 @@ class SubjectWriter:
         subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
         if is_new:
             self._check_quotas(subject.context, is_new=True)
-        self._record(Action.UPDATE, self._path(subject), "association set")
+        self._record(Action.UPDATE, self._find_path(subject), "association set")
 
     def remove(self, association: Association) -> None:
         """Remove an association."""
         self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes()))
         subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
-        self._record(Action.UPDATE, self._path(subject), "association removed")
+        self._record(Action.UPDATE, self._find_path(subject), "association removed")
 
     def keep_deleted(self, versions: Sequence[SchemaVersion]) -> None:
         """Keep versions that are about to be deleted from the registry, which audits that."""
         self._stored.put_soft_deleted(
             [
                 SoftDeleted(
-                    group=each.schema.group_id.lower(),
-                    schema=each.schema.id,
-                    version=each.version,
-                    schemaid=each.id,
+                    group=version.schema.group_id.lower(),
+                    schema=version.schema.id,
+                    version=version.version,
+                    schemaid=version.id,
                     deletedat=self._session.now,
-                    attributes=each.attributes,
-                    document=each.document,
+                    attributes=version.attributes,
+                    document=version.document,
                 )
-                for each in versions
+                for version in versions
             ]
         )
 
@@ -99,13 +99,13 @@ class SubjectWriter:
         Raises ``Forbidden``, and 42206 if others refer to one, softly deleted ones too: these could not be read again.
         """
         check_unreferred(self._subjects, self._session.view, versions, deleted=True)
-        for each in versions:
+        for version in versions:
             # Also checked here: a batch can delete what it has made itself.
-            subject_right(self._subjects, each.subject, Action.DELETE).require(self._session.access)
-            self.forget_soft_deleted(each.schema, each.version)
-            forget(self._session, each)
-            self._record(Action.DELETE, f"{each.schema}/versions/{each.version}", "deleted permanently")
-        for subject in dict.fromkeys(each.subject for each in versions):
+            subject_right(self._subjects, version.subject, Action.DELETE).require(self._session.access)
+            self.forget_soft_deleted(version.schema, version.version)
+            forget(self._session, version)
+            self._record(Action.DELETE, f"{version.schema}/versions/{version.version}", "deleted permanently")
+        for subject in dict.fromkeys(version.subject for version in versions):
             if not self._subjects.all(subject):
                 self.set("config", subject, None)
                 self.set("mode", subject, None)
@@ -125,7 +125,7 @@ class SubjectWriter:
         )
         self._stored.claim(group, content, id, is_free=is_free)
 
-    def _path(self, place: Subject) -> str:
+    def _find_path(self, place: Subject) -> str:
         """Return the xid of what something is set for, as the audit has it."""
         places = list_schema_xids(place, self._subjects.default_group)
         if places:

@@ -41,35 +41,35 @@ _AVRO_ERROR_TYPES: Final = {
 _OLD_CHARS: Final = 1000
 """The longest part of a schema that an error quotes, in characters."""
 _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
-_PARTS: Final = frozenset({"items", "additionalItems", "contains"})
+_SUBSCHEMA_PARTS: Final = frozenset({"items", "additionalItems", "contains"})
 _MAPS: Final = frozenset({"properties", "definitions", "$defs"})
 _OTHERS: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
-def differences(
+def find_differences(
     new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
 ) -> list[Reason]:
     """Return why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
-    asked = rule(config[_LEVEL])
-    compared = _comparable(metadata, config, versions)
-    found: list[Reason] = []
+    required_rule = rule(config[_LEVEL])
+    compared = _select_comparable(metadata, config, versions)
+    reasons: list[Reason] = []
     if config.get("validateFields"):
         before = list_reserved_fields(compared[-1].attributes.get("metadata")) if compared else set()
-        found = [(conflict, None) for conflict in find_conflicts(new, list_reserved_fields(metadata), before)]
-    if asked is None or not compared:
-        return found
+        reasons = [(conflict, None) for conflict in find_conflicts(new, list_reserved_fields(metadata), before)]
+    if required_rule is None or not compared:
+        return reasons
     policy = config.get("compatibilityPolicy")
-    for old in reversed(compared if is_transitive(asked) else compared[-1:]):
+    for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
         try:
-            pairs = _violations(asked, new, text_of(old, subjects), policy)
+            pairs = _find_violations(required_rule, new, text_of(old, subjects), policy)
         except (SchemaError, LookupError) as error:
             return [(f"version {old.version} cannot be compared: {error}", old)]
         types = _AVRO_ERROR_TYPES if family(new.format) == "avro" else {}
         for direction, difference in pairs:
             text = f"{difference} ({direction}, version {old.version})"
             kind = types.get(difference.rule)
-            found.append((f"{{errorType:'{kind}', description:'{text}'}}" if kind else text, old))
-    return found
+            reasons.append((f"{{errorType:'{kind}', description:'{text}'}}" if kind else text, old))
+    return reasons
 
 
 def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
@@ -80,10 +80,12 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
         return texts
     text = old.text if len(old.text) <= _OLD_CHARS else f"{old.text[:_OLD_CHARS]}…"
     about = (f"oldSchemaVersion: {old.version}", f"oldSchema: '{text}'", f"compatibility: '{config[_LEVEL]}'")
-    return [*texts, *(f"{{{each}}}" for each in about)]
+    return [*texts, *(f"{{{member}}}" for member in about)]
 
 
-def _violations(asked: str, new: SchemaText, old: SchemaText, policy: JSON) -> list[tuple[Direction, Difference]]:
+def _find_violations(
+    required_rule: str, new: SchemaText, old: SchemaText, policy: JSON
+) -> list[tuple[Direction, Difference]]:
     """Return why ``new`` may not follow ``old``, as ``violations`` does, by the policy of the subject's config.
 
     Protobuf is judged by its bytes, as Confluent does, unless the policy is ``STRICT``. By the policy ``LENIENT``,
@@ -93,37 +95,37 @@ def _violations(asked: str, new: SchemaText, old: SchemaText, policy: JSON) -> l
     if families == {"protobuf"} and policy != "STRICT":
         return [
             (direction, difference)
-            for direction in directions(asked)
+            for direction in directions(required_rule)
             for difference in PROTOBUF.wire_differences(*((new, old) if direction == "backward" else (old, new)))
         ]
     if families == {"jsonschema"} and policy == "LENIENT":
         return [
             violation
-            for direction in directions(asked)
+            for direction in directions(required_rule)
             for violation in (
-                violations(direction, new, _closed(old))
+                violations(direction, new, _close(old))
                 if direction == "backward"
-                else violations(direction, _closed(new), old)
+                else violations(direction, _close(new), old)
             )
         ]
-    return violations(asked, new, old)
+    return violations(required_rule, new, old)
 
 
-def _closed(text: SchemaText) -> SchemaText:
-    document = dump_json(_without_others(parse_untrusted_json(text.document, exact=True)))
+def _close(text: SchemaText) -> SchemaText:
+    document = dump_json(_close_objects(parse_untrusted_json(text.document, exact=True)))
     return SchemaText(document=document, format=text.format, resolve=text.resolve)
 
 
-def _without_others(schema: JSON) -> JSON:
+def _close_objects(schema: JSON) -> JSON:
     """A JSON Schema whose objects have no properties but those it names; where it is combined of several, as it is."""
     if not isinstance(schema, dict) or not _COMBINING.isdisjoint(schema):
         return schema
     closed = dict(schema)
-    for part in _PARTS.intersection(schema):
-        closed[part] = _without_others(schema[part])
+    for part in _SUBSCHEMA_PARTS.intersection(schema):
+        closed[part] = _close_objects(schema[part])
     for part in _MAPS.intersection(schema):
         if isinstance(schema[part], dict):
-            closed[part] = {name: _without_others(each) for name, each in schema[part].items()}
+            closed[part] = {name: _close_objects(member) for name, member in schema[part].items()}
     if "properties" in schema and _OTHERS.isdisjoint(schema):
         closed["additionalProperties"] = False
     return closed
@@ -136,21 +138,23 @@ def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
     return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
 
 
-def _comparable(metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion]) -> Sequence[SchemaVersion]:
+def _select_comparable(
+    metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion]
+) -> Sequence[SchemaVersion]:
     """The versions of the same compatibility group, which a property of the metadata names."""
     name = config.get("compatibilityGroup")
     if not name:
         return versions
     mine = properties(metadata).get(name)
-    return [each for each in versions if properties(each.attributes.get("metadata")).get(name) == mine]
+    return [version for version in versions if properties(version.attributes.get("metadata")).get(name) == mine]
 
 
-def predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
+def list_predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
     """The versions that a level may ask about: all of them only where it has to see them."""
-    asked = rule(config[_LEVEL])
-    if asked is None:
+    required_rule = rule(config[_LEVEL])
+    if required_rule is None:
         return ()
-    if is_transitive(asked) or config.get("compatibilityGroup"):
+    if is_transitive(required_rule) or config.get("compatibilityGroup"):
         return subjects.live(subject)
     latest = subjects.latest(subject)
     return () if latest is None else (latest,)
@@ -168,11 +172,11 @@ def check_levels(session: Session, default_group: str) -> None:
         return
     subjects = Subjects(session.view, default_group)
     rows = session.view.reader.get_many(written)
-    found: dict[Subject, set[Xid]] = {}
+    xids_by_subject: dict[Subject, set[Xid]] = {}
     for version in subjects.versions(rows.values()):
         if version.xid is not None:
-            found.setdefault(version.subject, set()).add(version.xid)
-    for subject, xids in found.items():
+            xids_by_subject.setdefault(version.subject, set()).add(version.xid)
+    for subject, xids in xids_by_subject.items():
         _check_subject(subjects, subject, xids)
 
 
@@ -189,12 +193,12 @@ def _check_subject(subjects: Subjects, subject: Subject, written: set[Xid]) -> N
     for number, version in enumerate(versions):
         if version.xid in written or (number and versions[number - 1].xid in written):
             new, metadata = text_of(version, subjects), version.attributes.get("metadata")
-            found = differences(new, metadata, config, versions[:number], subjects)
-            if found:
+            reasons = find_differences(new, metadata, config, versions[:number], subjects)
+            if reasons:
                 raise RegistryError(
                     "compatibility_violation",
                     subject=str(version.xid.resource if version.xid else subject),
                     compat=str(rule(config[_LEVEL])),
                     detail=f'Version "{version.version}" does not fit, by the level that was set for its subject',
-                    faults=[Finding(path=str(version.xid), rule="incompatible", message=text) for text, _ in found],
+                    faults=[Finding(path=str(version.xid), rule="incompatible", message=text) for text, _ in reasons],
                 )

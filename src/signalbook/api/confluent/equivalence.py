@@ -49,19 +49,19 @@ def find_equivalent(
     is_whole = sent.type == "AVRO" and not sent.references
     if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
         return None
-    (rows,) = subjects.live_of([subject])
+    (rows,) = subjects.load_live_rows([subject])
     # Documents are read of those versions alone that can be the one.
-    versions = subjects.shown([row for row in rows if _may_equal(sent, row.attributes)])
+    versions = subjects.load_versions([row for row in rows if _can_equal(sent, row.attributes)])
     if deleted:
-        versions += [version for version in subjects.deleted(subject) if _may_equal(sent, version.attributes)]
+        versions += [version for version in subjects.deleted(subject) if _can_equal(sent, version.attributes)]
     newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
     return next((version for version in newest_first if _is_equal(subjects, sent, version)), None)
 
 
-def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
+def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:
     if schema_type(attributes) != sent.type:
         return False
-    if _kept(attributes) != _kept(sent.attributes):
+    if _read_compared_members(attributes) != _read_compared_members(sent.attributes):
         return False
     references = read_stored_references(attributes)
     if sent.type == "AVRO" and references and not sent.references:
@@ -71,7 +71,7 @@ def _may_equal(sent: SentSchema, attributes: JSONObject) -> bool:
     return sent.type == "PROTOBUF" and references == sent.references
 
 
-def _kept(attributes: JSONObject) -> tuple[JSON, JSON]:
+def _read_compared_members(attributes: JSONObject) -> tuple[JSON, JSON]:
     return remove_version(attributes.get("metadata")), attributes.get("ruleset") or None
 
 
@@ -83,8 +83,8 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
             case "AVRO":
                 is_inlined = not sent.references and read_stored_references(version.attributes)
                 text = inline_referenced_types(subjects, version) if is_inlined else version.text
-                return _normal(text, "AVRO") == _normal(sent.text, "AVRO")
-        return _normal(version.text, sent.type) == _normal(sent.text, sent.type)
+                return _normalize_text(text, "AVRO") == _normalize_text(sent.text, "AVRO")
+        return _normalize_text(version.text, sent.type) == _normalize_text(sent.text, sent.type)
     except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # what cannot be read equals nothing
 
@@ -98,5 +98,5 @@ def _is_equal_protobuf(sent: SentSchema, version: SchemaVersion) -> bool:
     return split_tokens(normalize_document(version.text, sent.resolve)) == split_tokens(sent.text)
 
 
-def _normal(text: str, kind: str) -> str:
+def _normalize_text(text: str, kind: str) -> str:
     return canonical_text(text, kind, "normal")[0]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
-from signalbook.api.confluent.associations import choice, stored
-from signalbook.api.confluent.reading import page, shown, subjects_of
+from signalbook.api.confluent.associations import read_choice, stored
+from signalbook.api.confluent.reading import page, render_version, subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
@@ -36,72 +36,74 @@ T = TypeVar("T", SchemaVersion, Row)
 def list_subjects(view: View, request: ConfluentRequest) -> Response:
     """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
     subjects = subjects_of(view, request)
-    contexts, beginning = _asked_for(subjects, request)
+    contexts, beginning = _read_prefix(subjects, request)
     if beginning or _with_deleted(request):
-        return answer([str(each) for each in page(_subjects(subjects, request), request)])
+        return answer([str(subject) for subject in page(_list_matching(subjects, request), request)])
     first, last = request.page()
-    found: list[JSON] = []
+    names: list[JSON] = []
     for context in contexts:
-        some = [str(each) for each in subjects.names(context, offset=first, limit=last - first)]
-        found += some
+        some = [str(subject) for subject in subjects.names(context, offset=first, limit=last - first)]
+        names += some
         # What is passed over is counted where nothing is left of it alone.
         passed = first + len(some) if some or not first else subjects.count(context)
         first, last = max(first - passed, 0), last - passed
         if last <= 0:
             break
-    return answer(found)
+    return answer(names)
 
 
-def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
+def _read_prefix(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
     """The contexts that a request asks for, and how the names of their subjects begin."""
     prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.path.context is None else "")
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
     if not prefix.startswith(ALL_CONTEXTS):
         return (start.context,), start.name
-    default, *others = subjects.contexts()
-    return (*others, default), start.name  # names with a context come first, as in Confluent's lists
+    default, *other_contexts = subjects.contexts()
+    return (*other_contexts, default), start.name  # names with a context come first, as in Confluent's lists
 
 
 def _with_deleted(request: ConfluentRequest) -> bool:
     return request.flag("deleted") or request.flag("deletedOnly")
 
 
-def _subjects(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
-    contexts, beginning = _asked_for(subjects, request)
+def _list_matching(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
+    contexts, beginning = _read_prefix(subjects, request)
     for context in contexts:
-        yield from _chosen(subjects, context, beginning, request)
+        yield from _choose_names(subjects, context, beginning, request)
 
 
-def _chosen(subjects: Subjects, context: str, beginning: str, request: ConfluentRequest) -> Iterator[Subject]:
+def _choose_names(subjects: Subjects, context: str, beginning: str, request: ConfluentRequest) -> Iterator[Subject]:
     if not _with_deleted(request):
         return subjects.names(context, beginning)
     live = dict.fromkeys(subjects.names(context, beginning))
-    soft = dict.fromkeys(each for each in subjects.deleted_names(context) if each.name.startswith(beginning))
+    soft = dict.fromkeys(subject for subject in subjects.deleted_names(context) if subject.name.startswith(beginning))
     if request.flag("deletedOnly"):
-        return (each for each in soft if each not in live)
+        return (subject for subject in soft if subject not in live)
     return iter(live | soft)
 
 
 def list_schemas(view: View, request: ConfluentRequest) -> Response:
     """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin as a parameter says."""
     subjects = subjects_of(view, request)
-    aliases = _aliases(view, subjects) if request.flag("aliases") else {}
-    associated = _associated(view, request)
-    names: Iterator[Subject] = chain(_subjects(subjects, request), _list_aliases(aliases, subjects, request))
+    aliases = _read_aliases(view, subjects) if request.flag("aliases") else {}
+    associated = _list_associated(view, request)
+    names: Iterator[Subject] = chain(_list_matching(subjects, request), _list_aliases(aliases, subjects, request))
     if associated is not None:
-        names = (each for each in names if associated(str(each)) is not None)
+        names = (subject for subject in names if associated(str(subject)) is not None)
     if request.flag("deleted"):
-        every = (subjects.all(each) for each in names)
-        found = page(_wanted(every, request), request, _MOST_SCHEMAS)
+        every = (subjects.all(subject) for subject in names)
+        versions = page(_select_versions(every, request), request, _MOST_SCHEMAS)
     else:
         # Documents of those alone that are shown.
-        found = subjects.shown(page(_wanted(_live(subjects, names), request), request, _MOST_SCHEMAS))
-    return answer([_shown(version, subjects, request, associated, aliases) for version in found])
+        versions = subjects.load_versions(
+            page(_select_versions(_load_live(subjects, names), request), request, _MOST_SCHEMAS)
+        )
+    return answer([_render_listed(version, subjects, request, associated, aliases) for version in versions])
 
 
-def _aliases(view: View, subjects: Subjects) -> Aliases:
+def _read_aliases(view: View, subjects: Subjects) -> Aliases:
     """Return the readable aliases of each readable subject."""
-    found: Aliases = {}
+    aliases: Aliases = {}
     # Scopes have contexts in lower case.
     contexts = {context.lower(): context for context in subjects.contexts()}
 
@@ -118,69 +120,69 @@ def _aliases(view: View, subjects: Subjects) -> Aliases:
             alias = parse(scope, DEFAULT_CONTEXT)
             target = parse(name, alias.context)
             if alias.name and subjects.is_readable(alias) and subjects.is_readable(target):
-                found.setdefault(target, []).append(alias)
+                aliases.setdefault(target, []).append(alias)
         after = next(reversed(settings))
-    return found
+    return aliases
 
 
 def _list_aliases(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
     """Yield the subjects that only their aliases match."""
-    asked, beginning = _asked_for(subjects, request)
-    contexts = set(asked)
+    listed_contexts, beginning = _read_prefix(subjects, request)
+    contexts = set(listed_contexts)
 
-    def matches(subject: Subject) -> bool:
+    def is_match(subject: Subject) -> bool:
         return subject.context in contexts and subject.name.startswith(beginning)
 
-    return (target for target, names in aliases.items() if not matches(target) and any(map(matches, names)))
+    return (target for target, names in aliases.items() if not is_match(target) and any(map(is_match, names)))
 
 
-def _shown(
+def _render_listed(
     version: SchemaVersion,
     subjects: Subjects,
     request: ConfluentRequest,
     associated: Associated | None,
     aliases: Aliases,
 ) -> JSONObject:
-    found = shown(version, subjects, request)
+    rendered = render_version(version, subjects, request)
     if version.subject in aliases:
-        found["aliases"] = [str(alias) for alias in aliases[version.subject]]
+        rendered["aliases"] = [str(alias) for alias in aliases[version.subject]]
     beside = associated(str(version.subject)) if associated is not None else None
-    return {**found, "associations": [each.to_json() for each in beside]} if beside else found
+    return {**rendered, "associations": [association.to_json() for association in beside]} if beside else rendered
 
 
-def _associated(view: View, request: ConfluentRequest) -> Associated | None:
+def _list_associated(view: View, request: ConfluentRequest) -> Associated | None:
     """The associations by which a request chooses subjects, None if it does not: empty ones if it wants those without.
 
     Raises 42212.
     """
     lifecycles = {value for name, value in request.pairs if name == "lifecycle" and value}
-    wanted = choice(request, lifecycle="")
+    association_filter = read_choice(request, lifecycle="")
     if lifecycles - {*LIFECYCLES, _NO_LIFECYCLE}:
         raise invalid_association("lifecycle", f"must be {', '.join(LIFECYCLES)} or {_NO_LIFECYCLE}")
-    if not (lifecycles or wanted.types or wanted.resource):
+    if not (lifecycles or association_filter.types or association_filter.resource):
         return None
-    found: dict[str, list[Association]] = {}
-    for each in filter(wanted, stored(view, "subject")):
-        found.setdefault(each.subject, []).append(each)
+    by_subject: dict[str, list[Association]] = {}
+    for association in filter(association_filter, stored(view, "subject")):
+        by_subject.setdefault(association.subject, []).append(association)
 
     def of(subject: str) -> list[Association] | None:
-        there = found.get(subject, [])
-        chosen = [each for each in there if not lifecycles or each.lifecycle in lifecycles]
+        there = by_subject.get(subject, [])
+        chosen = [association for association in there if not lifecycles or association.lifecycle in lifecycles]
         without = not there and _NO_LIFECYCLE in lifecycles
         return chosen if chosen or without else None
 
     return of
 
 
-def _live(subjects: Subjects, names: Iterator[Subject]) -> Iterator[list[Row]]:
+def _load_live(subjects: Subjects, names: Iterator[Subject]) -> Iterator[list[Row]]:
     for some in batched(names, _AT_ONCE):
-        yield from subjects.live_of(some)
+        yield from subjects.load_live_rows(some)
 
 
-def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
+def _select_versions(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
     """Yield the requested versions of each subject."""
     kind = request.query.get("ruleType", "")
-    for each in versions:
-        for version in each[-1:] if request.flag("latestOnly") else each:
+    for subject_versions in versions:
+        for version in subject_versions[-1:] if request.flag("latestOnly") else subject_versions:
             if not kind or kind in list_rule_types(version.attributes.get("ruleset")):
                 yield version

@@ -9,7 +9,7 @@ from importlib.metadata import version as version_of_package
 from itertools import islice
 from typing import Final, TypeVar
 
-from signalbook.api.confluent.references import referrers
+from signalbook.api.confluent.references import find_referrer_ids
 from signalbook.api.confluent.requests import ConfluentRequest, answer, raw
 from signalbook.api.confluent.resolution import inline_referenced_types, serialize
 from signalbook.api.confluent.subjects import Subjects
@@ -53,7 +53,7 @@ def subject_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
     return subjects.parse(alias, requested.context) if alias else requested
 
 
-def existing_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
+def require_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
     """Return the same for reads. Raises 40401, with the name in the path, for an alias that leads nowhere.
 
     An alias of a subject that the caller cannot read leads nowhere, too, and the answer does not name that subject.
@@ -66,61 +66,63 @@ def existing_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
 
 def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
     """Return what settings are of: a subject, or without a name a context or the registry. Raises 42208."""
-    found = requested_subject(subjects, request) if request.names else Subject(request.context, "")
-    if subjects.group(found.context) is None or (found.name and not list_schema_xids(found, subjects.default_group)):
-        raise invalid_subject(found)
-    return found
+    place = requested_subject(subjects, request) if request.names else Subject(request.context, "")
+    if subjects.group(place.context) is None or (place.name and not list_schema_xids(place, subjects.default_group)):
+        raise invalid_subject(place)
+    return place
 
 
-def page(found: Iterable[T], request: ConfluentRequest, limit: int = -1) -> list[T]:
+def page(entries: Iterable[T], request: ConfluentRequest, limit: int = -1) -> list[T]:
     """The part of a list that a request asks for."""
     first, last = request.page(limit)
-    return list(islice(found, first, last))
+    return list(islice(entries, first, last))
 
 
-def liveness(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
+def show_liveness(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
     """Return ``{}``: the API is there."""
     return answer({})
 
 
-def types(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
+def list_types(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
     """The types of schemas."""
     return answer(["JSON", "PROTOBUF", "AVRO"])
 
 
-def contexts(view: View, request: ConfluentRequest) -> Response:
+def list_contexts(view: View, request: ConfluentRequest) -> Response:
     """The contexts, those that begin as a parameter says."""
     prefix = request.query.get("contextPrefix", "")
-    found = (each for each in subjects_of(view, request).contexts() if each.startswith(prefix))
-    return answer(list(page(found, request)))
+    names = (name for name in subjects_of(view, request).contexts() if name.startswith(prefix))
+    return answer(list(page(names, request)))
 
 
 def list_versions(view: View, request: ConfluentRequest) -> Response:
     """The numbers of a subject's versions."""
     subjects = subjects_of(view, request)
-    subject = existing_subject(subjects, request)
+    subject = require_subject(subjects, request)
     negative = request.flag("deletedAsNegative")
-    found = subjects.known(subject, deleted=negative or request.flag("deleted") or request.flag("deletedOnly"))
+    versions = subjects.require_versions(
+        subject, deleted=negative or request.flag("deleted") or request.flag("deletedOnly")
+    )
     if request.flag("deletedOnly"):
-        found = [each for each in found if each.xid is None]
-    numbers = [-each.version if negative and each.xid is None else each.version for each in found]
+        versions = [version for version in versions if version.xid is None]
+    numbers = [-version.version if negative and version.xid is None else version.version for version in versions]
     return answer(list(page(numbers, request)))
 
 
 def show_version(view: View, request: ConfluentRequest) -> Response:
     """A version of a subject."""
-    return answer(shown(version_anywhere(view, request), subjects_of(view, request), request))
+    return answer(render_version(find_version_anywhere(view, request), subjects_of(view, request), request))
 
 
 def show_version_text(view: View, request: ConfluentRequest) -> Response:
     """Return only the schema of a version."""
-    return raw(text(version_anywhere(view, request), subjects_of(view, request), request))
+    return raw(text(find_version_anywhere(view, request), subjects_of(view, request), request))
 
 
-def version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
+def find_version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
     """Return the version that the path names, or that of a subject with this name in another context."""
     try:
-        return _version(view, request)
+        return _find_version(view, request)
     except ConfluentError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
@@ -131,36 +133,40 @@ def version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
         raise
 
 
-def _version(view: View, request: ConfluentRequest) -> SchemaVersion:
+def _find_version(view: View, request: ConfluentRequest) -> SchemaVersion:
     subjects = subjects_of(view, request)
-    return subjects.version(existing_subject(subjects, request), request.names[1], deleted=request.flag("deleted"))
+    return subjects.version(require_subject(subjects, request), request.names[1], deleted=request.flag("deleted"))
 
 
-def shown(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+def render_version(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
     """A version, with its schema, references and tags in the form that the request asks for."""
-    return {**version.to_json(), **_formatted(version, subjects, request)}
+    return {**version.to_json(), **_format_members(version, subjects, request)}
 
 
-def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+def _format_members(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
     """Return the members of a version that depend on ``format``, ``referenceFormat`` and ``findTags``.
 
     Raises 422 for an unknown ``referenceFormat``.
     """
-    found: JSONObject = {"schema": text(version, subjects, request)}
+    members: JSONObject = {"schema": text(version, subjects, request)}
     if request.query.get("referenceFormat"):
         if request.query["referenceFormat"] != _QUALIFIED:
-            asked = request.query["referenceFormat"][:40]
-            raise unprocessable(f"no such format of references: '{asked}'; there is {_QUALIFIED}")
-        references = qualified_references(version, subjects)
-        found |= {"references": references} if references else {}
-    wanted = {value for name, value in request.pairs if name == "findTags"}
-    if wanted:
+            format_name = request.query["referenceFormat"][:40]
+            raise unprocessable(f"no such format of references: '{format_name}'; there is {_QUALIFIED}")
+        references = list_qualified_references(version, subjects)
+        members |= {"references": references} if references else {}
+    requested_tags = {value for name, value in request.pairs if name == "findTags"}
+    if requested_tags:
         tags = list_tags(version.text, version.type)
-        found["schemaTags"] = [each.to_json() for each in tags if _ANY_TAG in wanted or wanted.intersection(each.tags)]
-    return found
+        members["schemaTags"] = [
+            entity.to_json()
+            for entity in tags
+            if _ANY_TAG in requested_tags or requested_tags.intersection(entity.tags)
+        ]
+    return members
 
 
-def qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSON]:
+def list_qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSON]:
     """Return the references of a version with the contexts of their subjects: its own, unless they name another one."""
     references = read_stored_references(version.attributes)
     names = [str(subjects.parse(reference.subject, version.subject.context)) for reference in references]
@@ -169,8 +175,8 @@ def qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSO
 
 def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> str:
     """Return the schema of a version in the ``format`` of the query, or as it is if the format is unknown."""
-    wanted = request.query.get("format", "")
-    match version.type, wanted:
+    text_format = request.query.get("format", "")
+    match version.type, text_format:
         case "AVRO", "resolved":
             return inline_referenced_types(subjects, version)
         case "PROTOBUF", "serialized":
@@ -180,39 +186,39 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
     return version.text
 
 
-def referenced_by(view: View, request: ConfluentRequest) -> Response:
+def list_referrers(view: View, request: ConfluentRequest) -> Response:
     """Answer the ids of the schemas that refer to a version, with ``deleted`` also those softly deleted."""
     deleted = request.flag("deleted")
-    found = referrers(subjects_of(view, request), view, _version(view, request), deleted=deleted)
-    return answer(list(page(found, request)))
+    ids = find_referrer_ids(subjects_of(view, request), view, _find_version(view, request), deleted=deleted)
+    return answer(list(page(ids, request)))
 
 
 def show_schema(view: View, request: ConfluentRequest) -> Response:
     """A schema by its id."""
-    found = _by_id(view, request)
-    body = _content(found, subjects_of(view, request), request)
+    version = _find_by_id(view, request)
+    body = _render_content(version, subjects_of(view, request), request)
     if "subject" in request.query or request.context != ".":
-        body |= {"subject": str(found.subject), "version": found.version}
+        body |= {"subject": str(version.subject), "version": version.version}
     if request.flag("fetchMaxId"):
-        body["maxId"] = view.confluent.highest(_group(view, request))
+        body["maxId"] = view.confluent.highest(_find_group(view, request))
     return answer(body)
 
 
-def _content(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+def _render_content(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
     """Return the schema that a version has, as it is shown without the subject."""
-    return {**version.content(), **_formatted(version, subjects, request), "deleted": version.xid is None}
+    return {**version.content(), **_format_members(version, subjects, request), "deleted": version.xid is None}
 
 
 def show_schema_text(view: View, request: ConfluentRequest) -> Response:
     """Return only the schema with an id."""
-    return raw(text(_by_id(view, request), subjects_of(view, request), request))
+    return raw(text(_find_by_id(view, request), subjects_of(view, request), request))
 
 
-def _by_id(view: View, request: ConfluentRequest) -> SchemaVersion:
-    found = _with_id(view, request)
-    if not found:
+def _find_by_id(view: View, request: ConfluentRequest) -> SchemaVersion:
+    versions = _with_id(view, request)
+    if not versions:
         raise schema_id_not_found(request.names[0])
-    return found[0]
+    return versions[0]
 
 
 def _with_id(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
@@ -224,85 +230,89 @@ def _with_id(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
     number = request.names[0]
     if not number.isascii() or not number.isdigit() or len(number) > len(str(2**31)):
         raise ConfluentError(404, "HTTP 404 Not Found")
-    wanted = subjects.parse(request.query.get("subject", ""), request.context)
-    found = subjects.with_id(wanted.context, int(number))
-    own = [each for each in found if each.subject == wanted]
-    if own or not wanted.name:
-        return own or found
-    for subject in subjects.namesakes(wanted, deleted=not found):
-        others = [each for each in subjects.with_id(subject.context, int(number)) if each.subject == subject]
-        if others:
-            return others
-    return found
+    requested = subjects.parse(request.query.get("subject", ""), request.context)
+    versions = subjects.with_id(requested.context, int(number))
+    own_versions = [version for version in versions if version.subject == requested]
+    if own_versions or not requested.name:
+        return own_versions or versions
+    for subject in subjects.namesakes(requested, deleted=not versions):
+        namesake_versions = [
+            version for version in subjects.with_id(subject.context, int(number)) if version.subject == subject
+        ]
+        if namesake_versions:
+            return namesake_versions
+    return versions
 
 
-def _group(view: View, request: ConfluentRequest) -> str:
+def _find_group(view: View, request: ConfluentRequest) -> str:
     group = subjects_of(view, request).group(request.context)
     return "" if group is None else group.id.lower()
 
 
-def subjects_with_id(view: View, request: ConfluentRequest) -> Response:
+def list_subjects_with_id(view: View, request: ConfluentRequest) -> Response:
     """The subjects that have a schema."""
-    found = _named(view, request)
-    return answer(list(page(dict.fromkeys(str(each.subject) for each in found), request)))
+    versions = _require_versions(view, request)
+    return answer(list(page(dict.fromkeys(str(version.subject) for version in versions), request)))
 
 
-def versions_with_id(view: View, request: ConfluentRequest) -> Response:
+def list_versions_with_id(view: View, request: ConfluentRequest) -> Response:
     """The versions that have a schema."""
-    found: list[JSON] = [{"subject": str(each.subject), "version": each.version} for each in _named(view, request)]
-    return answer(list(page(found, request)))
+    entries: list[JSON] = [
+        {"subject": str(version.subject), "version": version.version} for version in _require_versions(view, request)
+    ]
+    return answer(list(page(entries, request)))
 
 
-def _named(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
-    found = _with_id(view, request)
-    if not found:
+def _require_versions(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
+    versions = _with_id(view, request)
+    if not versions:
         raise schema_id_not_found(request.names[0])
-    return [each for each in found if each.xid is not None or request.flag("deleted")]
+    return [version for version in versions if version.xid is not None or request.flag("deleted")]
 
 
 def show_guid(view: View, request: ConfluentRequest) -> Response:
     """A schema by its guid."""
     subjects = subjects_of(view, request)
-    for context, number in _places(view, request):
-        found = subjects.with_id(context, number, 1)
-        if found:
-            return answer(_content(found[0], subjects, request))
+    for context, number in _find_places(view, request):
+        versions = subjects.with_id(context, number, 1)
+        if versions:
+            return answer(_render_content(versions[0], subjects, request))
     raise schema_not_found()
 
 
-def ids_of_guid(view: View, request: ConfluentRequest) -> Response:
+def list_ids_of_guid(view: View, request: ConfluentRequest) -> Response:
     """The ids that it has in contexts."""
-    found: list[JSON] = [{"context": context, "id": number} for context, number in _places(view, request)]
-    if not found:
+    ids: list[JSON] = [{"context": context, "id": number} for context, number in _find_places(view, request)]
+    if not ids:
         raise schema_not_found()
-    return answer(found)
+    return answer(ids)
 
 
-def _places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
+def _find_places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
     beginning = content_beginning(request.names[0])
     subjects = subjects_of(view, request)
-    known = {context: subjects.group(context) for context in subjects.contexts()}
-    by_group = {group.id.lower(): context for context, group in known.items() if group is not None}
+    groups = {context: subjects.group(context) for context in subjects.contexts()}
+    by_group = {group.id.lower(): context for context, group in groups.items() if group is not None}
     for name, number in view.confluent.places(beginning) if beginning else ():
         if name in by_group and subjects.may_show(by_group[name], number):
             yield by_group[name], number
 
 
-def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
+def find_latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
     """The latest version of a subject with these properties."""
     subjects = subjects_of(view, request)
-    subject = existing_subject(subjects, request)
+    subject = require_subject(subjects, request)
     names = [value for name, value in request.pairs if name in ("key", "key[]")]
     values = [value for name, value in request.pairs if name in ("value", "value[]")]
-    wanted = dict(zip(names, values, strict=False))
-    for version in reversed(subjects.known(subject, deleted=request.flag("deleted"))):
+    requested = dict(zip(names, values, strict=False))
+    for version in reversed(subjects.require_versions(subject, deleted=request.flag("deleted"))):
         stated = properties(version.attributes.get("metadata"))
-        if all(stated.get(name) == value for name, value in wanted.items()):
-            return answer(shown(version, subjects, request))
+        if all(stated.get(name) == value for name, value in requested.items()):
+            return answer(render_version(version, subjects, request))
     raise subject_not_found(subject)
 
 
-def cluster(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
+def show_cluster(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
     """Return the identity of the registry."""
     return answer({"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "signalbook"}}})
 
@@ -312,6 +322,6 @@ def release(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
     return answer({"version": f"signalbook-{version_of_package('signalbook')}", "commitId": ""})
 
 
-def deployment(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
+def show_deployment(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
     """Return an empty description of the deployment."""
     return answer({"attributes": []})

@@ -17,16 +17,18 @@ from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.xid import Xid
 
-_PAGE: Final = 1000
+_SETTINGS_PAGE: Final = 1000
 
 
-def referrers(subjects: Subjects, view: View, version: SchemaVersion, *, deleted: bool = False) -> Iterator[int]:
+def find_referrer_ids(
+    subjects: Subjects, view: View, version: SchemaVersion, *, deleted: bool = False
+) -> Iterator[int]:
     """Yield the ids of the schemas of readable subjects that refer to a version, each once.
 
     Softly deleted versions count as well if ``deleted`` is set.
     """
     seen: set[int] = set()
-    for referrer in _versions(subjects, view, version, deleted=deleted):
+    for referrer in _find_referrers(subjects, view, version, deleted=deleted):
         if referrer.id not in seen:
             seen.add(referrer.id)
             yield referrer.id
@@ -36,48 +38,48 @@ def check_unreferred(subjects: Subjects, view: View, versions: Sequence[SchemaVe
     """Raise 42206 if a schema of a readable subject refers to one of ``versions``, unless it is one of them itself."""
     going = {version.place for version in versions}
     for version in versions:
-        if any(each.place not in going for each in _versions(subjects, view, version, deleted=deleted)):
+        if any(referrer.place not in going for referrer in _find_referrers(subjects, view, version, deleted=deleted)):
             raise reference_exists(f"{version.subject} version {version.version}")
 
 
-def _versions(subjects: Subjects, view: View, target: SchemaVersion, *, deleted: bool) -> Iterator[SchemaVersion]:
-    for xid in _referring(view, target.place):
+def _find_referrers(subjects: Subjects, view: View, target: SchemaVersion, *, deleted: bool) -> Iterator[SchemaVersion]:
+    for xid in _list_referring(view, target.place):
         row = view.reader.get(xid)
-        found = subjects.versions([] if row is None else [row])
+        versions = subjects.versions([] if row is None else [row])
         if deleted and row is None:
-            found = subjects.deleted_at(xid)
+            versions = subjects.deleted_at(xid)
         # Another version may have the number of the one that referred to it.
-        yield from (each for each in found if target.place in _targets(each))
+        yield from (version for version in versions if target.place in _list_targets(version))
 
 
-def _referring(view: View, target: Xid) -> Iterator[Xid]:
-    beginning = f"{_name(target)}>"
+def _list_referring(view: View, target: Xid) -> Iterator[Xid]:
+    beginning = f"{_fold_xid(target)}>"
     after = beginning
-    while found := view.confluent.settings("reference", after, _PAGE):
-        for scope in found:
+    while settings := view.confluent.settings("reference", after, _SETTINGS_PAGE):
+        for scope in settings:
             if not scope.startswith(beginning):
                 return
             yield Xid.parse(scope.removeprefix(beginning))
-        after = next(reversed(found))
+        after = next(reversed(settings))
 
 
 def note(session: Session, version: SchemaVersion) -> None:
     """Keep what a version refers to."""
-    session.transaction.confluent.put_settings("reference", {scope: {} for scope in _scopes(version)})
+    session.transaction.confluent.put_settings("reference", {scope: {} for scope in _list_scopes(version)})
 
 
 def forget(session: Session, version: SchemaVersion) -> None:
     """Remove what ``note`` keeps of a version that is deleted permanently."""
-    session.transaction.confluent.put_settings("reference", dict.fromkeys(_scopes(version)))
+    session.transaction.confluent.put_settings("reference", dict.fromkeys(_list_scopes(version)))
 
 
-def _scopes(version: SchemaVersion) -> list[str]:
-    return [f"{_name(target)}>{version.place}" for target in _targets(version)]
+def _list_scopes(version: SchemaVersion) -> list[str]:
+    return [f"{_fold_xid(target)}>{version.place}" for target in _list_targets(version)]
 
 
-def _targets(version: SchemaVersion) -> dict[Xid, None]:
+def _list_targets(version: SchemaVersion) -> dict[Xid, None]:
     return dict.fromkeys(target for _, target in list_linked_references(version.attributes))
 
 
-def _name(xid: Xid) -> str:
+def _fold_xid(xid: Xid) -> str:
     return str(xid).lower()

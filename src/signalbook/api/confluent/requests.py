@@ -24,7 +24,7 @@ _CONTEXTS: Final = "contexts"
 _MOST_ROWS: Final = 1_000_000_000
 _LENIENT: Final = "confluent-accept-unknown-properties"
 _BAD_REQUEST: Final = 400
-_DIGITS: Final = 10
+_MAX_NUMBER_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ def parse_path(text: str, default_group: str = "") -> ConfluentPath:
 
     Raises 42208 for names that are no text, or that no database takes.
     """
-    words = tuple(_decoded(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
+    words = tuple(_decode_part(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
     if len(words) > 2 and words[0] == _CONTEXTS:
         return ConfluentPath(words[2:], parse_context(words[1], default_group))
     return ConfluentPath(words)
 
 
-def _decoded(part: str) -> str:
+def _decode_part(part: str) -> str:
     content = unquote_to_bytes(part)
     text = content.decode("utf-8", "replace")
     # With bytes replaced, different names would be one.
@@ -88,7 +88,7 @@ class ConfluentRequest:
         text = self.query.get(name)
         if text is None:
             return default
-        if not text.removeprefix("-").isdigit() or not text.isascii() or len(text) > _DIGITS:
+        if not text.removeprefix("-").isdigit() or not text.isascii() or len(text) > _MAX_NUMBER_DIGITS:
             raise unprocessable(f"the parameter {name} has to be a number, not '{text[:40]}'")
         return int(text)
 
@@ -113,32 +113,32 @@ class ConfluentRequest:
         except RegistryError as error:
             return error
 
-    def json(self, known: frozenset[str]) -> Mapping[str, Any]:
+    def json(self, member_names: frozenset[str]) -> Mapping[str, Any]:
         """The body, an object with ``known`` members only unless a header says that others are to be passed over.
 
         Raises ``ConfluentError``: 422 for others, and as ``members``.
         """
-        found = self.members()
-        unknown = found.keys() - known
+        body = self.members()
+        unknown = body.keys() - member_names
         if unknown and not self._lenient:
             raise unprocessable(f"Unrecognized field: {min(unknown)}")
-        return found
+        return body
 
     def members(self) -> Mapping[str, Any]:
         """The body, an object. Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no object."""
         if not self.body:
             raise unprocessable("the request has no body")
-        found = self._decoded
-        if isinstance(found, RegistryError):
-            raise ConfluentError(_BAD_REQUEST, str(found))
-        if not isinstance(found, dict):
+        value = self._decoded
+        if isinstance(value, RegistryError):
+            raise ConfluentError(_BAD_REQUEST, str(value))
+        if not isinstance(value, dict):
             raise unprocessable("the body has to be a JSON object")
-        return found
+        return value
 
-    def schema(self, known: frozenset[str], layout: Layout) -> SchemaBody:
+    def schema(self, member_names: frozenset[str], layout: Layout) -> SchemaBody:
         """The schema in the body, read once however often it is asked for. Raises ``ConfluentError``."""
         if layout not in self._schemas:
-            self._schemas[layout] = read_schema(self.json(known), layout)
+            self._schemas[layout] = read_schema(self.json(member_names), layout)
         return self._schemas[layout]
 
     def about(self, subject: Subject, body: JSONObject, **query: str) -> ConfluentRequest:

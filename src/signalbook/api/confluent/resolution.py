@@ -28,24 +28,24 @@ def load_resolver(
     Softly deleted schemas are found as well if ``deleted`` is set. Raises 40401 and 40402 for a missing one, and
     42201 for too many.
     """
-    found: dict[str, bytes] = {}
+    documents: dict[str, bytes] = {}
     types: dict[str, bytes] = {}
-    waiting = {each.name: (each, context) for each in references}
+    waiting = {reference.name: (reference, context) for reference in references}
     while waiting:
-        if len(found) + len(waiting) > MAX_REFERENCES:
+        if len(documents) + len(waiting) > MAX_REFERENCES:
             raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
         targets = dict(zip(waiting, find_referred(subjects, waiting.values(), deleted=deleted), strict=True))
-        found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
+        documents |= {name: target.text.encode("utf-8") for name, target in targets.items()}
         for target in targets.values():
             for name in defined_names(target.document) if target.type == "AVRO" else ():
                 types.setdefault(name, target.document)
         waiting = {
-            each.name: (each, target.subject.context)
+            reference.name: (reference, target.subject.context)
             for target in targets.values()
-            for each in read_stored_references(target.attributes)
-            if each.name not in found
+            for reference in read_stored_references(target.attributes)
+            if reference.name not in documents
         }
-    return partial(match_reference, {**types, **found})
+    return partial(match_reference, {**types, **documents})
 
 
 def find_referred(
@@ -55,21 +55,21 @@ def find_referred(
 
     Those to numbers are read all at once. Raises 40401 and 40402.
     """
-    named = {each: subjects.parse(each[0].subject, each[1]) for each in references}
-    schemas = subjects.schemas(dict.fromkeys(named.values()))
+    requested = {pair: subjects.parse(pair[0].subject, pair[1]) for pair in references}
+    schemas = subjects.schemas(dict.fromkeys(requested.values()))
     places = {
-        each: schemas[subject].xid / "versions" / str(each[0].version)
-        for each, subject in named.items()
-        if subject in schemas and each[0].version > 0
+        pair: schemas[subject].xid / "versions" / str(pair[0].version)
+        for pair, subject in requested.items()
+        if subject in schemas and pair[0].version > 0
     }
     rows = subjects.view.reader.get_many(list(dict.fromkeys(places.values())))
     by_place = {version.xid: version for version in subjects.versions(rows.values())}
-    found = {each: by_place[place] for each, place in places.items() if place in by_place}
-    for (reference, context), subject in named.items():
-        if (reference, context) not in found:
+    versions = {pair: by_place[place] for pair, place in places.items() if place in by_place}
+    for (reference, context), subject in requested.items():
+        if (reference, context) not in versions:
             number = "latest" if reference.version == -1 else str(reference.version)
-            found[reference, context] = subjects.version(subject, number, deleted=deleted)
-    return [found[each] for each in named]
+            versions[reference, context] = subjects.version(subject, number, deleted=deleted)
+    return [versions[pair] for pair in requested]
 
 
 def inline_referenced_types(subjects: Subjects, version: SchemaVersion) -> str:

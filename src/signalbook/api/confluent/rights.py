@@ -50,13 +50,15 @@ class Right:
             raise Forbidden(self.actions[-1], self.shown, why)
 
 
-def subject_right(subjects: Subjects, subject: Subject, *actions: Action, shown: Subject | None = None) -> Right:
+def subject_right(
+    subjects: Subjects, subject: Subject, *actions: Action, shown_subject: Subject | None = None
+) -> Right:
     """Return the right to do one of ``actions`` to a subject; errors name ``shown`` if the subject is behind an alias.
 
     A name that no subject can have takes the right to read something: the operation then refuses the name.
     """
     xid = name_xid(subject, subjects.default_group)
-    places = list_schema_xids(shown or subject, subjects.default_group)
+    places = list_schema_xids(shown_subject or subject, subjects.default_group)
     if xid is None or not places:
         return Right(actions=(Action.READ,), xid=Xid((GROUPS,)), shown=Xid((GROUPS,)))
     return Right(actions=actions, xid=xid, shown=places[0])
@@ -73,8 +75,8 @@ def list_deletion_rights(subjects: Subjects, request: ConfluentRequest) -> Itera
 
 
 def _on_path(subjects: Subjects, request: ConfluentRequest, *actions: Action) -> Right:
-    shown = requested_subject(subjects, request)
-    return subject_right(subjects, subject_of(subjects, request), *actions, shown=shown)
+    requested = requested_subject(subjects, request)
+    return subject_right(subjects, subject_of(subjects, request), *actions, shown=requested)
 
 
 def list_setting_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:

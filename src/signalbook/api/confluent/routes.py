@@ -36,11 +36,11 @@ from signalbook.xid import Xid
 MOUNTS: Final = ("/compat/confluent", "/apis/ccompat/v7", "/apis/ccompat/v8")
 _MOST_PARAMETERS: Final = 1000
 _NOT_ALLOWED: Final = 405
-_REMEMBERED: Final = 1 << 16
+_MAX_CACHED_BYTES: Final = 1 << 16
 """Bytes of the largest body whose answer is remembered."""
 _ACCEPTED: Final = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
 _SENT: Final = frozenset({*_ACCEPTED, "application/octet-stream", ""})
-_ANY: Final = ("*/*", "application/*")
+_ANY_TYPES: Final = ("*/*", "application/*")
 
 Reads = Callable[[View, ConfluentRequest], Response]
 Known = Callable[[ConfluentRequest, Subjects], Response | None]
@@ -76,72 +76,72 @@ class Write:
 Operation = Read | Write
 
 
-def _read(handler: Reads) -> Read:
+def _build_read(handler: Reads) -> Read:
     return Read(handler=handler)
 
 
-def _write(rights: Rights | None, handler: Writes, known: Known | None = None) -> Write:
-    return Write(rights=rights, handler=handler, known=known)
+def _write(rights: Rights | None, handler: Writes, find_known: Known | None = None) -> Write:
+    return Write(rights=rights, handler=handler, known=find_known)
 
 
 _CONFIG: Final[dict[str, Operation]] = {
-    "GET": _read(settings.show_config),
+    "GET": _build_read(settings.show_config),
     "PUT": _write(rights.list_setting_rights, settings.put_config),
     "DELETE": _write(rights.list_setting_rights, settings.delete_config),
 }
 _MODE: Final[dict[str, Operation]] = {
-    "GET": _read(settings.show_mode),
+    "GET": _build_read(settings.show_mode),
     "PUT": _write(rights.list_setting_rights, settings.put_mode),
     "DELETE": _write(rights.list_setting_rights, settings.delete_mode),
 }
 ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
-    (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
-    ("contexts",): {"GET": _read(reading.contexts)},
+    (): {"GET": _build_read(reading.show_liveness), "POST": _build_read(reading.show_liveness)},
+    ("contexts",): {"GET": _build_read(reading.list_contexts)},
     ("contexts", "{}"): {"DELETE": _write(rights.list_context_deletion_rights, writing.delete_context)},
-    ("subjects",): {"GET": _read(listing.list_subjects)},
+    ("subjects",): {"GET": _build_read(listing.list_subjects)},
     ("subjects", "{}"): {
-        "POST": _read(writing.look_up),
+        "POST": _build_read(writing.look_up),
         "DELETE": _write(rights.list_deletion_rights, writing.delete_subject),
     },
     ("subjects", "{}", "versions"): {
-        "GET": _read(reading.list_versions),
-        "POST": _write(rights.list_register_rights, writing.register, writing.known_version),
+        "GET": _build_read(reading.list_versions),
+        "POST": _write(rights.list_register_rights, writing.register, writing.find_known_version),
     },
     ("subjects", "{}", "versions", "{}"): {
-        "GET": _read(reading.show_version),
+        "GET": _build_read(reading.show_version),
         "DELETE": _write(rights.list_deletion_rights, writing.delete_version),
     },
-    ("subjects", "{}", "versions", "{}", "schema"): {"GET": _read(reading.show_version_text)},
-    ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
+    ("subjects", "{}", "versions", "{}", "schema"): {"GET": _build_read(reading.show_version_text)},
+    ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _build_read(reading.list_referrers)},
     ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.list_register_rights, writing.tag)},
-    ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
-    ("schemas",): {"GET": _read(listing.list_schemas)},
-    ("schemas", "types"): {"GET": _read(reading.types)},
-    ("schemas", "ids", "{}"): {"GET": _read(reading.show_schema)},
-    ("schemas", "ids", "{}", "schema"): {"GET": _read(reading.show_schema_text)},
-    ("schemas", "ids", "{}", "subjects"): {"GET": _read(reading.subjects_with_id)},
-    ("schemas", "ids", "{}", "versions"): {"GET": _read(reading.versions_with_id)},
-    ("schemas", "guids", "{}"): {"GET": _read(reading.show_guid)},
-    ("schemas", "guids", "{}", "ids"): {"GET": _read(reading.ids_of_guid)},
-    ("compatibility", "subjects", "{}", "versions"): {"POST": _read(writing.compare)},
-    ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _read(writing.compare)},
+    ("subjects", "{}", "metadata"): {"GET": _build_read(reading.find_latest_with_metadata)},
+    ("schemas",): {"GET": _build_read(listing.list_schemas)},
+    ("schemas", "types"): {"GET": _build_read(reading.list_types)},
+    ("schemas", "ids", "{}"): {"GET": _build_read(reading.show_schema)},
+    ("schemas", "ids", "{}", "schema"): {"GET": _build_read(reading.show_schema_text)},
+    ("schemas", "ids", "{}", "subjects"): {"GET": _build_read(reading.list_subjects_with_id)},
+    ("schemas", "ids", "{}", "versions"): {"GET": _build_read(reading.list_versions_with_id)},
+    ("schemas", "guids", "{}"): {"GET": _build_read(reading.show_guid)},
+    ("schemas", "guids", "{}", "ids"): {"GET": _build_read(reading.list_ids_of_guid)},
+    ("compatibility", "subjects", "{}", "versions"): {"POST": _build_read(writing.compare)},
+    ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _build_read(writing.compare)},
     ("associations",): {"POST": _write(None, associating.create)},
-    ("associations:batchGet",): {"POST": _read(associations.batch_get)},
+    ("associations:batchGet",): {"POST": _build_read(associations.batch_get)},
     ("associations:batchMutate",): {"POST": _write(None, associating.batch_mutate)},
-    ("associations", "subjects", "{}"): {"GET": _read(associations.of_subject)},
+    ("associations", "subjects", "{}"): {"GET": _build_read(associations.of_subject)},
     ("associations", "resources", "{}"): {
-        "GET": _read(associations.of_resource),
+        "GET": _build_read(associations.of_resource),
         "PUT": _write(None, associating.upsert),
         "DELETE": _write(None, associating.delete),
     },
-    ("associations", "resources", "{}", "{}"): {"GET": _read(associations.of_named)},
+    ("associations", "resources", "{}", "{}"): {"GET": _build_read(associations.of_named)},
     ("config",): _CONFIG,
     ("config", "{}"): _CONFIG,
     ("mode",): _MODE,
     ("mode", "{}"): _MODE,
-    ("v1", "metadata", "id"): {"GET": _read(reading.cluster)},
-    ("v1", "metadata", "version"): {"GET": _read(reading.release)},
-    ("v1", "metadata", "deployment"): {"GET": _read(reading.deployment)},
+    ("v1", "metadata", "id"): {"GET": _build_read(reading.show_cluster)},
+    ("v1", "metadata", "version"): {"GET": _build_read(reading.release)},
+    ("v1", "metadata", "deployment"): {"GET": _build_read(reading.show_deployment)},
 }
 
 
@@ -209,27 +209,27 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, settings), *path, digest(body), scope["access"].key)
         generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
-        found = kernel.cache.get(key, generation, scope["headers"])
-        if found is not None:
+        response = kernel.cache.get(key, generation, scope["headers"])
+        if response is not None:
             scope["repeatable"] = generation, body
-            return found
+            return response
         large = len(body) > LARGE
         request = await self.prepare(self.request(scope, body), large=large)
-        operation = self._operation(request)
+        operation = self._find_operation(request)
         write = operation if isinstance(operation, Write) else None
         # Where a commit is waited for anyway, it costs less to find out there.
         shared = write is not None and kernel.commits.busy and len(body) <= writing.QUICK
         if write is None or (write.known is not None and not shared):
-            found = await self._answered(request, operation)
-        if found is None and write is not None:
+            response = await self._try_answer(request, operation)
+        if response is None and write is not None:
             about = self.about(request)
-            found = await kernel.commit(partial(self._commit, request=request), alone=large, about=about)
-            if write.known is None or any(name == CORRELATION for name, _ in found.headers):
-                return found
-        if found is not None and len(body) <= _REMEMBERED:
+            response = await kernel.commit(partial(self._commit, request=request), alone=large, about=about)
+            if write.known is None or any(name == CORRELATION for name, _ in response.headers):
+                return response
+        if response is not None and len(body) <= _MAX_CACHED_BYTES:
             read = request.raw_headers.names_read
-            kernel.cache.put(key, generation, found, scope["headers"], names_read=read)
-        return found or answer({})
+            kernel.cache.put(key, generation, response, scope["headers"], names_read=read)
+        return response or answer({})
 
     def about(self, request: ConfluentRequest) -> tuple[Xid, ...]:
         """Return the xids that the schema of the subject may have."""
@@ -238,24 +238,24 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         default = request.settings.confluent_group
         return list_schema_xids(parse_subject(request.names[0], request.context, default), default)
 
-    async def _answered(self, request: ConfluentRequest, operation: Operation) -> Response | None:
+    async def _try_answer(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         """Return the answer if no write is needed, at once where a thread would cost more."""
         quick = self.kernel.direct and len(request.body) <= writing.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
-            return self._asked(request, operation)
-        return await self.kernel.workers.read(partial(self._asked, request, operation))
+            return self._read_answer(request, operation)
+        return await self.kernel.workers.read(partial(self._read_answer, request, operation))
 
-    def _asked(self, request: ConfluentRequest, operation: Operation) -> Response | None:
+    def _read_answer(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
             if isinstance(operation, Read):
                 return _set_accepted_type(operation.handler(view, request), request.raw_headers)
             subjects = reading.subjects_of(view, request)
             operation.check_rights(subjects, request)
-            known = None if operation.known is None else operation.known(request, subjects)
-            return None if known is None else _set_accepted_type(known, request.raw_headers)
+            response = None if operation.known is None else operation.known(request, subjects)
+            return None if response is None else _set_accepted_type(response, request.raw_headers)
 
-    def _operation(self, request: ConfluentRequest) -> Operation:
+    def _find_operation(self, request: ConfluentRequest) -> Operation:
         methods, _ = find_route(request.path.words)
         if request.method not in methods:
             raise errors.not_allowed()
@@ -263,7 +263,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def check(self, view: View, request: ConfluentRequest) -> None:
         """The path takes the method, the model has schemas, and a registry that is read-only takes no writes."""
-        operation = None if request.method == "OPTIONS" else self._operation(request)
+        operation = None if request.method == "OPTIONS" else self._find_operation(request)
         groups = view.model.groups.get(GROUPS)
         kind = groups.resources.get(SCHEMAS) if groups is not None else None
         if kind is None or not kind.hasdocument:
@@ -273,18 +273,18 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
         """The methods of a path."""
-        return build_options_response(_allowed(find_route(request.path.words)[0]))
+        return build_options_response(_list_allowed(find_route(request.path.words)[0]))
 
     def read(self, view: View, request: ConfluentRequest) -> Response:
         """The response to GET."""
-        operation = self._operation(request)
+        operation = self._find_operation(request)
         if not isinstance(operation, Read):
             raise errors.not_allowed()
         return _set_accepted_type(operation.handler(view, request), request.raw_headers)
 
     def write(self, session: Session, request: ConfluentRequest) -> Response:
         """Do what a write asks for, if the caller has the rights that it takes."""
-        operation = self._operation(request)
+        operation = self._find_operation(request)
         if not isinstance(operation, Write):
             raise errors.not_allowed()
         subjects = reading.subjects_of(session.view, request)
@@ -297,35 +297,35 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as clients know it, in a media type that they accept."""
-        response = error.response if isinstance(error, associating.Undone) else self._failed(error, scope)
+        response = error.response if isinstance(error, associating.Undone) else self._build_failure(error, scope)
         return _set_accepted_type(response, RequestHeaders(scope["headers"]))
 
-    def _failed(self, error: Exception, scope: Scope) -> Response:
-        found = _as_confluent(error)
-        if found is not None:
-            response = _error(found)
-            if found.code != _NOT_ALLOWED:
+    def _build_failure(self, error: Exception, scope: Scope) -> Response:
+        confluent_error = _as_confluent(error)
+        if confluent_error is not None:
+            response = _build_error_response(confluent_error)
+            if confluent_error.code != _NOT_ALLOWED:
                 return response
             path = parse_path(raw_path(scope).removeprefix(self._mount))
-            allowed = ", ".join(_allowed(find_route(path.words)[0]))
+            allowed = ", ".join(_list_allowed(find_route(path.words)[0]))
             return replace(response, headers=(*response.headers, ("Allow", allowed)))
         # What the kernel says of it, with its headers: it logs what is the server's fault.
         error_response = build_problem_response(error, raw_path(scope))
         headers = tuple(header for header in error_response.headers if header[0] != "Content-Type")
-        said = json.loads(error_response.body)
+        problem = json.loads(error_response.body)
         status = 422 if error_response.status == 400 else error_response.status
-        response = _error(ConfluentError(status, said.get("detail") or said.get("title") or ""))
+        response = _build_error_response(ConfluentError(status, problem.get("detail") or problem.get("title") or ""))
         return replace(response, headers=(response.headers[0], *headers))
 
 
 def _set_accepted_type(response: Response, headers: RequestHeaders) -> Response:
     """Return a response with the media type that a request with these headers accepts."""
-    accepted = _media_type(",".join(headers.values("accept")) or "*/*") or CONTENT_TYPE
-    named = tuple((name, accepted if value == CONTENT_TYPE else value) for name, value in response.headers)
-    return replace(response, headers=(*named, ("Vary", "Accept")))
+    accepted = _choose_media_type(",".join(headers.values("accept")) or "*/*") or CONTENT_TYPE
+    typed_headers = tuple((name, accepted if value == CONTENT_TYPE else value) for name, value in response.headers)
+    return replace(response, headers=(*typed_headers, ("Vary", "Accept")))
 
 
-def _allowed(methods: Collection[str]) -> tuple[str, ...]:
+def _list_allowed(methods: Collection[str]) -> tuple[str, ...]:
     return (*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS")
 
 
@@ -350,24 +350,24 @@ def _as_confluent(error: Exception) -> ConfluentError | None:
     return None
 
 
-def _error(error: ConfluentError) -> Response:
+def _build_error_response(error: ConfluentError) -> Response:
     return replace(answer(error.to_json(), status=error.status), headers=(("Content-Type", CONTENT_TYPE), NO_STORE))
 
 
 def _check_types(scope: Scope) -> None:
     """Raise 406 and 415 for media types that nobody here speaks."""
     for name, value in scope["headers"]:
-        if name == b"accept" and _media_type(value.decode("latin-1")) is None:
+        if name == b"accept" and _choose_media_type(value.decode("latin-1")) is None:
             raise ConfluentError(406, "HTTP 406 Not Acceptable")
         if name == b"content-type" and not _is_read(value):
             raise ConfluentError(415, "HTTP 415 Unsupported Media Type")
 
 
 @lru_cache(maxsize=64)
-def _media_type(accept: str) -> str | None:
+def _choose_media_type(accept: str) -> str | None:
     """Return the first of our media types that a header ``Accept`` names, else the first if it takes any, else None."""
-    wanted = {each.partition(";")[0].strip() for each in accept.lower().split(",")}
-    return next(filter(wanted.__contains__, _ACCEPTED), None if wanted.isdisjoint(_ANY) else CONTENT_TYPE)
+    accepted = {part.partition(";")[0].strip() for part in accept.lower().split(",")}
+    return next(filter(accepted.__contains__, _ACCEPTED), None if accepted.isdisjoint(_ANY_TYPES) else CONTENT_TYPE)
 
 
 @lru_cache(maxsize=64)

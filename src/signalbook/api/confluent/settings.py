@@ -38,12 +38,12 @@ from signalbook.storage.confluent import SettingKind
 from signalbook.values import JSONObject
 
 _LEVEL: Final = "compatibilityLevel"
-_PAGE: Final = 1000
+_SETTINGS_PAGE: Final = 1000
 
 
 def show_config(view: View, request: ConfluentRequest) -> Response:
     """Return what is set there, or with ``defaultToGlobal`` what holds there."""
-    place = _readable_place(view, request, config_not_found)
+    place = _find_readable_place(view, request, config_not_found)
     stored = view.confluent.setting("config", scope_of(place))
     if request.flag("defaultToGlobal"):
         return answer(render_config(effective(lambda scope: view.confluent.setting("config", scope), place)))
@@ -60,8 +60,8 @@ def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) 
     stated = read_config(request.json(CONFIG_FIELDS))
     if stated.get("alias"):
         subjects.parse(stated["alias"], place.context)
-    kept = {**(session.view.confluent.setting("config", scope_of(place)) or {}), **stated}
-    config = {name: value for name, value in kept.items() if value is not None}
+    settings = {**(session.view.confluent.setting("config", scope_of(place)) or {}), **stated}
+    config = {name: value for name, value in settings.items() if value is not None}
     SubjectWriter(session, subjects, request.settings).set("config", place, config)
     level: JSONObject = {"compatibility": config.pop(_LEVEL)} if _LEVEL in config else {}
     return answer({**level, **config})
@@ -84,7 +84,7 @@ def _check_writable(subjects: Subjects, place: Subject) -> None:
 
 def show_mode(view: View, request: ConfluentRequest) -> Response:
     """Return the mode that is set there, or with ``defaultToGlobal`` the one that holds there."""
-    place = _readable_place(view, request, mode_not_found)
+    place = _find_readable_place(view, request, mode_not_found)
     stored = view.confluent.setting("mode", scope_of(place))
     if request.flag("defaultToGlobal"):
         return answer({"mode": find_effective_mode(lambda scope: view.confluent.setting("mode", scope), place)})
@@ -125,18 +125,18 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
         raise subject_not_found(place)
     if recursive:
         beginning = "" if is_global(place.context) else f":{place.context.lower()}:"
-        for scope in [name for name in _scopes(session, "mode") if name.startswith(beginning)]:
+        for scope in [name for name in _list_scopes(session, "mode") if name.startswith(beginning)]:
             # The right to set a mode for all of this was checked.
             writer.set("mode", subjects.parse(scope, DEFAULT_CONTEXT), None)
     return answer(before or ({"mode": DEFAULT_MODE} if _has_default(place) else {}))
 
 
-def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
+def _list_scopes(session: Session, kind: SettingKind) -> Iterator[str]:
     yield from [""] if session.view.confluent.setting(kind, "") else []  # no scope is before it
     after = ""
-    while found := session.view.confluent.settings(kind, after, _PAGE):
-        yield from found
-        after = next(reversed(found))
+    while settings := session.view.confluent.settings(kind, after, _SETTINGS_PAGE):
+        yield from settings
+        after = next(reversed(settings))
 
 
 def _has_schemas(subjects: Subjects, place: Subject) -> bool:
@@ -146,7 +146,9 @@ def _has_schemas(subjects: Subjects, place: Subject) -> bool:
     return any(next(subjects.names(context), None) is not None for context in contexts)
 
 
-def _readable_place(view: View, request: ConfluentRequest, not_found: Callable[[Subject], ConfluentError]) -> Subject:
+def _find_readable_place(
+    view: View, request: ConfluentRequest, not_found: Callable[[Subject], ConfluentError]
+) -> Subject:
     """Return what the path names. Raises ``not_found`` unless the caller can read it."""
     subjects = subjects_of(view, request)
     place = place_of(subjects, request)

@@ -50,7 +50,7 @@ from signalbook.storage.schema import load_json
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
-_PAGE: Final = 1000
+_PAGE_VERSIONS: Final = 1000
 
 
 class Subjects:
@@ -95,10 +95,16 @@ class Subjects:
             return
         others = [Subject(context, subject.name) for context in self.contexts() if context != DEFAULT_CONTEXT]
         schemas = self.schemas(others)
-        groups = {each: group.id.lower() for each in others if deleted and (group := self.group(each.context))}
+        groups = {
+            namesake: group.id.lower() for namesake in others if deleted and (group := self.group(namesake.context))
+        }
         rows = self.view.confluent.soft_deleted(groups.values(), list_schema_ids(subject.name)) if groups else []
-        kept = {row.group for row in rows}
-        yield from (each for each in others if each in schemas or (groups.get(each) in kept and self.deleted(each)))
+        deleted_groups = {row.group for row in rows}
+        yield from (
+            namesake
+            for namesake in others
+            if namesake in schemas or (groups.get(namesake) in deleted_groups and self.deleted(namesake))
+        )
 
     def parse(self, text: str, context: str) -> Subject:
         """The subject that a client names. Raises 42208 for what no database takes."""
@@ -108,21 +114,21 @@ class Subjects:
 
     def config(self, subject: Subject) -> JSONObject:
         """Return the configuration in force for a subject, each setting from the nearest layer; at least the level."""
-        return effective(self._stored("config", subject), subject)
+        return effective(self._load_settings("config", subject), subject)
 
     def stated(self, subject: Subject) -> JSONObject:
         """The same, without a level if nobody has said one."""
-        return stated(self._stored("config", subject), subject)
+        return stated(self._load_settings("config", subject), subject)
 
     def mode(self, subject: Subject) -> str:
         """The mode that holds for a subject."""
-        return find_effective_mode(self._stored("mode", subject), subject)
+        return find_effective_mode(self._load_settings("mode", subject), subject)
 
     def alias(self, subject: Subject) -> str | None:
         """The subject that another one is an alias of."""
-        return find_alias(self._stored("config", subject), subject)
+        return find_alias(self._load_settings("config", subject), subject)
 
-    def _stored(self, kind: str, subject: Subject) -> Stored:
+    def _load_settings(self, kind: str, subject: Subject) -> Stored:
         missing = {*scopes(subject), *OVERRIDING} - self._asked
         if missing:
             self._settings |= self.view.confluent.in_force(missing)
@@ -133,10 +139,10 @@ class Subjects:
 
     def schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is, None if there is none. Asked for once: what is written later is not found."""
-        row = self._row(subject)
+        row = self._find_row(subject)
         return None if row is None else row.xid
 
-    def _row(self, subject: Subject) -> Row | None:
+    def _find_row(self, subject: Subject) -> Row | None:
         if subject not in self._found:
             self._found[subject] = self.schemas([subject]).get(subject)
         return self._found[subject]
@@ -148,9 +154,9 @@ class Subjects:
         return self._new[subject]
 
     def _new_schema(self, subject: Subject) -> Xid | None:
-        found = self.schema(subject)
-        if found is not None:
-            return found
+        xid = self.schema(subject)
+        if xid is not None:
+            return xid
         places = () if has_control_character(subject.name) else list_schema_xids(subject, self.default_group)
         if places and not self.is_readable(subject):
             return places[0]  # whether a place is free would say whether the subject exists
@@ -166,8 +172,8 @@ class Subjects:
         """Return True if softly deleted versions of another subject, also of hidden ones, are of this schema."""
         if not is_made(schema.id):
             return False
-        kept = self.view.confluent.soft_deleted([schema.group_id.lower()], [schema.id])
-        return any(read_subject_name(schema, each.attributes) != subject.name for each in kept)
+        rows = self.view.confluent.soft_deleted([schema.group_id.lower()], [schema.id])
+        return any(read_subject_name(schema, row.attributes) != subject.name for row in rows)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
         """The versions of a subject that are not deleted, by number."""
@@ -177,16 +183,16 @@ class Subjects:
 
     def latest(self, subject: Subject) -> SchemaVersion | None:
         """The version of a subject with the highest number of those that are not deleted."""
-        row = self._latest(subject)
+        row = self._find_latest(subject)
         return None if row is None else self.versions([row])[0]
 
     def latest_attributes(self, subject: Subject) -> JSONObject | None:
         """The attributes of the latest version of a subject, None if it has none."""
-        row = self._latest(subject)
+        row = self._find_latest(subject)
         return None if row is None else row.attributes
 
-    def _latest(self, subject: Subject) -> Row | None:
-        schema = self._row(subject)
+    def _find_latest(self, subject: Subject) -> Row | None:
+        schema = self._find_row(subject)
         if schema is None or schema.xref is not None:
             return None
         # The last number given out is nearly always there.
@@ -194,10 +200,10 @@ class Subjects:
         if last is None:
             last = self.view.reader.get(schema.xid / "versions" / str(find_latest_number(self.view, schema.xid)))
         # Versions of other formats are none of a subject's.
-        found = _counted([] if last is None else [last]) or _counted(
+        numbered = _list_numbered([] if last is None else [last]) or _list_numbered(
             self.view.reader.children([schema.key], "versions")
         )
-        return max(found, key=itemgetter(0))[1] if found else None
+        return max(numbered, key=itemgetter(0))[1] if numbered else None
 
     def with_content(
         self, subject: Subject, content: str, document: bytes, *, deleted: bool = False
@@ -214,11 +220,11 @@ class Subjects:
         if not numbers:
             return None
         places = [] if schema is None else [(schema, number) for number in numbers]
-        rows = [row for place in places for row in self.view.reader.numbered(*place, _PAGE)]
-        found = [self._version(version, row, document) for version, row in _counted(rows)]
+        rows = [row for place in places for row in self.view.reader.numbered(*place, _PAGE_VERSIONS)]
+        versions = [self._build_version(version, row, document) for version, row in _list_numbered(rows)]
         if deleted:
-            found += [version for version in self.deleted(subject) if version.id in numbers]
-        return max(found, key=lambda version: version.version, default=None)
+            versions += [version for version in self.deleted(subject) if version.id in numbers]
+        return max(versions, key=lambda version: version.version, default=None)
 
     def at(self, version: Xid) -> SchemaVersion:
         """The version of a subject that a Version is, which is there."""
@@ -231,39 +237,39 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = self.view.confluent.soft_deleted([group.id.lower()], list_schema_ids(subject.name))
-        return [each for each in self._shown(group, found) if each.subject == subject]
+        rows = self.view.confluent.soft_deleted([group.id.lower()], list_schema_ids(subject.name))
+        return [version for version in self._select_readable(group, rows) if version.subject == subject]
 
     def deleted_at(self, version: Xid) -> list[SchemaVersion]:
         """Return the softly deleted version that was this Version, if there is one that can be read."""
-        found = self.view.confluent.soft_deleted([version.group_id.lower()], [version.resource.id])
+        rows = self.view.confluent.soft_deleted([version.group_id.lower()], [version.resource.id])
         group = version.resource.parent.owner
-        return self._shown(group, (each for each in found if str(each.version) == version.id))
+        return self._select_readable(group, (row for row in rows if str(row.version) == version.id))
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
         """Return all versions by number."""
-        return sorted(self.live(subject) + self.deleted(subject), key=lambda each: each.version)
+        return sorted(self.live(subject) + self.deleted(subject), key=lambda version: version.version)
 
-    def known(self, subject: Subject, *, deleted: bool = False) -> list[SchemaVersion]:
+    def require_versions(self, subject: Subject, *, deleted: bool = False) -> list[SchemaVersion]:
         """The versions of a subject that there is. Raises 40401."""
-        found = self.all(subject) if deleted else self.live(subject)
-        if not found:
+        versions = self.all(subject) if deleted else self.live(subject)
+        if not versions:
             raise subject_not_found(subject)
-        return found
+        return versions
 
     def version(self, subject: Subject, text: str, *, deleted: bool = False) -> SchemaVersion:
         """A version by its number, ``latest`` or -1. Raises 40401, 40402 and 42202."""
         number = parse_version(text)
-        found = None if number is None else self.find(subject, number)
-        if found is not None:
-            return found
-        versions = self.known(subject, deleted=deleted)
+        match = None if number is None else self.find(subject, number)
+        if match is not None:
+            return match
+        versions = self.require_versions(subject, deleted=deleted)
         if number is None:
             return versions[-1]
-        wanted = [each for each in versions if each.version == number]
-        if not wanted:
+        matches = [candidate for candidate in versions if candidate.version == number]
+        if not matches:
             raise version_not_found(number)
-        return wanted[0]
+        return matches[0]
 
     def find(self, subject: Subject, number: int) -> SchemaVersion | None:
         """A version by its number, if there is one that is not deleted."""
@@ -271,16 +277,16 @@ class Subjects:
         row = None if xid is None else self.view.reader.get(xid / "versions" / str(number))
         return None if row is None else next(iter(self.versions([row])), None)
 
-    def with_id(self, context: str, id: int, limit: int = _PAGE) -> list[SchemaVersion]:
+    def with_id(self, context: str, id: int, limit: int = _PAGE_VERSIONS) -> list[SchemaVersion]:
         """The versions of a context with an id, live ones first."""
         group = self.group(context)
         if group is None:
             return []
         # Some of the first ones may be hidden.
-        limit = limit if self._is_open(context) else max(limit, _PAGE)
+        limit = limit if self._is_open(context) else max(limit, _PAGE_VERSIONS)
         live = self.versions(self.view.reader.numbered(group, id, limit))
         soft = self.view.confluent.soft_deleted_with(group.id.lower(), id, limit)
-        return live + self._shown(group, soft)
+        return live + self._select_readable(group, soft)
 
     def may_show(self, context: str, id: int) -> bool:
         """Return True unless an id of a context may belong to hidden schemas alone."""
@@ -294,8 +300,8 @@ class Subjects:
         Up to ``limit``, behind ``offset`` others; what ids cannot tell of the beginning is not held to these.
         """
         if self._is_open(context):
-            return self._names(context, beginning, offset=offset, limit=limit)
-        readable = filter(self.is_readable, self._names(context, beginning))
+            return self._list_names(context, beginning, offset=offset, limit=limit)
+        readable = filter(self.is_readable, self._list_names(context, beginning))
         return islice(readable, offset, None if limit is None else offset + limit)
 
     def _is_open(self, context: str) -> bool:
@@ -303,27 +309,27 @@ class Subjects:
         group = self.group(context)
         return not self._hides or (group is not None and self.view.access.allows_everything_below(Action.READ, group))
 
-    def _names(
+    def _list_names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
     ) -> Iterator[Subject]:
         group = self.group(context)
         row = None if group is None else self.view.reader.get(group)
         if row is None or group is None:
             return
-        first, left = id_beginning(beginning), limit
+        first, remaining = id_beginning(beginning), limit
         last = first + LAST
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(left, _PAGE)
+        while remaining is None or remaining > 0:
+            size = _PAGE_VERSIONS if remaining is None else min(remaining, _PAGE_VERSIONS)
             rows = self.view.reader.schemas(row.key, first=first, last=last, offset=offset, limit=size)
             for name, attributes in rows:
                 # Others are named as their subject.
-                made = is_made(name)
-                subject = read_subject_name(group / SCHEMAS / name, load_json(attributes)) if made else name
+                is_generated = is_made(name)
+                subject = read_subject_name(group / SCHEMAS / name, load_json(attributes)) if is_generated else name
                 if subject.startswith(beginning):
                     yield Subject(context, subject)
             if len(rows) < size:
                 return
-            first, offset, left = rows[-1][0] + BEHIND, 0, None if left is None else left - size
+            first, offset, remaining = rows[-1][0] + BEHIND, 0, None if remaining is None else remaining - size
 
     def count(self, context: str) -> int:
         """Return the number of subjects of a context that have versions."""
@@ -333,18 +339,18 @@ class Subjects:
         row = None if group is None else self.view.reader.get(group)
         return 0 if row is None else self.view.reader.count_schemas(row.key)
 
-    def live_of(self, subjects: Sequence[Subject]) -> list[list[Row]]:
+    def load_live_rows(self, subjects: Sequence[Subject]) -> list[list[Row]]:
         """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
         schemas = self.schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
-        for number, row in _counted(self.view.reader.children(list(by_owner), "versions")):
+        for number, row in _list_numbered(self.view.reader.children(list(by_owner), "versions")):
             by_owner[row.parent].append((number, row))
-        found = [by_owner[schemas[each].key] if each in schemas else [] for each in subjects]
-        return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in found]
+        numbered = [by_owner[schemas[subject].key] if subject in schemas else [] for subject in subjects]
+        return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in numbered]
 
-    def shown(self, rows: Sequence[Row]) -> list[SchemaVersion]:
+    def load_versions(self, rows: Sequence[Row]) -> list[SchemaVersion]:
         """The versions that these rows are, in the same order."""
-        by_xid = {each.xid: each for each in self.versions(rows)}
+        by_xid = {version.xid: version for version in self.versions(rows)}
         return [by_xid[row.xid] for row in rows]
 
     def deleted_names(self, context: str) -> Iterator[Subject]:
@@ -352,17 +358,17 @@ class Subjects:
         group = self.group(context)
         after = ""
         while group is not None:
-            rows = self.view.confluent.soft_deleted_of(group.id.lower(), after, _PAGE)
+            rows = self.view.confluent.soft_deleted_of(group.id.lower(), after, _PAGE_VERSIONS)
             if not rows:
                 return
-            yield from dict.fromkeys(each.subject for each in self._shown(group, rows))
+            yield from dict.fromkeys(version.subject for version in self._select_readable(group, rows))
             after = rows[-1].schema
 
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
         schema = self.schema(subject)
         live = None if schema is None else find_latest_number(self.view, schema)
-        return max(live or 0, *(each.version for each in self.deleted(subject)), 0)
+        return max(live or 0, *(version.version for version in self.deleted(subject)), 0)
 
     def is_taken(self, subject: Subject, number: int) -> bool:
         """Return True if the schema of a subject has a Version with this number."""
@@ -403,21 +409,21 @@ class Subjects:
 
     def shows(self, version: Row) -> bool:
         """Return True if the subject of a Version can be read. The Version itself can."""
-        made = self._hides and is_made(version.xid.resource.id)
-        return not made or self.is_readable(self._subject(version.xid.resource, version.attributes))
+        is_generated = self._hides and is_made(version.xid.resource.id)
+        return not is_generated or self.is_readable(self._build_subject(version.xid.resource, version.attributes))
 
     def versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
         """Return the versions of readable subjects that these Versions are, by subject and number."""
-        counted = [(number, row) for number, row in _counted(rows) if self.shows(row)]
+        counted = [(number, row) for number, row in _list_numbered(rows) if self.shows(row)]
         documents = self.view.reader.documents([row.document for _, row in counted if row.document is not None])
         return [
-            self._version(number, row, documents[row.document or ""])
-            for number, row in sorted(counted, key=lambda each: (each[1].xid.parts[:4], each[0]))
+            self._build_version(number, row, documents[row.document or ""])
+            for number, row in sorted(counted, key=lambda pair: (pair[1].xid.parts[:4], pair[0]))
         ]
 
-    def _version(self, number: int, row: Row, document: bytes) -> SchemaVersion:
+    def _build_version(self, number: int, row: Row, document: bytes) -> SchemaVersion:
         return SchemaVersion(
-            subject=self._subject(row.xid.resource, row.attributes),
+            subject=self._build_subject(row.xid.resource, row.attributes),
             schema=row.xid.resource,
             version=number,
             id=row.schemaid or 0,
@@ -427,30 +433,30 @@ class Subjects:
             xid=row.xid,
         )
 
-    def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
+    def _select_readable(self, group: Xid, rows: Iterable[SoftDeleted]) -> list[SchemaVersion]:
         """Return those whose schemas and subjects can be read, without numbers that another API used again since."""
         readable = self.view.access.is_readable
-        places = {group / SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
-        taken = self.view.reader.get_many(list(places)) if places else {}
-        versions = (self._softly(xid.resource, each) for xid, each in places.items() if xid not in taken)
+        places = {group / SCHEMAS / row.schema / "versions" / str(row.version): row for row in rows}
+        reused = self.view.reader.get_many(list(places)) if places else {}
+        versions = (self._build_deleted(xid.resource, row) for xid, row in places.items() if xid not in reused)
         return [version for version in versions if self.is_readable(version.subject) and readable(version.schema)]
 
-    def _softly(self, schema: Xid, found: SoftDeleted) -> SchemaVersion:
+    def _build_deleted(self, schema: Xid, row: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(
-            subject=self._subject(schema, found.attributes),
+            subject=self._build_subject(schema, row.attributes),
             schema=schema,
-            version=found.version,
-            id=found.schemaid,
-            attributes=found.attributes,
-            document=found.document,
-            written=found.deletedat,
+            version=row.version,
+            id=row.schemaid,
+            attributes=row.attributes,
+            document=row.document,
+            written=row.deletedat,
         )
 
-    def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:
+    def _build_subject(self, schema: Xid, attributes: JSONObject) -> Subject:
         return Subject(context_of(schema.group_id, self.default_group), read_subject_name(schema, attributes))
 
 
-def _counted(rows: Iterable[Row]) -> list[tuple[int, Row]]:
+def _list_numbered(rows: Iterable[Row]) -> list[tuple[int, Row]]:
     """The Versions that are versions of subjects, with their numbers."""
     return [
         (number, row)

@@ -58,19 +58,19 @@ class SchemaVersion:
 
     def content(self) -> JSONObject:
         """Return the members that belong to the id, as clients expect them."""
-        found: JSONObject = {"schemaType": self.type, "guid": self.guid}
-        references = [each.to_json() for each in read_stored_references(self.attributes)]
+        members: JSONObject = {"schemaType": self.type, "guid": self.guid}
+        references = [reference.to_json() for reference in read_stored_references(self.attributes)]
         if references:
-            found["references"] = references
-        for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):
+            members["references"] = references
+        for name, wire_name in (("metadata", "metadata"), ("ruleset", "ruleSet")):
             if self.attributes.get(name):
-                found[shown] = self.attributes[name]
-        return {**found, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
+                members[wire_name] = self.attributes[name]
+        return {**members, "schema": self.text, "ts": int(self.written.timestamp() * _MILLISECONDS)}
 
     def to_json(self) -> JSONObject:
         """Return the JSON that clients expect."""
-        found: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
-        return found if self.xid is not None else {**found, "deleted": True}
+        members: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
+        return members if self.xid is not None else {**members, "deleted": True}
 
 
 def parse_version(text: str) -> int | None:

@@ -13,16 +13,16 @@ from signalbook.api.confluent.associations import (
     check_unassociated,
     check_versions_left,
 )
-from signalbook.api.confluent.candidates import RegistrationCandidate, candidate, schema_members
+from signalbook.api.confluent.candidates import RegistrationCandidate, build_candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
-from signalbook.api.confluent.compatibility import differences, explain, predecessors
+from signalbook.api.confluent.compatibility import explain, find_differences, list_predecessors
 from signalbook.api.confluent.reading import (
-    existing_subject,
-    qualified_references,
-    shown,
+    find_version_anywhere,
+    list_qualified_references,
+    render_version,
+    require_subject,
     subject_of,
     subjects_of,
-    version_anywhere,
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
@@ -74,7 +74,7 @@ _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
 QUICK: Final = 1 << 13
 """Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
-_SHOWN: Final = 10
+_MAX_SHOWN_REASONS: Final = 10
 _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
 
 
@@ -86,11 +86,13 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
     try:
-        found = [] if new.body.references else _checked(reader, new)
+        findings = [] if new.body.references else _check_alone(reader, new)
         # Of a document that refers to others, only reading it with them tells.
-        if is_importing(reader) and (new.body.references or has_open_references(found)):
-            found = reader.check_whole(new.text)
-        faults = [each for each in found if each.severity == "error" and each.rule not in new.accepted_rules]
+        if is_importing(reader) and (new.body.references or has_open_references(findings)):
+            findings = reader.check_whole(new.text)
+        faults = [
+            finding for finding in findings if finding.severity == "error" and finding.rule not in new.accepted_rules
+        ]
         if faults:
             raise SchemaError(faults)
     except SchemaError as error:
@@ -99,34 +101,34 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         request.sound.add(new.format)
 
 
-def _checked(reader: Format, new: RegistrationCandidate) -> list[Finding]:
+def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
     """Check a schema alone. The result is kept under the name by which the engine looks for it, too."""
     document = new.body.document
     key = (digest(document), new.format)
     return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
 
 
-def known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
+def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
     """Return the answer to a registration that brings nothing new; None if there is something to be written."""
     subject = subject_of(subjects, request)
     if subjects.schema(subject) is None and len(request.body) <= QUICK:
         return None
-    new = candidate(subjects, request, subject)
+    new = build_candidate(subjects, request, subject)
     if new.known is None or not new.is_registered:
         _check_mode(new, subjects.mode(subject))
         if len(request.body) > QUICK:
             check_schema(new, request)  # outside of the writers' turn
         return None
-    return answer(_registered(new.known, subjects, request))
+    return answer(_render_registered(new.known, subjects, request))
 
 
-def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+def _render_registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
     """A version as an answer to its registration.
 
     Without its schema, unless a ``format`` is asked for: clients take it for what they sent, and keep it.
     """
     left_out = ("subject", "deleted", "ts", *(() if "format" in request.query else ("schema",)))
-    return {name: value for name, value in shown(version, subjects, request).items() if name not in left_out}
+    return {name: value for name, value in render_version(version, subjects, request).items() if name not in left_out}
 
 
 def register(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -142,20 +144,20 @@ def register_in(
     ruleset: JSONObject | None = None,
 ) -> Response:
     """Do the same in this subject, whatever it is an alias of. ``ruleset`` is as ``candidate`` takes it."""
-    new = candidate(subjects, request, subject, ruleset=ruleset)
+    new = build_candidate(subjects, request, subject, ruleset=ruleset)
     if new.known is not None and new.is_registered:
-        return answer(_registered(new.known, subjects, request))
+        return answer(_render_registered(new.known, subjects, request))
     mode = subjects.mode(subject)
     _check_mode(new, mode)
     check_references_allowed(session.view, subjects, new.body.references, subject.context)
     check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
-    number = _next_version(subjects, new)
+    number = _choose_version(subjects, new)
     if not new.imported and (new.body.version is not None or new.stated_version is not None):
         new = replace(new, attributes={**new.attributes, "metadata": with_version(new.body.metadata, number)})
     stored = _store(session, request, subjects, new, number)
-    return answer(_registered(stored, subjects, request))
+    return answer(_render_registered(stored, subjects, request))
 
 
 def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
@@ -163,30 +165,30 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
 
     That one may be of another context if the subject is named without one. The new version is of the subject named.
     """
-    version = version_anywhere(session.view, request)
+    version = find_version_anywhere(session.view, request)
     subject = subject_of(subjects, request)
-    asked = request.json(_TAGGING)
+    members = request.json(_TAGGING)
     for name in _TAGS:
-        read_tags(asked, name)  # for errors that name the member
-    body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
+        read_tags(members, name)  # for errors that name the member
+    body: JSONObject = {name: members.get(member) for name, member in zip(TAG_MEMBERS, _TAGS, strict=True)}
     stored = version.attributes
-    metadata, ruleset = check_metadata(asked, "metadata"), check_ruleset(asked)
+    metadata, ruleset = check_metadata(members, "metadata"), check_ruleset(members)
     metadata = remove_version(stored.get("metadata")) if metadata is None else metadata
     # Without a number this asks for a new version as well.
-    body["metadata"] = with_version(metadata, asked.get("newVersion") or 0)
-    ruleset = _changed_rules(stored.get("ruleset"), asked) if ruleset is None else ruleset
-    body |= {**schema_members(version), "version": asked.get("newVersion")}
+    body["metadata"] = with_version(metadata, members.get("newVersion") or 0)
+    ruleset = _merge_rules(stored.get("ruleset"), members) if ruleset is None else ruleset
+    body |= {**schema_members(version), "version": members.get("newVersion")}
     if version.subject.context != subject.context:
-        body["references"] = qualified_references(version, subjects)
+        body["references"] = list_qualified_references(version, subjects)
     return register_in(session, request.about(subject, body), subjects, subject, ruleset)
 
 
-def _changed_rules(ruleset: JSON, asked: Mapping[str, Any]) -> JSONObject:
+def _merge_rules(ruleset: JSON, members: Mapping[str, Any]) -> JSONObject:
     """Return a rule set with ``rulesToMerge`` of the request, without the rules that ``rulesToRemove`` names."""
-    names = asked.get("rulesToRemove") or []
+    names = members.get("rulesToRemove") or []
     if not isinstance(names, list):
         raise unprocessable("rulesToRemove has to be a list of names")
-    return remove_rules(merge_rulesets(ruleset, check_ruleset(asked, "rulesToMerge")), names) or {}
+    return remove_rules(merge_rulesets(ruleset, check_ruleset(members, "rulesToMerge")), names) or {}
 
 
 def _check_mode(new: RegistrationCandidate, mode: str) -> None:
@@ -201,13 +203,13 @@ def _check_mode(new: RegistrationCandidate, mode: str) -> None:
 
 def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     config = subjects.config(new.subject)
-    before = predecessors(subjects, new.subject, config)
-    found = differences(new.text, new.body.metadata, config, before, subjects)
-    if found:
-        raise incompatible(new.subject, f"details: [{'; '.join(explain(found[:_SHOWN], config))}]")
+    before = list_predecessors(subjects, new.subject, config)
+    reasons = find_differences(new.text, new.body.metadata, config, before, subjects)
+    if reasons:
+        raise incompatible(new.subject, f"details: [{'; '.join(explain(reasons[:_MAX_SHOWN_REASONS], config))}]")
 
 
-def _next_version(subjects: Subjects, new: RegistrationCandidate) -> int:
+def _choose_version(subjects: Subjects, new: RegistrationCandidate) -> int:
     """Return the number of a new version. Raises 42201 where the request counts on another one."""
     following, stated = subjects.last_number(new.subject) + 1, new.body.version
     if new.imported and stated is not None:
@@ -231,12 +233,12 @@ def _store(
             writer.claim_id(schema, new.content, new.body.id)
         except IdTaken as error:
             raise not_permitted(str(error)) from None
-    named: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
-    attributes: JSONObject = {"format": new.format, **new.attributes, **named}
+    subject_member: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
+    attributes: JSONObject = {"format": new.format, **new.attributes, **subject_member}
     xid = schema / "versions" / str(number)
     document = DocumentBody(content=new.body.document, contenttype=_CONTENT_TYPES[new.body.type], attributes=attributes)
     try:
-        _unite_formats(session, subjects, new)
+        _merge_formats(session, subjects, new)
         command = Command(method=Method.PUT, target=xid, document=document, accepted_rules=new.accepted_rules)
         session.execute(command)
     except RegistryError as error:
@@ -248,22 +250,24 @@ def _store(
     return stored
 
 
-def _unite_formats(session: Session, subjects: Subjects, new: RegistrationCandidate) -> None:
+def _merge_formats(session: Session, subjects: Subjects, new: RegistrationCandidate) -> None:
     """Give the Versions of a subject the format of its new Version if that is the one of the family of both.
 
     That is done only as long as it changes the meaning of no document.
     """
-    versions = [] if "/" in new.format else [each for each in subjects.live(new.subject) if each.format != new.format]
+    versions = (
+        [] if "/" in new.format else [version for version in subjects.live(new.subject) if version.format != new.format]
+    )
     default = new.body.default_format
-    if versions and all(each.format == default or states_format(each.text, each.type) for each in versions):
-        body: JSONObject = {str(each.version): {"format": new.format} for each in versions}
+    if versions and all(version.format == default or states_format(version.text, version.type) for version in versions):
+        body: JSONObject = {str(version.version): {"format": new.format} for version in versions}
         session.execute(Command(method=Method.PATCH, target=versions[0].schema / "versions", body=body))
 
 
 def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
     """Return the error of this API for a refusal of the registry."""
     if error.code == "compatibility_violation":
-        return incompatible(subject, f"details: [{'; '.join(map(str, error.faults[:_SHOWN]))}]")
+        return incompatible(subject, f"details: [{'; '.join(map(str, error.faults[:_MAX_SHOWN_REASONS]))}]")
     if error.code in ("format_violation", "mismatched_version_attribute", "constraint_failure"):
         return invalid_schema(str(error))
     return error
@@ -272,20 +276,20 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 def look_up(view: View, request: ConfluentRequest) -> Response:
     """Return the version with the schema, of the subject or of its namesake in another context."""
     subjects = subjects_of(view, request)
-    subject = existing_subject(subjects, request)
+    subject = require_subject(subjects, request)
     deleted = request.flag("deleted")
     has_versions = subjects.latest(subject) is not None or (deleted and bool(subjects.deleted(subject)))
-    new = candidate(subjects, request, subject, deleted=deleted, first_exact=True) if has_versions else None
-    known = None if new is None else new.known
-    for namesake in subjects.namesakes(subject, deleted=deleted) if known is None else ():
+    new = build_candidate(subjects, request, subject, deleted=deleted, first_exact=True) if has_versions else None
+    version = None if new is None else new.known
+    for namesake in subjects.namesakes(subject, deleted=deleted) if version is None else ():
         with suppress(ConfluentError):  # what it refers to may not be there
-            known = known or candidate(subjects, request, namesake, deleted=deleted, first_exact=True).known
-    if known is None:
+            version = version or build_candidate(subjects, request, namesake, deleted=deleted, first_exact=True).known
+    if version is None:
         if new is None:
             raise subject_not_found(subject)
         check_schema(new, request)
         raise schema_not_found()
-    return answer(shown(known, subjects, request))
+    return answer(render_version(version, subjects, request))
 
 
 def compare(view: View, request: ConfluentRequest) -> Response:
@@ -294,36 +298,36 @@ def compare(view: View, request: ConfluentRequest) -> Response:
     subject = subject_of(subjects, request)
     config = subjects.config(subject)
     if len(request.names) > 1:
-        versions = _compared_with(subjects, subject, request.names[1])
+        versions = _select_compared(subjects, subject, request.names[1])
     else:
-        versions = predecessors(subjects, subject, config)
+        versions = list_predecessors(subjects, subject, config)
     verbose = request.flag("verbose")
     try:
-        new = candidate(subjects, request, subject)
+        new = build_candidate(subjects, request, subject)
         check_schema(new, request)
     except ConfluentError as error:
         if error.code == 42201 and verbose:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
-    found = differences(new.text, new.body.metadata, config, versions, subjects)
-    return answer({"is_compatible": not found, **({"messages": explain(found, config)} if verbose else {})})
+    reasons = find_differences(new.text, new.body.metadata, config, versions, subjects)
+    return answer({"is_compatible": not reasons, **({"messages": explain(reasons, config)} if verbose else {})})
 
 
-def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
+def _select_compared(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
     """The version to compare with; none where there is none yet and the latest is asked for."""
     number = parse_version(text)
     if number is not None:
-        found = subjects.find(subject, number)
-        if found is None:
+        version = subjects.find(subject, number)
+        if version is None:
             raise version_not_found(number)
-        return (found,)
+        return (version,)
     latest = subjects.latest(subject)
     return () if latest is None else (latest,)
 
 
 def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Delete a subject: softly, and what is softly deleted permanently."""
-    subject = existing_subject(subjects, request)
+    subject = require_subject(subjects, request)
     check_writable(subjects, subject)
     live, soft = subjects.live(subject), subjects.deleted(subject)
     if not live and not soft:
@@ -333,25 +337,27 @@ def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjec
         if live:
             raise subject_not_deleted(subject)
         writer.delete_permanently(soft)
-        return answer([each.version for each in soft])
+        return answer([version.version for version in soft])
     if not live:
         raise subject_deleted(subject)
     check_unassociated(session.view, subject)
     delete_softly(session, subjects, writer, live)
-    return answer([each.version for each in live])
+    return answer([version.version for version in live])
 
 
 def delete_version(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
     """Delete a version: softly, and one that is softly deleted permanently."""
-    subject = existing_subject(subjects, request)
+    subject = require_subject(subjects, request)
     check_writable(subjects, subject)
     permanent = request.flag("permanent")
     number = parse_version(request.names[1])
-    versions = subjects.known(subject, deleted=True)
-    live = [each for each in versions if each.xid is not None]
+    versions = subjects.require_versions(subject, deleted=True)
+    live = [version for version in versions if version.xid is not None]
     if not live and not permanent:
         raise subject_not_found(subject)
-    chosen = (live or versions)[-1:] if number is None else [each for each in versions if each.version == number]
+    chosen = (
+        (live or versions)[-1:] if number is None else [version for version in versions if version.version == number]
+    )
     if not chosen:
         raise version_not_found(number)
     writer = SubjectWriter(session, subjects, request.settings)
@@ -379,11 +385,11 @@ def delete_softly(
 ) -> None:
     """Delete versions softly. Raises 42206 if others that are not deleted refer to one."""
     check_unreferred(subjects, session.view, versions, deleted=False)
-    live = [each for each in versions if each.xid is not None]
+    live = [version for version in versions if version.xid is not None]
     writer.keep_deleted(live)
-    for each in live:
-        if each.xid is not None:
-            session.execute(Command(method=Method.DELETE, target=each.xid))
+    for version in live:
+        if version.xid is not None:
+            session.execute(Command(method=Method.DELETE, target=version.xid))
 
 
 def delete_context(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:

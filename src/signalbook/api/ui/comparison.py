@@ -179,7 +179,7 @@ def page(view: View, request: UIRequest) -> Page:
     """The page of two Versions of a Resource. Raises ``bad_request`` and ``not_found``."""
     of = _resource(view, request)
     ids = _named(view, request, of)
-    old, new = (_side(view, request, of / "versions" / each) for each in ids)
+    old, new = (_side(view, request, of / "versions" / versionid) for versionid in ids)
     differing = list(islice(differences(_comparable(view, old), _comparable(view, new)), _DIFFERING + 1))
     values = AttributeValues(model=view.model, root=request.base_url)
     text, beside = _text(old, new), request.query.get("text") == _SIDES
@@ -189,7 +189,7 @@ def page(view: View, request: UIRequest) -> Page:
         new=_shown_side(new),
         choice=choice(view, of, *ids),
         verdicts=tuple(_verdicts(view, request, old, new)),
-        attributes=tuple(_attribute(values, *each) for each in differing[:_DIFFERING]),
+        attributes=tuple(_attribute(values, *difference) for difference in differing[:_DIFFERING]),
         cut=len(differing) > _DIFFERING,
         text=text,
         pairs=text.pairs() if text is not None and beside else (),

@@ -238,7 +238,7 @@ def _content(
     said = (
         None if verdict is None or entered is None or conflict else _verdict(verdict, form, saving=not entered.checks)
     )
-    wrong = {each.field for each in said.problems} if said is not None else set()
+    wrong = {problem.field for problem in said.problems} if said is not None else set()
     new = xid.kind in _NEW
     place = f" of {xid.resource_id}" if xid.kind is Kind.VERSIONS else f" in {xid.group_id}" if xid.group_id else ""
     # What a form was made from goes along with it; only who has seen what is stored now may write over it.
@@ -295,8 +295,8 @@ def _verdict(verdict: Verdict, form: Form, *, saving: bool) -> VerdictContent:
 
 
 def _problem(error: JSONObject, form: Form) -> Problem:
-    faults = tuple(Finding.from_json(each) for each in error.get("faults", ())[:_MOST])
-    named = (str(error.get("args", {}).get("name", "")), *(each.path.strip("/").replace("/", ".") for each in faults))
+    faults = tuple(Finding.from_json(fault) for fault in error.get("faults", ())[:_MOST])
+    named = (str(error.get("args", {}).get("name", "")), *(fault.path.strip("/").replace("/", ".") for fault in faults))
     named = _ABOUT.get(str(error.get("type", "")).partition("#")[2], named)
     ids = [each.id for name in named for each in form.fields if name and each.name in (name, name.partition(".")[0])]
     # What has no field of its own is among the attributes in JSON, where a form has these.

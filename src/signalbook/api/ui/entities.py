@@ -194,9 +194,9 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
     """Yield what refers to a Group or Resource, endpoints first, because they carry messages."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
-    found = [each.xid for each in view.direct_dependents(xid, _MAX_USER_LINKS)]
-    rows = view.reader.get_many([each for each in found if each.group_type == ENDPOINTS and each.kind is Kind.GROUP])
-    for user in sorted(found, key=lambda each: each not in rows):
+    found = [dependent.xid for dependent in view.direct_dependents(xid, _MAX_USER_LINKS)]
+    rows = view.reader.get_many([user for user in found if user.group_type == ENDPOINTS and user.kind is Kind.GROUP])
+    for user in sorted(found, key=lambda user: user not in rows):
         kind = view.model.resource_type(user) or view.model.group_type(user)
         said = rows[user].attributes if user in rows else {}
         usage = said.get("usage")
@@ -205,7 +205,7 @@ def _users(view: View, xid: Xid) -> Iterator[UserLink]:
             kind=kind.singular if kind is not None else "entity",
             text=title_of(user)[:_TITLE],
             href=str(user),
-            words=", ".join(each[:_TITLE] for each in words if each),
+            words=", ".join(word[:_TITLE] for word in words if word),
         )
 
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.api.impact import ImpactAPI, impact_document
+from signalbook.api.impact import ImpactAPI, build_impact_document
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, raw_path
 from signalbook.api.kernel.responses import Response
@@ -125,7 +125,7 @@ class ImpactPages:
 
     async def _show(self, request: HTTPRequest) -> Response:
         xid, form = await self._kernel.workers.read(partial(self._found, request))
-        found = await self._kernel.workers.read(partial(impact_document, self._api.context(request), xid))
+        found = await self._kernel.workers.read(partial(build_impact_document, self._api.context(request), xid))
         return await self._page(request, xid, form, found)
 
     async def _try(self, request: HTTPRequest) -> Response:
@@ -211,11 +211,18 @@ def _content(xid: Xid, form: TrialForm | None, found: JSONObject) -> ImpactConte
         json=f"/impact?xid={xid}",
         dependents=lines,
         pipelines=tuple(
-            _concerned(each["name"], f"{PIPELINES}/{each['name']}", "", each.get("outcome", ""), each["messages"])
-            for each in found["pipelines"][:_SHOWN]
+            _concerned(
+                pipeline["name"],
+                f"{PIPELINES}/{pipeline['name']}",
+                "",
+                pipeline.get("outcome", ""),
+                pipeline["messages"],
+            )
+            for pipeline in found["pipelines"][:_SHOWN]
         ),
         subscriptions=tuple(
-            _concerned(each["id"], "", each["protocol"], "", each["xids"]) for each in found["subscriptions"][:_SHOWN]
+            _concerned(subscription["id"], "", subscription["protocol"], "", subscription["xids"])
+            for subscription in found["subscriptions"][:_SHOWN]
         ),
         left_out=len(found["dependents"]) - len(lines),
         complete=found["complete"],

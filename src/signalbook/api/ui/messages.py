@@ -215,8 +215,8 @@ def _kafka(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
     """The first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
     if protocol not in ("", KAFKA):
         return None
-    found = [each.xid for each in view.direct_dependents(xid.resource, _USERS)]
-    rows = view.reader.get_many([each for each in found if each.group_type == ENDPOINTS and each.kind is Kind.GROUP])
+    found = [dependent.xid for dependent in view.direct_dependents(xid.resource, _USERS)]
+    rows = view.reader.get_many([user for user in found if user.group_type == ENDPOINTS and user.kind is Kind.GROUP])
     for endpoint in sorted(rows):
         options = rows[endpoint].attributes.get("protocoloptions")
         if rows[endpoint].attributes.get("protocol") == KAFKA and isinstance(options, dict):

@@ -21,7 +21,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.pipelines import can_read_reports, pipeline_name
+from signalbook.api.pipelines import can_read_reports, read_pipeline_name
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.charts import Chart, Column, number, stacked
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
@@ -172,7 +172,7 @@ class PipelinePages:
         return PipelinesContent(lines=tuple(lines), of=of, looked=looked, next="")
 
     async def _show(self, request: HTTPRequest) -> Response:
-        name = pipeline_name(request)
+        name = read_pipeline_name(request)
         before = request.number("before") or _LAST
         content = await self._kernel.workers.read(partial(self._content, request, name, before))
         way = (*_WAY, Crumb(text="pipelines", href=PIPELINES), Crumb(text=name))
@@ -184,14 +184,14 @@ class PipelinePages:
             raise RegistryError("not_found", subject=request.path)
         stored = self._stored.reports(name, before, _BATCHES, _SIZE)
         older = stored and self._stored.reports(name, stored[-1].number, 1, 1)
-        batches = [(each, _read(each)) for each in stored]
+        batches = [(report, _read(report)) for report in stored]
         reports = [report for _, report in batches]
         definitions = _definitions(reports)
         shown = definitions[:_DEFINITIONS]
         there = self._there([line.xid for line in shown], request.access)
         return PipelineContent(
             name=name,
-            batches=tuple(_batch(name, *each) for each in batches),
+            batches=tuple(_batch(name, *batch) for batch in batches),
             charts=_charts(batches[::-1]),
             reasons=_reasons(reports),
             violations=_violations(reports),

@@ -109,9 +109,9 @@ def _steps(request: UIRequest) -> int:
 def _content(model: Model, found: Relations, steps: int) -> RelationsContent:
     entities = _fitting(found)
     by_id = {each.id: each for each in entities}
-    relations = [each for each in found.relations if each.source in by_id and each.target in by_id]
+    relations = [relation for relation in found.relations if relation.source in by_id and relation.target in by_id]
     here, owner = f"{RELATIONS}{found.xid}", str(found.xid.resource.owner)
-    links = [(each.source, each.target, each.kind) for each in relations]
+    links = [(relation.source, relation.target, relation.kind) for relation in relations]
     return RelationsContent(
         xid=str(found.xid),
         kind=_kind(model, found.entities[0]),

@@ -75,16 +75,16 @@ def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsConten
     try:
         with bounded().on_the_spot():
             use = schemas.of_definition({"dataschemaxid": str(xid)})
-            several = _types(definitions, xid) if any(each.rule == "link" for each in use.findings) else ()
+            several = _types(definitions, xid) if any(finding.rule == "link" for finding in use.findings) else ()
             uses = [schemas.of_definition({"dataschemaxid": f"{xid}#{name}"}) for name in several] or [use]
-            trees = [tree for each in uses if (tree := _tree(each.schema)) is not None]
+            trees = [tree for schema_use in uses if (tree := _tree(schema_use.schema)) is not None]
     except (TooComplex, OutOfTime):
         return FieldsContent(missing=(too_large("It and the schemas that it uses have"),))
     if trees:
         left = [room]
-        return FieldsContent(trees=tuple(fitting(each, left) for each in trees if left[0] > 0))
+        return FieldsContent(trees=tuple(fitting(tree, left) for tree in trees if left[0] > 0))
     if use.reason is Reason.CONTRACT_UNAVAILABLE:
-        return FieldsContent(missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]))
+        return FieldsContent(missing=tuple(words(finding) for finding in use.findings[:_MOST_FINDINGS]))
     return None
 
 

@@ -142,7 +142,7 @@ class _Builder:
         for number, xid in enumerate(xids):
             self._site.progress(number, len(xids))
             yield from self._of(xid)
-        for xid in [each for each in self._wanted if each not in self._related]:
+        for xid in [linked_xid for linked_xid in self._wanted if linked_xid not in self._related]:
             yield from self._around(xid, self._relations(xid))
         yield self._file(_SEARCH, searching.page(self._view, self._request("/-/search")))
         yield SiteFile(path=PurePosixPath(_INDEX), content=self._index())

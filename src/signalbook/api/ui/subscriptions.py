@@ -104,7 +104,7 @@ class SubscriptionPages:
 
 def _line(entry: ShownSubscription) -> SubscriptionLine:
     wanted, state = entry.subscription, entry.state
-    wants = [*wanted.types, *(dump_json(each).decode() for each in wanted.filters)]
+    wants = [*wanted.types, *(dump_json(expression).decode() for expression in wanted.filters)]
     return SubscriptionLine(
         id=wanted.id,
         href=f"/subscriptions/{wanted.id}",
