@@ -144,12 +144,12 @@ class Indexed(Protocol):
 
 def is_judging(schema: object) -> TypeGuard[Judging]:
     """Return True for a ``Judging`` schema."""
-    return _follows(schema, Judging)
+    return _is_following(schema, Judging)
 
 
 def is_indexed(schema: object) -> TypeGuard[Indexed]:
     """Return True for an ``Indexed`` schema."""
-    return _follows(schema, Indexed)
+    return _is_following(schema, Indexed)
 
 
 def is_elsewhere(schema: Schema, indices: tuple[int, ...]) -> bool:
@@ -157,7 +157,7 @@ def is_elsewhere(schema: Schema, indices: tuple[int, ...]) -> bool:
     return is_indexed(schema) and not schema.is_at(indices)
 
 
-def _follows(schema: object, protocol: Any) -> bool:
+def _is_following(schema: object, protocol: Any) -> bool:
     kind: Any = type(schema)
     return _is_subclass(kind, protocol)
 
@@ -206,24 +206,24 @@ def shorten(message: str) -> str:
 
 def media_type(content_type: str) -> str:
     """The type/subtype of a Content-Type, lower case, without parameters."""
-    return _known(content_type)[0] if len(content_type) <= _LONGEST else _media(content_type)[0]
+    return _known(content_type)[0] if len(content_type) <= _LONGEST else _parse_media(content_type)[0]
 
 
 def is_json(content_type: str) -> bool:
     """Return True if a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
-    return _known(content_type)[1] if len(content_type) <= _LONGEST else _media(content_type)[1]
+    return _known(content_type)[1] if len(content_type) <= _LONGEST else _parse_media(content_type)[1]
 
 
 # Asked several times of each message, which mostly have the same few; but a client may send any.
 _LONGEST: Final = 256
 
 
-def _media(content_type: str) -> tuple[str, bool]:
+def _parse_media(content_type: str) -> tuple[str, bool]:
     name = content_type.partition(";")[0].strip().lower()
     return name, name in ("application/json", "text/json") or name.endswith("+json")
 
 
-_known: Final = lru_cache(maxsize=1024)(_media)
+_known: Final = lru_cache(maxsize=1024)(_parse_media)
 
 
 def read_json(payload: bytes) -> JSON:
@@ -284,12 +284,12 @@ def unsupported(content_type: str, format: str) -> PayloadError:
 
 def refused(reason: Reason, rule: str, message: str) -> PayloadError:
     """The error for a payload as a whole."""
-    return PayloadError(reason, _whole(rule, shorten(message)))
+    return PayloadError(reason, _wrap_finding(rule, shorten(message)))
 
 
 # Thousands of payloads that are cut off have the same said of them.
 @lru_cache(maxsize=256)
-def _whole(rule: str, message: str) -> tuple[Finding, ...]:
+def _wrap_finding(rule: str, message: str) -> tuple[Finding, ...]:
     return (Finding(path="", rule=rule, message=message),)
 
 
@@ -310,11 +310,11 @@ ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsons
 
 def find(format: str) -> Format | None:
     """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
-    offered = _offered().get(family(format))
+    offered = _find_offered().get(family(format))
     if offered is None:
         return None
-    found = _load(offered)
-    return found if found.canonical(format) is not None else None
+    format_reader = _load(offered)
+    return format_reader if format_reader.canonical(format) is not None else None
 
 
 def family(format: str) -> str:
@@ -342,10 +342,10 @@ def schema_text(content: bytes, format: str = "") -> bytes:
 
 def supported() -> tuple[str, ...]:
     """Return the formats and versions that capability documents list (G-25); ``Name/*`` stands for any release."""
-    return tuple(version for name in sorted(_offered()) for version in _load(_offered()[name]).versions)
+    return tuple(version for name in sorted(_find_offered()) for version in _load(_find_offered()[name]).versions)
 
 
-def _offered() -> Mapping[str, EntryPoint]:
+def _find_offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "schema format", plugins.lower)
 
 

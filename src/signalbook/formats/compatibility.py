@@ -74,12 +74,12 @@ class Comparison:
         if self._steps > self._most or len(self.found) > MAX_FINDINGS:
             raise TooManySteps
 
-    def differences(self, what: str, compare: Callable[[], None]) -> list[Difference]:
+    def differences(self, subject: str, compare: Callable[[], None]) -> list[Difference]:
         """Return the differences that ``compare`` reports, or ``undecided`` if comparing ``what`` takes too long."""
         try:
             compare()
         except TooManySteps:
-            text = f"not decided: comparing the {what} takes more than {self._most} steps"
+            text = f"not decided: comparing the {subject} takes more than {self._most} steps"
             self.report("", "undecided", None, None, text)
         return self.found[:MAX_FINDINGS]
 
@@ -111,8 +111,8 @@ class Succeeding(Protocol):
 
 def comparing(format: str) -> Comparing | None:
     """The comparison for ``format``, or None where there is none."""
-    found = find(format)
-    return found if isinstance(found, Comparing) else None
+    reader = find(format)
+    return reader if isinstance(reader, Comparing) else None
 
 
 def directions(rule: str) -> tuple[Direction, ...]:
@@ -145,14 +145,16 @@ def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direct
     compare = comparing(new.format)
     if compare is None or comparing(old.format) is None:
         raise LookupError(f"no comparison for schemas of format {new.format!r} and {old.format!r}")
-    found = [
+    differences = [
         (direction, difference)
         for direction in directions(rule)
         for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
     ]
-    known = {(difference.path, difference.rule) for _, difference in found}
+    reported = {(difference.path, difference.rule) for _, difference in differences}
     more = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
-    return found + [(directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in known]
+    return differences + [
+        (directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in reported
+    ]
 
 
 def finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:

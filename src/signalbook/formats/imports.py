@@ -20,46 +20,46 @@ _RENAMED: Final = {"google/longrunning/operations.proto": "google/longrunning/op
 
 def is_well_known(path: str) -> bool:
     """Return True if the compiler itself has this file, which nobody may replace."""
-    return path in _well_known()
+    return path in _list_well_known()
 
 
 def is_built_in(path: str) -> bool:
     """Return True if the file comes with the program: well-known types, Google's common protos, Kafka's clients'."""
-    return path in _RENAMED or path in _common() or is_well_known(path) or path in _own()
+    return path in _RENAMED or path in _list_common() or is_well_known(path) or path in _list_own()
 
 
 def renamed(path: str) -> bytes | None:
     """The text of a file that is built in, and is not at ``path`` in ``include_folders``."""
-    return (_package() / _RENAMED[path]).read_bytes() if path in _RENAMED else None
+    return (_find_package() / _RENAMED[path]).read_bytes() if path in _RENAMED else None
 
 
 def include_folders() -> tuple[Path, ...]:
     """Return the folders of the built-in files."""
-    return _compiler(), _package(), _INCLUDE
+    return _find_compiler(), _find_package(), _INCLUDE
 
 
 @cache
-def _compiler() -> Path:
+def _find_compiler() -> Path:
     return Path(str(files("grpc_tools"))) / "_proto"
 
 
 @cache
-def _well_known() -> frozenset[str]:
-    root = _compiler()
+def _list_well_known() -> frozenset[str]:
+    root = _find_compiler()
     return frozenset(file.relative_to(root).as_posix() for file in (root / "google/protobuf").rglob(f"*{_SUFFIX}"))
 
 
 @cache
-def _own() -> frozenset[str]:
+def _list_own() -> frozenset[str]:
     return frozenset(file.relative_to(_INCLUDE).as_posix() for file in _INCLUDE.rglob(f"*{_SUFFIX}"))
 
 
 @cache
-def _package() -> Path:
+def _find_package() -> Path:
     return Path(str(distribution(_COMMON).locate_file("")))
 
 
 @cache
-def _common() -> frozenset[str]:
+def _list_common() -> frozenset[str]:
     # By the list of that package: others have files below google/, too, and not on every machine.
     return frozenset(str(file) for file in distribution(_COMMON).files or () if file.suffix == _SUFFIX)

@@ -60,9 +60,9 @@ def members(document: bytes, format: str) -> tuple[Member, ...]:
     """
     if len(document) > MAX_BYTES:
         return ()
-    listed = _LISTED.get(family(format)) or _offered(format)
+    listed = _LISTED.get(family(format)) or _find_listing(format)
     try:
-        return tuple(_bounded(listed(document))) if listed else ()
+        return tuple(_limit_members(listed(document))) if listed else ()
     except (JSONError, limits.XMLError, RecursionError):
         return ()
 
@@ -85,32 +85,32 @@ class LinkedMembers:
 
         So it is for Protobuf and XML Schema, for parts that are not found, and when ``walk`` has no steps left.
         """
-        parts = self._avro_parts if self._family == "avro" else self._json_parts
+        parts = self._walk_avro if self._family == "avro" else self._walk_json
         if self._root is None:
             return None
         walk.take()  # What an earlier part left: not all of its members may have been read.
         try:
-            return tuple(_bounded(parts(unquote(link).lstrip("#:"), walk)))
+            return tuple(_limit_members(parts(unquote(link).lstrip("#:"), walk)))
         except (LookupError, RecursionError, _Endless):
             return None
 
-    def _json_parts(self, link: str, walk: Walk) -> Iterator[Member]:
+    def _walk_json(self, link: str, walk: Walk) -> Iterator[Member]:
         waiting: list[tuple[str, tuple[str, ...]]] = [("/" + link.removeprefix("/"), ())]
         met: set[str] = set()
-        own = self._root.get("$id") if isinstance(self._root, dict) else None
+        own_id = self._root.get("$id") if isinstance(self._root, dict) else None
         while waiting:
             pointer, path = waiting.pop()
             if pointer not in met:
                 met.add(pointer)
-                yield from _json_type(_lookup(self._root, pointer), path, walk)
-                for document, _, fragment in (each.partition("#") for each in walk.take()):
+                yield from _walk_json_type(_lookup(self._root, pointer), path, walk)
+                for document, _, fragment in (reference.partition("#") for reference in walk.take()):
                     # What is in another document is not in the index of this one either.
-                    if document in ("", own):
+                    if document in ("", own_id):
                         name = unquote(fragment).rpartition("/")[2]
                         waiting.append((unquote(fragment), (name,) if name else ()))
 
-    def _avro_parts(self, link: str, walk: Walk) -> Iterator[Member]:
-        types = {str(node["name"]).rpartition(".")[2]: node for node in _avro_named(self._root, walk)}
+    def _walk_avro(self, link: str, walk: Walk) -> Iterator[Member]:
+        types = {str(node["name"]).rpartition(".")[2]: node for node in _find_avro_records(self._root, walk)}
         waiting = [link.removeprefix("/")]
         met: set[str] = set()
         if waiting[0].rpartition(".")[2] not in types:
@@ -119,7 +119,7 @@ class LinkedMembers:
             name = waiting.pop().rpartition(".")[2]
             if name in types and name not in met:
                 met.add(name)
-                yield from _avro_type(types[name], (), walk)
+                yield from _walk_avro_type(types[name], (), walk)
                 waiting += walk.take()
 
 
@@ -138,8 +138,8 @@ class Walk:
 
     def take(self) -> list[str]:
         """Return the references, and forget them."""
-        taken, self.references = self.references, []
-        return taken
+        references, self.references = self.references, []
+        return references
 
 
 class _Endless(Exception):
@@ -155,57 +155,57 @@ def _lookup(node: JSON, pointer: str) -> JSON:
     return node
 
 
-def _bounded(found: Iterator[Member]) -> Iterator[Member]:
-    left = MAX_TEXT
-    for member in islice(found, MAX_MEMBERS):
-        left -= len(member.path) + len(member.description)
-        if left < 0:
+def _limit_members(members: Iterator[Member]) -> Iterator[Member]:
+    remaining_chars = MAX_TEXT
+    for member in islice(members, MAX_MEMBERS):
+        remaining_chars -= len(member.path) + len(member.description)
+        if remaining_chars < 0:
             return
         yield member
 
 
-def _offered(format: str) -> Callable[[bytes], Iterator[Member]] | None:
-    found = find(format)
-    return found.members if isinstance(found, Listing) else None
+def _find_listing(format: str) -> Callable[[bytes], Iterator[Member]] | None:
+    format_reader = find(format)
+    return format_reader.members if isinstance(format_reader, Listing) else None
 
 
-def _member(path: tuple[str, ...], description: object) -> Member:
+def _build_member(path: tuple[str, ...], description: object) -> Member:
     text = description if isinstance(description, str) else ""
     return Member(".".join(path)[:_LONGEST], " ".join(text[:_LONGEST].split()))
 
 
-def _avro(document: bytes) -> Iterator[Member]:
-    yield from _avro_type(parse_untrusted_json(document, max_depth=_MAX_DEPTH), ())
+def _walk_avro_document(document: bytes) -> Iterator[Member]:
+    yield from _walk_avro_type(parse_untrusted_json(document, max_depth=_MAX_DEPTH), ())
 
 
-def _avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
+def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
     """The fields of records, through arrays, maps and unions."""
     if walk is not None:
         walk.step()
         walk.references += [node] if isinstance(node, str) else []
     if isinstance(node, list):
-        for each in node:
-            yield from _avro_type(each, path, walk)
+        for branch in node:
+            yield from _walk_avro_type(branch, path, walk)
     if not isinstance(node, dict):
         return
     for part in node["fields"] if isinstance(node.get("fields"), list) else ():
         if isinstance(part, dict) and isinstance(part.get("name"), str):
             inner = (*path, part["name"][:_LONGEST])
-            yield _member(inner, part.get("doc"))
-            yield from _avro_type(part.get("type"), inner, walk)
+            yield _build_member(inner, part.get("doc"))
+            yield from _walk_avro_type(part.get("type"), inner, walk)
     for key in ("type", "items", "values"):
         if isinstance(node.get(key), dict | list | str):
-            yield from _avro_type(node[key], path, walk)
+            yield from _walk_avro_type(node[key], path, walk)
 
 
-def _avro_named(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
+def _find_avro_records(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
     """Yield the records in a document."""
     walk.step()
     if isinstance(node, dict) and isinstance(node.get("name"), str) and node.get("type") in ("record", "error"):
         yield node
-    for each in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
-        if isinstance(each, dict | list):
-            yield from _avro_named(each, walk)
+    for value in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        if isinstance(value, dict | list):
+            yield from _find_avro_records(value, walk)
 
 
 _NAMED: Final = ("properties", "choices")
@@ -217,70 +217,70 @@ _INNER: Final = (
 )  # fmt: skip
 
 
-def _json(document: bytes) -> Iterator[Member]:
+def _walk_json_document(document: bytes) -> Iterator[Member]:
     """Yield the members of JSON Schema and JSON Structure."""
     root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
-    yield from _json_type(root, ())
+    yield from _walk_json_type(root, ())
 
 
-def _json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
+def _walk_json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
     """Yield the members of a schema. With a ``walk``, named types in it count only where it refers to them."""
     if walk is not None:
         walk.step()
     if isinstance(node, list):
-        for each in node:
-            yield from _json_type(each, path, walk)
+        for branch in node:
+            yield from _walk_json_type(branch, path, walk)
     if not isinstance(node, dict):
         return
     if walk is not None:
         walk.references += [node[key] for key in _REFERENCES if isinstance(node.get(key), str)]
     for keyword in _NAMED:
-        for name, schema in _mapping(node.get(keyword)):
+        for name, schema in _iter_mapping(node.get(keyword)):
             inner_path = (*path, name[:_LONGEST])
-            yield _member(inner_path, schema.get("description") if isinstance(schema, dict) else "")
-            yield from _json_type(schema, inner_path, walk)
+            yield _build_member(inner_path, schema.get("description") if isinstance(schema, dict) else "")
+            yield from _walk_json_type(schema, inner_path, walk)
     for keyword in _TYPES if walk is None else ():
-        for name, schema in _mapping(node.get(keyword)):
-            yield from _json_definition(schema, name[:_LONGEST])
+        for name, schema in _iter_mapping(node.get(keyword)):
+            yield from _walk_json_definition(schema, name[:_LONGEST])
     for keyword in _INNER:
         inner = node.get(keyword)
         if keyword in ("patternProperties", "dependentSchemas"):
-            inner = [schema for _, schema in _mapping(inner)]
+            inner = [schema for _, schema in _iter_mapping(inner)]
         if isinstance(inner, dict | list):
-            yield from _json_type(inner, path, walk)
+            yield from _walk_json_type(inner, path, walk)
 
 
-def _json_definition(schema: JSON, name: str) -> Iterator[Member]:
+def _walk_json_definition(schema: JSON, name: str) -> Iterator[Member]:
     """Yield the members of a named type. JSON Structure has namespaces of them."""
     if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_NAMED, *_INNER}:
-        for inner, each in schema.items():
-            yield from _json_definition(each, inner)
+        for inner, schema_inside in schema.items():
+            yield from _walk_json_definition(schema_inside, inner)
     else:
-        yield from _json_type(schema, (name,))
+        yield from _walk_json_type(schema, (name,))
 
 
-def _mapping(value: JSON) -> Iterator[tuple[str, Any]]:
+def _iter_mapping(value: JSON) -> Iterator[tuple[str, Any]]:
     return iter(value.items() if isinstance(value, dict) else ())
 
 
-def _xsd(document: bytes) -> Iterator[Member]:
-    yield from _xsd_parts(limits.read(document).root, ())
+def _walk_xsd_document(document: bytes) -> Iterator[Member]:
+    yield from _walk_xsd_parts(limits.read(document).root, ())
 
 
-def _xsd_parts(parent: Any, path: tuple[str, ...]) -> Iterator[Member]:
+def _walk_xsd_parts(parent: Any, path: tuple[str, ...]) -> Iterator[Member]:
     for part in parent:
         name, inner = part.get("name"), path
         if name and part.tag in (f"{XS}element", f"{XS}attribute"):
             inner = (*path, name[:_LONGEST])
-            yield _member(inner, _documentation(part))
+            yield _build_member(inner, _read_documentation(part))
         elif name and part.tag in (f"{XS}complexType", f"{XS}group", f"{XS}attributeGroup"):
             inner = (name[:_LONGEST],)
-        yield from _xsd_parts(part, inner)
+        yield from _walk_xsd_parts(part, inner)
 
 
-def _documentation(part: Any) -> str:
-    found = part.find(f"{XS}annotation/{XS}documentation")
-    return "" if found is None else "".join(found.itertext())
+def _read_documentation(part: Any) -> str:
+    element = part.find(f"{XS}annotation/{XS}documentation")
+    return "" if element is None else "".join(element.itertext())
 
 
 # Possessive, and from the beginning of a word: nothing is read twice, however long it is.
@@ -295,7 +295,7 @@ _KINDS: Final = ("comment", "text", "type", "field", "open", "close", "end")
 _BARE: Final = ("oneof", "extend")
 
 
-def _protobuf(document: bytes) -> Iterator[Member]:
+def _walk_protobuf(document: bytes) -> Iterator[Member]:
     """Fields of messages, by the words alone: a compiler takes a process, and all files that are imported.
 
     A comment before a field, or behind it on its line, describes it.
@@ -316,9 +316,9 @@ def _protobuf(document: bytes) -> Iterator[Member]:
                 last is not None
                 and "\n" not in text[max(0, token.start() - _LONGEST) : token.start()].rpartition(";")[2]
             ):
-                last = Member(last.path, last.description or _comment(token["comment"]))
+                last = Member(last.path, last.description or _strip_comment(token["comment"]))
             else:
-                comments.append(_comment(token["comment"]))
+                comments.append(_strip_comment(token["comment"]))
             continue
         if kind == "end":
             comments = []
@@ -339,20 +339,20 @@ def _protobuf(document: bytes) -> Iterator[Member]:
             kinds.pop()
             path.pop()
         elif kind == "field" and kinds and kinds[-1] in ("message", *_BARE):
-            last = _member((*path[-1], token["own"]), " ".join(comments))
+            last = _build_member((*path[-1], token["own"]), " ".join(comments))
         comments = []
     if last is not None:
         yield last
 
 
-def _comment(text: str) -> str:
+def _strip_comment(text: str) -> str:
     return text.strip("/* \t\r\n")
 
 
 _LISTED: Final[Mapping[str, Callable[[bytes], Iterator[Member]]]] = {
-    "avro": _avro,
-    "jsonschema": _json,
-    "jsonstructure": _json,
-    "protobuf": _protobuf,
-    "xsd": _xsd,
+    "avro": _walk_avro_document,
+    "jsonschema": _walk_json_document,
+    "jsonstructure": _walk_json_document,
+    "protobuf": _walk_protobuf,
+    "xsd": _walk_xsd_document,
 }

@@ -41,7 +41,7 @@ def make_example(pattern: str, min_chars: int = 0, max_chars: int = MAX_CHARS) -
     if bounded * repetitions ** len(_OPEN.findall(pattern)) > _MAX_REPETITIONS:
         repetitions = 1
     texts = (text for text in _render(pattern, repetitions) if min_chars <= len(text) <= max_chars)
-    return min(texts, key=_oddness, default=None)
+    return min(texts, key=_rank_oddness, default=None)
 
 
 def _render(pattern: str, repetitions: int) -> Iterator[str]:
@@ -51,6 +51,6 @@ def _render(pattern: str, repetitions: int) -> Iterator[str]:
             yield StringGen(pattern, seed, max_repeat=repetitions).render()
 
 
-def _oddness(text: str) -> tuple[bool, int, int, str]:
+def _rank_oddness(text: str) -> tuple[bool, int, int, str]:
     """Return a sort key that prefers printable texts, then those with few signs, then short ones."""
     return not text.isprintable(), sum(not char.isalnum() for char in text), len(text), text

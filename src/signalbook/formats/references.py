@@ -138,23 +138,23 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
     @property
     def _file_name(self) -> str:
         # Other formats than Protobuf have titles as names, which are no paths.
-        is_path = "/" in self.name or _suffix_of(self.name) != ""
+        is_path = "/" in self.name or _find_suffix(self.name) != ""
         return self.name if is_path or self.family == "protobuf" else ""
 
 
 def list_stems(name: str, family: str) -> set[str]:
-    suffix = next((each for each in _SUFFIXES.get(family, ()) if each and name.endswith(each)), "")
+    suffix = next((ending for ending in _SUFFIXES.get(family, ()) if ending and name.endswith(ending)), "")
     stem = name.removesuffix(suffix)
     return {stem, stem.replace(".", "/")} if stem else set()
 
 
-def _suffix_of(path: str) -> str:
+def _find_suffix(path: str) -> str:
     return next((suffix for suffix in _FAMILIES if suffix and path.endswith(suffix)), "")
 
 
-def _stem_of(path: str) -> str:
+def _find_stem(path: str) -> str:
     # Groups are folders side by side, so that steps up from one of them lead to their root.
-    return normpath(f"/{path.removesuffix(_suffix_of(path))}").lstrip("/")
+    return normpath(f"/{path.removesuffix(_find_suffix(path))}").lstrip("/")
 
 
 class SchemaNames:
@@ -175,19 +175,19 @@ class SchemaNames:
         Its own group comes first, then all other groups together. In each an identity comes before a path. Of a file
         that is built in, other groups have no other version.
         """
-        file_family = _FAMILIES[_suffix_of(name)]
-        by_path = {each for each in self._by_stem.get(_stem_of(name), ()) if each.family == file_family}
+        file_family = _FAMILIES[_find_suffix(name)]
+        by_path = {schema for schema in self._by_stem.get(_find_stem(name), ()) if schema.family == file_family}
         candidates = (self._by_identity.get(name, set()), by_path)
-        others = () if is_built_in(name) else candidates
-        own = ({each for each in schemas if each.group == group} for schemas in candidates)
-        match = next(filter(None, (*own, *others)), frozenset[ReferableSchema]())
+        other_groups = () if is_built_in(name) else candidates
+        own_group = ({schema for schema in schemas if schema.group == group} for schemas in candidates)
+        match = next(filter(None, (*own_group, *other_groups)), frozenset[ReferableSchema]())
         return next(iter(match)).xid if len(match) == 1 else None
 
 
 def index_keys(schema: ReferableSchema) -> set[str]:
     """Return the keys by which an index finds a schema, whichever of its names a document uses."""
-    keys = {_identity_key(identity) for identity in schema.identities}
-    return keys | {_file_key(stem) for stem in schema.stems() if is_indexable(stem)}
+    keys = {_build_identity_key(identity) for identity in schema.identities}
+    return keys | {_build_file_key(stem) for stem in schema.stems() if is_indexable(stem)}
 
 
 def lookup_keys(name: str) -> set[str]:
@@ -198,8 +198,8 @@ def lookup_keys(name: str) -> set[str]:
     """
     if not is_indexable(name):
         return set()
-    stem = _stem_of(name)
-    return {_identity_key(name), _file_key(stem), _file_key(stem.rpartition("/")[2])}
+    stem = _find_stem(name)
+    return {_build_identity_key(name), _build_file_key(stem), _build_file_key(stem.rpartition("/")[2])}
 
 
 def is_indexable(name: str) -> bool:
@@ -212,11 +212,11 @@ def identity_of_key(key: str) -> str:
     return key.removeprefix(_IDENTITY) if key.startswith(_IDENTITY) else ""
 
 
-def _identity_key(identity: str) -> str:
+def _build_identity_key(identity: str) -> str:
     return f"{_IDENTITY}{identity}"
 
 
-def _file_key(stem: str) -> str:
+def _build_file_key(stem: str) -> str:
     """Return the key of a path: its last two parts, or its only part."""
     return f"file:{'/'.join(stem.split('/')[-2:])}"
 

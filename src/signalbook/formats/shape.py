@@ -113,7 +113,7 @@ def as_sent(shape: Shape) -> Shape:
             sent = shape.sent if shape.sent == "float64" else None
             return Scalar(kind=shape.sent, sent=sent, nullable=shape.nullable)
         case Struct():
-            return replace(shape, fields=tuple(replace(each, shape=as_sent(each.shape)) for each in shape.fields))
+            return replace(shape, fields=tuple(replace(field, shape=as_sent(field.shape)) for field in shape.fields))
         case ListOf():
             return replace(shape, item=as_sent(shape.item))
         case MapOf():
@@ -140,7 +140,7 @@ def bounded(shape: Struct) -> Struct:
         return shape
     fields = list(shape.fields)
     for width, place in sorted(((width, place) for place, width in enumerate(widths)), reverse=True):
-        text = _narrowed(fields[place].shape)
+        text = _narrow_objects(fields[place].shape)
         if total <= MAX_LEAVES or width == leaves(text):
             break
         total -= width - leaves(text)
@@ -165,15 +165,15 @@ def narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
             yield from narrowed_members(shape.value, above)
 
 
-def _narrowed(shape: Shape) -> Shape:
+def _narrow_objects(shape: Shape) -> Shape:
     """Return ``shape`` with objects, also those in lists and maps, as JSON text."""
     match shape:
         case Struct():
             return Anything(nullable=shape.nullable)
         case ListOf():
-            return replace(shape, item=_narrowed(shape.item))
+            return replace(shape, item=_narrow_objects(shape.item))
         case MapOf():
-            return replace(shape, value=_narrowed(shape.value))
+            return replace(shape, value=_narrow_objects(shape.value))
     return shape
 
 

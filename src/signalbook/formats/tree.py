@@ -86,8 +86,8 @@ class Room:
         """
         count = min(len(items), max(self.nodes, 0))
         for index, item in enumerate(items[:count]):
-            others = count - index - 1
-            reserved = self.nodes * others // (others + 1)
+            later_items = count - index - 1
+            reserved = self.nodes * later_items // (later_items + 1)
             self.nodes -= reserved
             yield item
             self.nodes = max(self.nodes, 0) + reserved
@@ -95,8 +95,8 @@ class Room:
 
 def text(value: Any) -> str:
     """A description or bound as one short text."""
-    shown = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    short = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
+    return short if len(short) <= _LONGEST else f"{short[:_LONGEST]}…"
 
 
 def constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -125,17 +125,17 @@ def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
         return None
     match node.kind:
         case "object":
-            return {each.name: _sample(each, depth + 1, patterns) for each in _wanted(node, depth)}
+            return {member.name: _sample(member, depth + 1, patterns) for member in _choose_members(node, depth)}
         case "array":
             return [_sample(node.members[0], depth + 1, patterns)] if node.members and depth < DEEPEST else []
         case "map":
             return {"key": _sample(node.members[0], depth + 1, patterns)} if node.members and depth < DEEPEST else {}
         case "choice":
-            return _sample(_branch(node), depth + 1, patterns) if node.members else None
+            return _sample(_choose_branch(node), depth + 1, patterns) if node.members else None
         case "string":
-            return _string(node, patterns)
+            return _sample_string(node, patterns)
         case "integer" | "number":
-            return _number(node)
+            return _sample_number(node)
     return _PLAIN.get(node.kind)
 
 
@@ -169,22 +169,24 @@ _FORMATS: Final = {
 }
 
 
-def _wanted(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
+def _choose_members(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
     """Members to show: what is optional, too, as long as it does not go on for ever; of alternatives the first."""
     met: set[str] = set()
-    for each in node.members:
-        others = dict(each.constraints).get(ONLY_ONE, "")
-        if each.required or (depth < _OPTIONAL_DEPTH and not each.cut and (not others or others not in met)):
-            met.add(others)
-            yield each
+    for member in node.members:
+        alternatives = dict(member.constraints).get(ONLY_ONE, "")
+        if member.required or (
+            depth < _OPTIONAL_DEPTH and not member.cut and (not alternatives or alternatives not in met)
+        ):
+            met.add(alternatives)
+            yield member
 
 
-def _branch(node: SchemaNode) -> SchemaNode:
+def _choose_branch(node: SchemaNode) -> SchemaNode:
     """The branch that says most: one that is not null."""
-    return next((each for each in node.members if each.kind != "null"), node.members[0])
+    return next((member for member in node.members if member.kind != "null"), node.members[0])
 
 
-def _string(node: SchemaNode, patterns: Room) -> str:
+def _sample_string(node: SchemaNode, patterns: Room) -> str:
     bounds = dict(node.constraints)
     least, most = bounds.get("minLength", "0"), bounds.get("maxLength", "")
     min_chars = min(int(least), _LONGEST) if least.isdigit() else 0
@@ -197,21 +199,21 @@ def _string(node: SchemaNode, patterns: Room) -> str:
     return plain[: int(most)] if most.isdigit() else plain
 
 
-def _number(node: SchemaNode) -> int | float:
+def _sample_number(node: SchemaNode) -> int | float:
     """The least number that is allowed, else the greatest, else one."""
     bounds = dict(node.constraints)
-    step = _as_number(bounds.get("multipleOf", ""))
+    step = _parse_number(bounds.get("multipleOf", ""))
     for name, offset in (("minimum", 0), ("exclusiveMinimum", 1), ("maximum", 0), ("exclusiveMaximum", -1)):
-        bound = _as_number(bounds.get(name, ""))
+        bound = _parse_number(bounds.get(name, ""))
         if bound is not None:
             value = bound + offset * (step or 1)
             return int(value) if float(value).is_integer() else value
-    one = step or 1
-    return int(one) if float(one).is_integer() else one
+    smallest = step or 1
+    return int(smallest) if float(smallest).is_integer() else smallest
 
 
-def _as_number(given: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
-        return float(given)
+        return float(text)
     except ValueError:
         return None

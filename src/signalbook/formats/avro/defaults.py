@@ -48,17 +48,17 @@ class DefaultCheck:
             raise TooManyDefaults
         node = self._types.get(type, type) if isinstance(type, str) else type
         if isinstance(node, str):
-            return self._scalar(value, node, node, path)
+            return self._check_scalar(value, node, node, path)
         key = id(value), id(node)
         if key not in self._results:
             # A record that needs its own default to be complete has no finite value.
             self._results[key] = path, "the default contains itself"
-            self._results[key] = self._composite(value, node, path)
+            self._results[key] = self._check_composite(value, node, path)
         return self._results[key]
 
-    def _composite(self, value: JSON, node: Any, path: Path) -> _Fault | None:
+    def _check_composite(self, value: JSON, node: Any, path: Path) -> _Fault | None:
         if isinstance(node, list):
-            return self._union(value, node, path)
+            return self._check_union(value, node, path)
         match node["type"]:
             case "record":
                 return self._record(value, node, path)
@@ -72,10 +72,10 @@ class DefaultCheck:
                 is_symbol = isinstance(value, str) and value in node["symbols"]
                 return None if is_symbol else (path, f"expected one of {', '.join(node['symbols'])}")
             case kind:
-                return self._scalar(value, kind, node, path)
+                return self._check_scalar(value, kind, node, path)
         return next((fault for fault in faults if fault is not None), None)
 
-    def _union(self, value: JSON, alternatives: list[Any], path: Path) -> _Fault | None:
+    def _check_union(self, value: JSON, alternatives: list[Any], path: Path) -> _Fault | None:
         reasons = []
         for alternative in alternatives:
             fault = self._find(value, alternative, path)
@@ -98,12 +98,12 @@ class DefaultCheck:
                 return fault
         return None
 
-    def _scalar(self, value: JSON, kind: str, node: Any, path: Path) -> _Fault | None:
-        expected = wrong_scalar(value, kind, node)
+    def _check_scalar(self, value: JSON, kind: str, node: Any, path: Path) -> _Fault | None:
+        expected = explain_scalar(value, kind, node)
         return (path, f"expected {expected}") if expected else None
 
 
-def wrong_scalar(value: JSON, kind: str, node: Any) -> str:
+def explain_scalar(value: JSON, kind: str, node: Any) -> str:
     """Return what was expected instead of ``value``, a default or a value in JSON; ``""`` if it is right."""
     if kind in ("bytes", "fixed"):
         if not isinstance(value, str) or any(ord(char) > 255 for char in value):

@@ -64,29 +64,31 @@ class Names:
         """The full name a deep link means, by full or short name; ``None`` if none or several have that name."""
         if link in self.types:
             return link
-        found = [name for name in self.types if name.rpartition(".")[2] == link]
-        return found[0] if len(found) == 1 else None
+        names = [name for name in self.types if name.rpartition(".")[2] == link]
+        return names[0] if len(names) == 1 else None
 
     def complete(self, start: Type, *, logical: bool = True) -> Type:
         """``start`` as a schema on its own: each named type is defined where it is first met.
 
         Without logical types if not ``logical``.
         """
-        return self._complete(start, set(), _left_alone if logical else _bare)
+        return self._complete(start, set(), _strip_left_alone if logical else _strip_logical)
 
-    def _complete(self, node: Type, met: set[str], kept: Callable[[JSONObject], JSONObject]) -> Type:
+    def _complete(self, node: Type, met: set[str], filter_keys: Callable[[JSONObject], JSONObject]) -> Type:
         if isinstance(node, str):
             if node in PRIMITIVES or node in met:
                 return node
-            return self._complete(self.types[node], met, kept)
+            return self._complete(self.types[node], met, filter_keys)
         if isinstance(node, list):
-            return [self._complete(item, met, kept) for item in node]
+            return [self._complete(item, met, filter_keys) for item in node]
         if "name" in node:
             met.add(node["name"])
-        inner = {key: self._complete(node[key], met, kept) for key in ("items", "values") if key in node}
+        inner = {key: self._complete(node[key], met, filter_keys) for key in ("items", "values") if key in node}
         if "fields" in node:
-            inner["fields"] = [{**part, "type": self._complete(part["type"], met, kept)} for part in node["fields"]]
-        return {**kept(node), **inner}
+            inner["fields"] = [
+                {**part, "type": self._complete(part["type"], met, filter_keys)} for part in node["fields"]
+            ]
+        return {**filter_keys(node), **inner}
 
 
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
@@ -95,7 +97,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     Raises ``SchemaError`` with every finding, unless all of them are ``Names.faults``.
     """
     resolver = _Resolver(resolve=resolve)
-    root = _json(document)
+    root = _parse_json(document)
     try:
         resolved = resolver.type(root, "", ())
         heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
@@ -109,14 +111,14 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     if heavy:
         message = f"written out in full the schema has more than {MAX_WEIGHT} types"
         raise SchemaError([Finding(path="", rule="weight", message=message)])
-    known = Names(
+    names = Names(
         root=resolved,
         types=resolver.types,
         fingerprint=digest(b"\n".join([document, *resolver.others])),
         faults=tuple(resolver.faults),
     )
-    _accepted(known)
-    return known
+    _check_accepted(names)
+    return names
 
 
 def defined_names(document: bytes) -> tuple[str, ...]:
@@ -126,15 +128,15 @@ def defined_names(document: bytes) -> tuple[str, ...]:
     except JSONError:
         return ()
     types = [node for node in (root if isinstance(root, list) else [root]) if isinstance(node, dict)]
-    named = [
+    definitions = [
         node
         for node in types
         if isinstance(node.get("type"), str) and node["type"] in NAMED and isinstance(node.get("name"), str)
     ]
-    return tuple(_full_name(node["name"], str(node.get("namespace") or "")) for node in named)
+    return tuple(_build_full_name(node["name"], str(node.get("namespace") or "")) for node in definitions)
 
 
-def _json(document: bytes) -> JSON:
+def _parse_json(document: bytes) -> JSON:
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)
@@ -144,10 +146,10 @@ def _json(document: bytes) -> JSON:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
 
 
-def _accepted(known: Names) -> None:
+def _check_accepted(names: Names) -> None:
     """Raise ``SchemaError`` for what only the library finds: defaults that do not fit, logical types out of place."""
     try:
-        fastavro.parse_schema(known.complete(known.root))
+        fastavro.parse_schema(names.complete(names.root))
     except (
         fastavro.schema.SchemaParseException,
         ArithmeticError,
@@ -188,7 +190,7 @@ class _Resolver:
     def reference(self, name: str, space: str, path: Path) -> str:
         if name in PRIMITIVES:
             return name
-        full = _full_name(name, space)
+        full = _build_full_name(name, space)
         if full in self.types or (name not in self.types and self.elsewhere(full)):
             return full
         if name not in self.types and name in _PARTS:
@@ -211,19 +213,19 @@ class _Resolver:
         if document is None:
             return False
         self.others.append(document)
-        self.type(_json(document), "", (full,))
+        self.type(_parse_json(document), "", (full,))
         return full in self.types
 
     def union(self, node: list[JSON], space: str, path: Path) -> list[Type]:
         if not node:
             self.report(path, "union", "a union has at least one alternative")
-        found = [self.type(item, space, (*path, index)) for index, item in enumerate(node)]
-        kinds = [branch_name(item) if not isinstance(item, list) else "union" for item in found]
+        alternatives = [self.type(item, space, (*path, index)) for index, item in enumerate(node)]
+        kinds = [branch_name(item) if not isinstance(item, list) else "union" for item in alternatives]
         if "union" in kinds:
             self.report(path, "union", "a union is no alternative of a union")
         if not self.findings and len(set(kinds)) < len(kinds):
             self.report(path, "union", "two alternatives of a union have the same type")
-        return found
+        return alternatives
 
     def complex(self, node: JSONObject, space: str, path: Path) -> Type:
         kind = node.get("type")
@@ -238,39 +240,43 @@ class _Resolver:
             inner = "items" if kind == "array" else "values"
             return {"type": kind, inner: self.type(node.get(inner), space, (*path, inner))}
         if kind in PRIMITIVES:
-            return {**_logical(node), "type": kind} if _logical(node) else kind
+            return {**_select_logical(node), "type": kind} if _select_logical(node) else kind
         return self.reference(kind, space, (*path, "type"))
 
     def named(self, node: JSONObject, kind: str, space: str, path: Path) -> Type:
         full = self.full_name(node, space, path)
         if full in self.types:
             self.report(path, "name", f"the type {full!r} is defined twice")
-        kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
-        made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
-        made.update(self.aliases(node, full.rpartition(".")[0], path))
+        docs: JSONObject = {key: node[key] for key in ("doc",) if key in node}
+        definition: JSONObject = {**docs, "type": "record" if kind == "error" else kind, "name": full}
+        definition.update(self.aliases(node, full.rpartition(".")[0], path))
         # Filed before its fields are read, since these may refer to it.
-        self.types[full] = made
+        self.types[full] = definition
         if kind == "enum":
-            made.update({key: node[key] for key in ("symbols", "default") if key in node})
+            definition.update({key: node[key] for key in ("symbols", "default") if key in node})
             self.symbols(node.get("symbols"), path)
             if "default" in node:
-                self.defaults.append(((*path, "default"), made, full))
+                self.defaults.append(((*path, "default"), definition, full))
         elif kind == "fixed":
-            made.update({"size": node.get("size"), **_logical(node)})
-            if not isinstance(made["size"], int) or isinstance(made["size"], bool) or made["size"] < 0:
+            definition.update({"size": node.get("size"), **_select_logical(node)})
+            if (
+                not isinstance(definition["size"], int)
+                or isinstance(definition["size"], bool)
+                or definition["size"] < 0
+            ):
                 self.report((*path, "size"), "fixed", "the size of a fixed is a number of bytes")
         else:
-            made["fields"] = self.fields(node.get("fields"), full.rpartition(".")[0], path)
-        return made
+            definition["fields"] = self.fields(node.get("fields"), full.rpartition(".")[0], path)
+        return definition
 
     def full_name(self, node: JSONObject, space: str, path: Path) -> str:
-        name, given = node.get("name"), node.get("namespace", space)
-        if not isinstance(name, str) or not isinstance(given, str):
+        name, namespace = node.get("name"), node.get("namespace", space)
+        if not isinstance(name, str) or not isinstance(namespace, str):
             self.report(path, "name", "a named type has a name, and a namespace that is text")
             return "unnamed"
-        full = _full_name(name, given)
-        *spaces, own = full.split(".")
-        if not _NAME.fullmatch(own) or not all(map(_NAMESPACE_PART.fullmatch, spaces)):
+        full = _build_full_name(name, namespace)
+        *spaces, short_name = full.split(".")
+        if not _NAME.fullmatch(short_name) or not all(map(_NAMESPACE_PART.fullmatch, spaces)):
             self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
         elif full in PRIMITIVES:
             self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
@@ -281,11 +287,11 @@ class _Resolver:
 
     def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
         """Return the other names of a field or a named type; those of a type are in the namespace ``space``."""
-        given = node.get("aliases", [])
-        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        names = node.get("aliases", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             self.report((*path, "aliases"), "aliases", "aliases are an array of names")
             return {}
-        return {"aliases": [_full_name(name, space) for name in given]} if given else {}
+        return {"aliases": [_build_full_name(name, space) for name in names]} if names else {}
 
     def check_defaults(self) -> None:
         """Remove and note the defaults that are not values of their types, once all types are known."""
@@ -317,41 +323,41 @@ class _Resolver:
         if not isinstance(fields, list):
             self.report((*path, "fields"), "fields", "a record has an array of fields")
             return []
-        found: dict[str, JSONObject] = {}
+        fields_by_name: dict[str, JSONObject] = {}
         for index, part in enumerate(fields):
             here = (*path, "fields", index)
             name = part.get("name") if isinstance(part, dict) else None
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 self.report(here, "name", "a field is an object with an Avro name")
-            elif name in found:
+            elif name in fields_by_name:
                 self.report((*here, "name"), "name", f"the field {name!r} is there twice")
             else:
-                kept = {key: part[key] for key in ("name", "doc", "default") if key in part}
-                kept |= self.aliases(part, "", here)
-                found[name] = {**kept, "type": self.type(part.get("type"), space, (*here, "type"))}
+                definition = {key: part[key] for key in ("name", "doc", "default") if key in part}
+                definition |= self.aliases(part, "", here)
+                fields_by_name[name] = {**definition, "type": self.type(part.get("type"), space, (*here, "type"))}
                 if "default" in part:
-                    self.defaults.append(((*here, "default"), found[name], found[name]["type"]))
+                    self.defaults.append(((*here, "default"), fields_by_name[name], fields_by_name[name]["type"]))
                 if part.get("order", "ascending") not in _ORDERS:
                     self.report((*here, "order"), "order", f"the order of a field is {', '.join(_ORDERS)}")
-        return list(found.values())
+        return list(fields_by_name.values())
 
 
-def _full_name(name: str, space: str) -> str:
+def _build_full_name(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _logical(node: JSONObject) -> JSONObject:
+def _select_logical(node: JSONObject) -> JSONObject:
     if not isinstance(node.get("logicalType"), str):
         return {}
     return {key: node[key] for key in ("logicalType", "precision", "scale") if key in node}
 
 
-def _left_alone(node: JSONObject) -> JSONObject:
+def _strip_left_alone(node: JSONObject) -> JSONObject:
     """``node`` without a logical type that the library would turn into another value."""
-    return _bare(node) if node.get("logicalType") in _LEFT_ALONE else node
+    return _strip_logical(node) if node.get("logicalType") in _LEFT_ALONE else node
 
 
-def _bare(node: JSONObject) -> JSONObject:
+def _strip_logical(node: JSONObject) -> JSONObject:
     """``node`` without its logical type."""
     return {key: value for key, value in node.items() if key != "logicalType"}
 
@@ -373,11 +379,11 @@ def walk(node: Type, types: Mapping[str, JSONObject], met: set[str] | None = Non
             return
         met.add(node["name"])
     yield node
-    for inner in _inside(node):
+    for inner in _list_inner(node):
         yield from walk(inner, types, met)
 
 
-def _inside(node: Type) -> list[Type]:
+def _list_inner(node: Type) -> list[Type]:
     if isinstance(node, list):
         return node
     if not isinstance(node, dict):
@@ -405,10 +411,10 @@ def weight(node: Type, types: Mapping[str, JSONObject]) -> int:
 def empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
     """Return True if an array has items that take no bytes: ten bytes of payload can then claim 2^60 items."""
     arrays = (item for item in walk(node, types) if isinstance(item, dict) and item["type"] == "array")
-    return any(_measure(item["items"], types, _own_bytes, recursive=1) == 0 for item in arrays)
+    return any(_measure(item["items"], types, _count_own_bytes, recursive=1) == 0 for item in arrays)
 
 
-def _own_bytes(node: Type) -> int:
+def _count_own_bytes(node: Type) -> int:
     """The least a type adds to a payload beyond what is inside it."""
     if isinstance(node, dict) and node["type"] == "fixed":
         return int(node["size"])
@@ -419,23 +425,25 @@ class _Recursive(Exception):
     """A type contains itself."""
 
 
-def _measure(node: Type, types: Mapping[str, JSONObject], own: Callable[[Type], int], *, recursive: int | None) -> int:
+def _measure(
+    node: Type, types: Mapping[str, JSONObject], measure_own: Callable[[Type], int], *, recursive: int | None
+) -> int:
     """The sum of ``own`` over ``node`` and all inside it; a named type counts wherever it is used."""
-    known: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
 
     def measure(inner: Type) -> int:
         if isinstance(inner, str) and inner not in PRIMITIVES:
             inner = types[inner]
         name = inner.get("name") if isinstance(inner, dict) else None
         if name is None:
-            return own(inner) + sum(map(measure, _inside(inner)))
-        if name not in known:
+            return measure_own(inner) + sum(map(measure, _list_inner(inner)))
+        if name not in sizes:
             # Marked as under way: who meets it again before it is known is inside of it.
-            known[name] = None
-            known[name] = own(inner) + sum(map(measure, _inside(inner)))
-        found = known[name] if known[name] is not None else recursive
-        if found is None:
+            sizes[name] = None
+            sizes[name] = measure_own(inner) + sum(map(measure, _list_inner(inner)))
+        size = sizes[name] if sizes[name] is not None else recursive
+        if size is None:
             raise _Recursive
-        return found
+        return size
 
     return measure(node)

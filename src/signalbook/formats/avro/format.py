@@ -62,35 +62,35 @@ _LOGICAL: Final[dict[tuple[str, str], Kind]] = {
 
 def shape_of(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
     """The shape of values of ``node``; a union of more than null and one type, and recursion, become ``Anything``."""
-    return _shape(node, types, nullable, frozenset())
+    return _build_shape(node, types, nullable, frozenset())
 
 
-def _shape(node: Type, types: Mapping[str, JSONObject], nullable: bool, above: frozenset[str]) -> Shape:
+def _build_shape(node: Type, types: Mapping[str, JSONObject], nullable: bool, above: frozenset[str]) -> Shape:
     if isinstance(node, str) and node not in PRIMITIVES:
         if node in above:
             return Anything(nullable=nullable)
         node = types[node]
     if isinstance(node, list):
-        others = [item for item in node if item != "null"]
-        nullable = nullable or len(others) < len(node)
-        return _shape(others[0], types, nullable, above) if len(others) == 1 else Anything(nullable=nullable)
+        branches = [item for item in node if item != "null"]
+        nullable = nullable or len(branches) < len(node)
+        return _build_shape(branches[0], types, nullable, above) if len(branches) == 1 else Anything(nullable=nullable)
     if isinstance(node, str):
-        return _scalar(node, {"type": node}, nullable)
+        return _build_scalar(node, {"type": node}, nullable)
     if node["type"] == "array":
-        return ListOf(item=_shape(node["items"], types, False, above), nullable=nullable)
+        return ListOf(item=_build_shape(node["items"], types, False, above), nullable=nullable)
     if node["type"] == "map":
-        return MapOf(value=_shape(node["values"], types, False, above), nullable=nullable)
+        return MapOf(value=_build_shape(node["values"], types, False, above), nullable=nullable)
     if node["type"] == "record":
-        return Struct(fields=_fields(node, types, above | {node["name"]}), nullable=nullable)
-    return _scalar(node["type"], node, nullable)
+        return Struct(fields=_build_fields(node, types, above | {node["name"]}), nullable=nullable)
+    return _build_scalar(node["type"], node, nullable)
 
 
-def _fields(node: JSONObject, types: Mapping[str, JSONObject], above: frozenset[str]) -> tuple[Field, ...]:
+def _build_fields(node: JSONObject, types: Mapping[str, JSONObject], above: frozenset[str]) -> tuple[Field, ...]:
     return tuple(
         Field(
             name=part["name"],
             attribute=part["name"],
-            shape=_shape(part["type"], types, False, above),
+            shape=_build_shape(part["type"], types, False, above),
             required=True,
             description=str(part.get("doc", "")),
         )
@@ -98,7 +98,7 @@ def _fields(node: JSONObject, types: Mapping[str, JSONObject], above: frozenset[
     )
 
 
-def _scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
+def _build_scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
     if kind == "null":
         return Scalar(kind="string", nullable=True)
     logical = node.get("logicalType", "")
@@ -113,13 +113,13 @@ def _scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
 def constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
     """The enum fields of a record, each with its symbols."""
     node = types.get(node, node) if isinstance(node, str) else node
-    found: dict[str, frozenset[JSON]] = {}
+    values_by_name: dict[str, frozenset[JSON]] = {}
     for part in node.get("fields", ()) if isinstance(node, dict) else ():
         kind = part["type"]
         kind = types.get(kind, kind) if isinstance(kind, str) else kind
         if isinstance(kind, dict) and kind["type"] == "enum":
-            found[part["name"]] = frozenset(kind["symbols"])
-    return found
+            values_by_name[part["name"]] = frozenset(kind["symbols"])
+    return values_by_name
 
 
 # What the binary decoder raises on bytes that are not what the schema says.
@@ -200,9 +200,9 @@ class AvroSchema:
         value, findings = json_encoding.decode(sent, written.type, written.names.types)
         if findings:
             raise PayloadError("schema_violation", findings)
-        return value if self.writer is None else self._resolved(value, self.writer)
+        return value if self.writer is None else self._resolve_value(value, self.writer)
 
-    def _resolved(self, value: JSON, writer: AvroSchema) -> JSON:
+    def _resolve_value(self, value: JSON, writer: AvroSchema) -> JSON:
         """Resolve the writer's value to this schema, through the binary encoding on which resolution is defined."""
         stream = BytesIO()
         try:
@@ -226,8 +226,8 @@ class AvroSchema:
             raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
         # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
         if stream.tell() != len(payload):
-            rest = len(payload) - stream.tell()
-            raise refused("decode_error", "avro", f"{rest} bytes follow the datum")
+            surplus = len(payload) - stream.tell()
+            raise refused("decode_error", "avro", f"{surplus} bytes follow the datum")
         return value
 
     @cached_property
@@ -266,7 +266,7 @@ class AvroSchema:
         return self._shape
 
     @cached_property
-    def _shape(self) -> Shape:
+    def _build_shape(self) -> Shape:
         return shape_of(self.type, self.names.types)
 
     def tree(self) -> SchemaNode:
@@ -284,10 +284,10 @@ def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
         return [_read_defaults(branch, types) for branch in node]
     if not isinstance(node, dict):
         return node
-    found = {**node, **{key: _read_defaults(node[key], types) for key in ("items", "values") if key in node}}
+    complete = {**node, **{key: _read_defaults(node[key], types) for key in ("items", "values") if key in node}}
     if "fields" in node:
-        found["fields"] = [_read_default(part, types) for part in node["fields"]]
-    return found
+        complete["fields"] = [_read_default(part, types) for part in node["fields"]]
+    return complete
 
 
 def _read_default(part: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
@@ -314,7 +314,7 @@ class AvroFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
         """Return the findings about a document."""
-        return self._findings(document, None)
+        return self._find_problems(document, None)
 
     def parse(
         self,
@@ -328,19 +328,19 @@ class AvroFormat:
 
         ``resolve`` is asked for types that the document does not define, by full name. Raises ``SchemaError``.
         """
-        known = _known(document, resolve)
-        wanted = link.removeprefix("#").removeprefix(":").removeprefix("/")
-        found = known.find(wanted) if wanted else None
-        if wanted and found is None:
-            there = ", ".join(known.types) or "none"
-            message = f"{wanted!r} names no type of the document, or several; there are: {there}"
+        names = _read_names(document, resolve)
+        stated = link.removeprefix("#").removeprefix(":").removeprefix("/")
+        name = names.find(stated) if stated else None
+        if stated and name is None:
+            there = ", ".join(names.types) or "none"
+            message = f"{stated!r} names no type of the document, or several; there are: {there}"
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
-        start = found or known.root
+        start = name or names.root
         # Not a matter of taste: a payload of ten bytes would have a reader make 2**60 items.
-        if empty_items(start, known.types):
+        if empty_items(start, names.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
-        return AvroSchema(format=self.canonical(format) or self.name, names=known, type=start, link=found or "")
+        return AvroSchema(format=self.canonical(format) or self.name, names=names, type=start, link=name or "")
 
     def identities(self, document: bytes) -> tuple[str, ...]:
         """Return the full names of the types at the top level."""
@@ -348,11 +348,11 @@ class AvroFormat:
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with the types that others define. A type that nobody defines is an error."""
-        return self._findings(text.document, text.resolve)
+        return self._find_problems(text.document, text.resolve)
 
-    def _findings(self, document: bytes, resolve: Resolve | None) -> list[Finding]:
+    def _find_problems(self, document: bytes, resolve: Resolve | None) -> list[Finding]:
         try:
-            return list(_known(document, resolve).faults)
+            return list(_read_names(document, resolve).faults)
         except SchemaError as error:
             return list(error.findings)
 
@@ -362,13 +362,13 @@ class AvroFormat:
         Raises ``SchemaError``.
         """
         return resolution.differences(
-            _known(reader.document, reader.resolve),
-            _known(writer.document, writer.resolve),
+            _read_names(reader.document, reader.resolve),
+            _read_names(writer.document, writer.resolve),
             enum_defaults=_release(reader.format) >= _ENUM_DEFAULTS,
         )
 
 
-def _known(document: bytes, resolve: Resolve | None) -> Names:
+def _read_names(document: bytes, resolve: Resolve | None) -> Names:
     return read(document, resolve) if resolve else _read(document)
 
 

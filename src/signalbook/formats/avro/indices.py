@@ -56,9 +56,9 @@ class _Datum:
             return
         kind = node if isinstance(node, str) else node["type"]
         if kind in ("int", "long"):
-            self._number()
+            self._read_number()
         elif kind in ("string", "bytes"):
-            size = self._number()  # which moves the place itself
+            size = self._read_number()  # which moves the place itself
             self._at += size
         elif kind in _WIDTHS:
             self._at += _WIDTHS[kind]
@@ -86,19 +86,19 @@ class _Datum:
         self.skip(value)
 
     def _skip_blocks(self, skip_item: Callable[[], object]) -> None:
-        while count := self._number():
+        while count := self._read_number():
             if count < 0:  # the size of the block in bytes follows
-                self._number()
+                self._read_number()
             for _ in range(abs(count)):
                 skip_item()
 
     def _index(self, kind: str) -> int:
-        index = self._number()
+        index = self._read_number()
         if index < 0:
             raise ValueError(f"the index of {'an enum' if kind == 'enum' else 'a union'} is {index}")
         return index
 
-    def _number(self) -> int:
+    def _read_number(self) -> int:
         value = shift = 0
         while True:
             byte = self._datum[self._at]

@@ -15,7 +15,7 @@ from typing import Any, Final
 from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
-from signalbook.formats.avro.defaults import FLOATS, wrong_scalar
+from signalbook.formats.avro.defaults import FLOATS, explain_scalar
 from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
 from signalbook.values import JSON, NONFINITE, Finding, JSONObject
@@ -30,17 +30,17 @@ def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: P
     if len(path) > _MAX_DEPTH:
         yield finding_at(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
     elif isinstance(node, list):
-        yield from _union(value, node, types, path)
+        yield from _check_union(value, node, types, path)
     elif isinstance(node, dict) and node["type"] in _CONTAINERS:
-        yield from _container(value, node, types, path)
-    elif wrong := _wrong(value, node):
+        yield from _check_container(value, node, types, path)
+    elif wrong := _explain_wrong(value, node):
         yield finding_at(path, "type", wrong)
 
 
 _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
 
 
-def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+def _check_container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
     kind = node["type"]
     if not isinstance(value, _CONTAINERS[kind]):
         yield finding_at(path, "type", f"{value!r} is no {kind}")
@@ -54,7 +54,7 @@ def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], p
             yield from violations(item, inner, types, (*path, key))
 
 
-def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
+def _check_union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
     branches = [branch for branch in node if branch != "null"]
     if value is None and len(branches) < len(node):
         return
@@ -93,7 +93,7 @@ def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -
 
 def with_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     """A value that was kept as JSON, with the numbers of ``NONFINITE`` for their names where ``node`` has no text."""
-    return _numbers(value, node, types) if _has_names(value) else value
+    return _convert_numbers(value, node, types) if _has_names(value) else value
 
 
 def _has_names(value: JSON) -> bool:
@@ -102,32 +102,35 @@ def _has_names(value: JSON) -> bool:
     return isinstance(value, str) and value in NONFINITE
 
 
-def _numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+def _convert_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if isinstance(node, list):
-        return _alternative(value, node, types)
+        return _convert_alternative(value, node, types)
     kind = node if isinstance(node, str) else node["type"]
     if kind in FLOATS and isinstance(value, str):
         return NONFINITE.get(value, value)
     if kind == "record" and isinstance(value, dict):
         fields = {field["name"]: field["type"] for field in node["fields"]}
-        return {name: _numbers(each, fields[name], types) if name in fields else each for name, each in value.items()}
+        return {
+            name: _convert_numbers(member, fields[name], types) if name in fields else member
+            for name, member in value.items()
+        }
     if kind == "map" and isinstance(value, dict):
-        return {name: _numbers(each, node["values"], types) for name, each in value.items()}
+        return {name: _convert_numbers(member, node["values"], types) for name, member in value.items()}
     if kind == "array" and isinstance(value, list):
-        return [_numbers(each, node["items"], types) for each in value]
+        return [_convert_numbers(member, node["items"], types) for member in value]
     return value
 
 
-def _alternative(value: JSON, node: list[Type], types: Mapping[str, JSONObject]) -> JSON:
+def _convert_alternative(value: JSON, node: list[Type], types: Mapping[str, JSONObject]) -> JSON:
     branches = [branch for branch in node if branch != "null"]
     # Where one alternative takes a name as text, it is text.
     if len(branches) > 1:
         if not any(True for _ in violations(value, node, types)):
             return value
         branches = [branch for branch in branches if _is_like(value, branch, types)]
-    return _numbers(value, branches[0], types) if branches else value
+    return _convert_numbers(value, branches[0], types) if branches else value
 
 
 def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
@@ -140,7 +143,7 @@ def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
     return isinstance(value, str) if kind in FLOATS else isinstance(value, _CONTAINERS.get(kind, ()))
 
 
-def _wrong(value: JSON, node: Type) -> str:
+def _explain_wrong(value: JSON, node: Type) -> str:
     """Return why a value is not of a simple type, or ``""``."""
     try:
         if validate(value, node, raise_errors=False):
@@ -169,22 +172,22 @@ def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if isinstance(node, list):
-        return _tagged(value, node, types)
+        return _tag_value(value, node, types)
     kind = node if isinstance(node, str) else node["type"]
     if kind == "record":
-        given = [part for part in node["fields"] if part["name"] in value or "default" not in part]
-        return {part["name"]: encode(value.get(part["name"]), part["type"], types) for part in given}
+        parts = [part for part in node["fields"] if part["name"] in value or "default" not in part]
+        return {part["name"]: encode(value.get(part["name"]), part["type"], types) for part in parts}
     if kind == "array":
         return [encode(item, node["items"], types) for item in value]
     if kind == "map":
         return {name: encode(item, node["values"], types) for name, item in value.items()}
-    plain = _plain(value, kind, node)
+    plain = _simplify_value(value, kind, node)
     if isinstance(plain, float) and not math.isfinite(plain):
         raise ValueError(f"JSON has no number {plain}")
     return plain.decode("latin-1") if isinstance(plain, bytes) else plain
 
 
-def _tagged(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
+def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
     """A value of a union: under the name of the alternative that it is of."""
     if value is None:
         return None
@@ -192,7 +195,7 @@ def _tagged(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) 
     return {branch_name(branch): encode(value, branch, types)}
 
 
-def _plain(value: JSON, kind: str, node: Type) -> JSON:
+def _simplify_value(value: JSON, kind: str, node: Type) -> JSON:
     """A value of a logical type as one of the type below it."""
     logical = "" if isinstance(node, str) else node.get("logicalType", "")
     return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
@@ -201,9 +204,9 @@ def _plain(value: JSON, kind: str, node: Type) -> JSON:
 def default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
     """Return the default of a record's field, with values as the binary decoder gives them."""
     reader = _Reader(types)
-    found = reader.field({}, field, ())
+    value = reader.field({}, field, ())
     # One that is of another alternative of a union than the first is left as it stands.
-    return field["default"] if reader.findings else found
+    return field["default"] if reader.findings else value
 
 
 class _Reader:
@@ -259,9 +262,9 @@ class _Reader:
             return None
         # Defaults in a schema are written without the name of an alternative, unlike values in a payload.
         before, self.tagged = self.tagged, False
-        found = self.read(part["default"], part["type"], path)
+        default = self.read(part["default"], part["type"], path)
         self.tagged = before
-        return found
+        return default
 
     def read_array(self, value: JSON, node: JSONObject, path: Path) -> JSON:
         if not isinstance(value, list):
@@ -281,17 +284,17 @@ class _Reader:
         return value
 
     def scalar(self, value: JSON, kind: str, node: Type, path: Path) -> JSON:
-        wrong = wrong_scalar(value, kind, node)
+        wrong = explain_scalar(value, kind, node)
         if wrong:
             self.report(path, "type", f"expected {wrong}")
             return None
         # One character stands for one byte, as the specification has it for bytes in JSON.
         plain = value.encode("latin-1") if kind in ("bytes", "fixed") else value
         try:
-            return _to_float(value, kind) if kind in FLOATS else _logical(plain, node)
+            return _to_float(value, kind) if kind in FLOATS else _decode_logical(plain, node)
         except (ArithmeticError, ValueError) as error:
-            said = node["logicalType"] if isinstance(node, dict) and "logicalType" in node else kind
-            self.report(path, "range", f"not a {said}: {error}")
+            type_name = node["logicalType"] if isinstance(node, dict) and "logicalType" in node else kind
+            self.report(path, "range", f"not a {type_name}: {error}")
             return None
 
 
@@ -306,7 +309,7 @@ def _to_float(value: Any, kind: str) -> float:
     return float(value)
 
 
-def _timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:
+def _build_timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:
     return lambda value, _: _EPOCH + value * unit
 
 
@@ -320,7 +323,7 @@ def _time(unit: int) -> Callable[[int, JSONObject], time]:
     return convert
 
 
-def _decimal(value: bytes, node: JSONObject) -> Decimal:
+def _decode_decimal(value: bytes, node: JSONObject) -> Decimal:
     number = int.from_bytes(value, "big", signed=True)
     # The default context would round to 28 digits; a byte is two and a half of them.
     exact = Context(prec=max(len(value) * 3, 1))
@@ -329,17 +332,17 @@ def _decimal(value: bytes, node: JSONObject) -> Decimal:
 
 # The same Python values that the binary decoder gives.
 _LOGICAL: Final[dict[tuple[str, str], Callable[[Any, JSONObject], Any]]] = {
-    ("long", "timestamp-millis"): _timestamp(timedelta(milliseconds=1)),
-    ("long", "timestamp-micros"): _timestamp(timedelta(microseconds=1)),
+    ("long", "timestamp-millis"): _build_timestamp(timedelta(milliseconds=1)),
+    ("long", "timestamp-micros"): _build_timestamp(timedelta(microseconds=1)),
     ("int", "date"): lambda value, _: date(1970, 1, 1) + timedelta(days=value),
     ("int", "time-millis"): _time(1000),
     ("long", "time-micros"): _time(1),
-    ("bytes", "decimal"): _decimal,
-    ("fixed", "decimal"): _decimal,
+    ("bytes", "decimal"): _decode_decimal,
+    ("fixed", "decimal"): _decode_decimal,
 }
 
 
-def _logical(value: JSON, node: Type) -> JSON:
+def _decode_logical(value: JSON, node: Type) -> JSON:
     if isinstance(node, str):
         return value
     convert = _LOGICAL.get((node["type"], node.get("logicalType", "")))

@@ -69,10 +69,10 @@ class _Resolution(Comparison):
 
     def compare(self, reader: Type, writer: Type, path: str) -> None:
         self.step()
-        reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        reader, writer = _look_up(reader, self.reader), _look_up(writer, self.writer)
         if isinstance(writer, list):
             for branch in writer:
-                self.alternative(reader, _found(branch, self.writer), path, of=writer)
+                self.alternative(reader, _look_up(branch, self.writer), path, of=writer)
         elif isinstance(reader, list):
             self.alternative(reader, writer, path, of=None)
         else:
@@ -80,32 +80,41 @@ class _Resolution(Comparison):
 
     def alternative(self, reader: Type, writer: Type, path: str, *, of: list[Type] | None) -> None:
         """Compare one type that may have been written, where the reader or the writer (``of``) has a union."""
-        candidates = [_found(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])]
+        candidates = [_look_up(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])]
         matching = [branch for branch in candidates if self.matches(branch, writer)]
         if not matching:
-            what = f"{_text(writer)} can be written, but the reader takes only {_text(reader)}"
-            self.report(path, "alternative_missing" if of else "type_changed", _text(of or writer), _text(reader), what)
-            return
-        named = [branch for branch in matching if isinstance(writer, dict) and _name(branch) == _name(writer)]
-        if named and _name(matching[0]) and named[0] is not matching[0]:
-            what = (
-                f"a {_name(writer)} may be read as {_name(matching[0])}, the first alternative of the same short name"
+            message = f"{_format_type(writer)} can be written, but the reader takes only {_format_type(reader)}"
+            self.report(
+                path,
+                "alternative_missing" if of else "type_changed",
+                _format_type(of or writer),
+                _format_type(reader),
+                message,
             )
-            self.report(path, "union_ambiguous", _name(writer), _name(matching[0]), what)
+            return
+        same_named = [
+            branch for branch in matching if isinstance(writer, dict) and _name_of(branch) == _name_of(writer)
+        ]
+        if same_named and _name_of(matching[0]) and same_named[0] is not matching[0]:
+            message = (
+                f"a {_name_of(writer)} may be read as {_name_of(matching[0])}, the first alternative of the same short "
+                "name"
+            )
+            self.report(path, "union_ambiguous", _name_of(writer), _name_of(matching[0]), message)
         # An optional type keeps the path of its field: only a choice between types has to be named.
         several = sum(branch != "null" for branch in candidates) > 1
-        self.single(matching[0], writer, f"{path}<{_label(matching[0])}>" if several and path else path)
+        self.single(matching[0], writer, f"{path}<{_format_label(matching[0])}>" if several and path else path)
 
     def matches(self, reader: Type, writer: Type) -> bool:
         """Return True if two types match in the specification's sense, without their members."""
         self.step()
-        reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        reader, writer = _look_up(reader, self.reader), _look_up(writer, self.writer)
         # To the specification a union matches anything; its alternatives are compared when values are.
         if isinstance(reader, list) or isinstance(writer, list):
             return True
-        kind = _kind(reader)
-        if kind != _kind(writer):
-            return kind in _PROMOTIONS.get(_kind(writer), ())
+        kind = _kind_of(reader)
+        if kind != _kind_of(writer):
+            return kind in _PROMOTIONS.get(_kind_of(writer), ())
         if kind in ("array", "map"):
             inner = _INNER[kind][0]
             return self.matches(reader[inner], writer[inner])
@@ -118,14 +127,14 @@ class _Resolution(Comparison):
 
     def single(self, reader: Type, writer: Type, path: str) -> None:
         """Compare two types that are no unions."""
-        kind = _kind(reader)
-        if kind != _kind(writer) and kind not in _PROMOTIONS.get(_kind(writer), ()):
-            what = f"{_text(writer)} cannot be read as {_text(reader)}"
-            self.report(path, "type_changed", _text(writer), _text(reader), what)
+        kind = _kind_of(reader)
+        if kind != _kind_of(writer) and kind not in _PROMOTIONS.get(_kind_of(writer), ()):
+            message = f"{_format_type(writer)} cannot be read as {_format_type(reader)}"
+            self.report(path, "type_changed", _format_type(writer), _format_type(reader), message)
             return
-        if _name(reader) and not self.same_name(reader, writer):
-            what = f"{_name(writer)} is not called that any more, and {_name(reader)} has no alias for it"
-            self.report(path, "name_changed", _name(writer), _name(reader), what)
+        if _name_of(reader) and not self.same_name(reader, writer):
+            message = f"{_name_of(writer)} is not called that any more, and {_name_of(reader)} has no alias for it"
+            self.report(path, "name_changed", _name_of(writer), _name_of(reader), message)
             return
         self.logical(reader, writer, path)
         inside: dict[str, Callable[[Any, Any, str], None]] = {
@@ -148,40 +157,40 @@ class _Resolution(Comparison):
         for part in reader["fields"]:
             here = f"{path}.{part['name']}"
             self.step()
-            sources = [name for name in _names(part) if name in written]
-            self.unambiguous(part["name"], sources, claimed, here)
+            sources = [name for name in _list_names(part) if name in written]
+            self.check_unambiguous(part["name"], sources, claimed, here)
             if sources:
                 self.compare(part["type"], written[sources[0]]["type"], here)
             elif "default" not in part:
-                what = "the field is new to the reader and has no default to take where it was not written"
-                self.report(here, "default_missing", None, _text(part["type"]), what)
+                message = "the field is new to the reader and has no default to take where it was not written"
+                self.report(here, "default_missing", None, _format_type(part["type"]), message)
 
-    def unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:
+    def check_unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:
         """A written field goes to one field of the reader's, which has no other: libraries do not agree otherwise."""
         if len(sources) > 1:
-            what = f"{' and '.join(sources)} are both written, and both are names of the reader's {name}"
-            self.report(path, "alias_ambiguous", sources, name, what)
+            message = f"{' and '.join(sources)} are both written, and both are names of the reader's {name}"
+            self.report(path, "alias_ambiguous", sources, name, message)
         for source in sources:
             if claimed.setdefault(source, name) != name:
-                what = f"the written {source} is a name of the reader's {claimed[source]} and of its {name}"
-                self.report(path, "alias_ambiguous", source, name, what)
+                message = f"the written {source} is a name of the reader's {claimed[source]} and of its {name}"
+                self.report(path, "alias_ambiguous", source, name, message)
 
     def enum(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
-        known = frozenset(reader["symbols"])
+        symbols = frozenset(reader["symbols"])
         # A default that is none of the symbols would stand for nothing.
-        if self.enum_defaults and reader.get("default") in known:
+        if self.enum_defaults and reader.get("default") in symbols:
             return
         self.step(len(writer["symbols"]) // _SYMBOLS_A_STEP)
-        for symbol in [symbol for symbol in writer["symbols"] if symbol not in known][: MAX_FINDINGS + 1]:
+        for symbol in [symbol for symbol in writer["symbols"] if symbol not in symbols][: MAX_FINDINGS + 1]:
             self.step()
             why = "has no default" if self.enum_defaults else "takes no default before Avro 1.9"
-            what = f"{symbol} can be written, but the reader does not know it and {why}"
-            self.report(path or reader["name"], "symbol_missing", symbol, None, what)
+            message = f"{symbol} can be written, but the reader does not know it and {why}"
+            self.report(path or reader["name"], "symbol_missing", symbol, None, message)
 
     def fixed(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         if reader["size"] != writer["size"]:
-            what = f"{writer['size']} bytes are written, {reader['size']} read"
-            self.report(path or reader["name"], "size_changed", writer["size"], reader["size"], what)
+            message = f"{writer['size']} bytes are written, {reader['size']} read"
+            self.report(path or reader["name"], "size_changed", writer["size"], reader["size"], message)
 
     def items(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         inner, mark = _INNER[reader["type"]]
@@ -189,41 +198,47 @@ class _Resolution(Comparison):
 
     def logical(self, reader: Type, writer: Type, path: str) -> None:
         """Two logical types have to be the same; where one side has none, the underlying type counts."""
-        old, new = _meaning(writer), _meaning(reader)
+        old, new = _find_meaning(writer), _find_meaning(reader)
         if old is None or new is None or old == new:
             return
         # Scale and precision are no part of the bytes: the same bytes would be another number.
         decimal = old[0] == new[0]
         rule = "decimal_changed" if decimal else "logical_type_changed"
-        what = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"
-        self.report(path, rule, _logical_text(old), _logical_text(new), f"{what}: {_text(writer)}, {_text(reader)}")
+        message = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"
+        self.report(
+            path,
+            rule,
+            _format_logical(old),
+            _format_logical(new),
+            f"{message}: {_format_type(writer)}, {_format_type(reader)}",
+        )
 
 
 _INNER: Final = {"array": ("items", "[]"), "map": ("values", "{}")}
 
 
-def _found(node: Type, names: Names) -> Type:
+def _look_up(node: Type, names: Names) -> Type:
     return names.types[node] if isinstance(node, str) and node not in PRIMITIVES else node
 
 
-def _kind(node: Type) -> str:
+def _kind_of(node: Type) -> str:
     return node if isinstance(node, str) else str(node["type"])
 
 
-def _name(node: Type) -> str:
+def _name_of(node: Type) -> str:
     return str(node.get("name", "")) if isinstance(node, dict) else ""
 
 
-def _label(node: Type) -> str:
-    return _name(node) or _kind(node)
+def _format_label(node: Type) -> str:
+    return _name_of(node) or _kind_of(node)
 
 
-def _names(part: JSONObject) -> list[str]:
+def _list_names(part: JSONObject) -> list[str]:
     """A field's name and aliases."""
     return list(dict.fromkeys([part["name"], *part.get("aliases", ())]))
 
 
-def _meaning(node: Type) -> tuple[Any, ...] | None:
+def _find_meaning(node: Type) -> tuple[Any, ...] | None:
     """The logical type with what belongs to it, or None where there is none that counts."""
     if not isinstance(node, dict) or node["type"] not in _LOGICAL.get(node.get("logicalType", ""), ()):
         return None
@@ -231,16 +246,16 @@ def _meaning(node: Type) -> tuple[Any, ...] | None:
     return (name, node.get("precision"), node.get("scale", 0)) if name == "decimal" else (name,)
 
 
-def _logical_text(meaning: tuple[Any, ...]) -> str:
+def _format_logical(meaning: tuple[Any, ...]) -> str:
     return f"decimal({meaning[1]}, {meaning[2]})" if meaning[0] == "decimal" else str(meaning[0])
 
 
-def _text(node: Type, depth: int = 0) -> str:
+def _format_type(node: Type, depth: int = 0) -> str:
     """A type as people write it."""
     if isinstance(node, list):
-        return "union of " + ", ".join(_text(branch, depth + 1) for branch in node[:10])
-    kind = _kind(node)
+        return "union of " + ", ".join(_format_type(branch, depth + 1) for branch in node[:10])
+    kind = _kind_of(node)
     if kind in _INNER:
-        return f"{kind} of {_text(node[_INNER[kind][0]], depth + 1) if depth < 5 else 'more'}"
-    meaning = _meaning(node)
-    return " ".join(filter(None, (kind, _name(node)))) + (f" ({_logical_text(meaning)})" if meaning else "")
+        return f"{kind} of {_format_type(node[_INNER[kind][0]], depth + 1) if depth < 5 else 'more'}"
+    meaning = _find_meaning(node)
+    return " ".join(filter(None, (kind, _name_of(node)))) + (f" ({_format_logical(meaning)})" if meaning else "")

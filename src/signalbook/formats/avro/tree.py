@@ -47,40 +47,43 @@ class _Tree:
         self._types = types
         self._room = Room()
 
-    def node(self, given: Type, name: str, above: tuple[str, ...], field: JSONObject | None = None) -> SchemaNode:
+    def node(self, type: Type, name: str, above: tuple[str, ...], field: JSONObject | None = None) -> SchemaNode:
         """The node of a type; of a field with what that says."""
-        own = self._types[given] if isinstance(given, str) and given not in PRIMITIVES else given
-        if isinstance(own, list):
-            return self._union(own, name, above, field)
-        kind = own if isinstance(own, str) else str(own["type"])
-        schema: JSONObject = {} if isinstance(own, str) else own
+        definition = self._types[type] if isinstance(type, str) and type not in PRIMITIVES else type
+        if isinstance(definition, list):
+            return self._build_union(definition, name, above, field)
+        kind = definition if isinstance(definition, str) else str(definition["type"])
+        schema: JSONObject = {} if isinstance(definition, str) else definition
         full = str(schema.get("name", ""))
         cut = full in above or not self._room.take(len(above))
         logical = str(schema.get("logicalType", ""))
-        members = () if cut else self._members(schema, kind, (*above, full))
+        members = () if cut else self._build_members(schema, kind, (*above, full))
         return SchemaNode(
             kind=_LOGICAL.get(logical, _KINDS.get(kind, "any")),
             type=" ".join(part for part in (kind, logical, full) if part),
             name=name,
             required=_is_required(field),
             description=text((field or {}).get("doc") or schema.get("doc") or ""),
-            constraints=_constraints(schema, field),
-            values=_values(schema, kind),
+            constraints=_list_constraints(schema, field),
+            values=_list_values(schema, kind),
             members=members,
             cut=cut or len(members) < len(schema.get("fields", ())),
         )
 
-    def _union(self, branches: list[Type], name: str, above: tuple[str, ...], field: JSONObject | None) -> SchemaNode:
-        others = [each for each in branches if each != "null"]
-        nullable = len(others) < len(branches)
-        if len(others) == 1:
-            one = self.node(others[0], name, above, field)
+    def _build_union(
+        self, branches: list[Type], name: str, above: tuple[str, ...], field: JSONObject | None
+    ) -> SchemaNode:
+        alternatives = [branch for branch in branches if branch != "null"]
+        nullable = len(alternatives) < len(branches)
+        if len(alternatives) == 1:
+            node = self.node(alternatives[0], name, above, field)
             return SchemaNode(
-                kind=one.kind, type=one.type, name=name, required=one.required, nullable=nullable, values=one.values,
-                description=one.description, constraints=one.constraints, members=one.members, cut=one.cut,
+                kind=node.kind, type=node.type, name=name, required=node.required, nullable=nullable,
+                values=node.values, description=node.description, constraints=node.constraints, members=node.members,
+                cut=node.cut,
             )  # fmt: skip
-        shares = self._room.share(others) if self._room.take(len(above)) else ()
-        members = tuple(self.node(each, "", (*above, "")) for each in shares)
+        shares = self._room.share(alternatives) if self._room.take(len(above)) else ()
+        members = tuple(self.node(branch, "", (*above, "")) for branch in shares)
         return SchemaNode(
             kind="choice",
             type="union",
@@ -89,13 +92,13 @@ class _Tree:
             nullable=nullable,
             description=text((field or {}).get("doc") or ""),
             members=members,
-            cut=len(members) < len(others),
+            cut=len(members) < len(alternatives),
         )
 
-    def _members(self, schema: JSONObject, kind: str, above: tuple[str, ...]) -> tuple[SchemaNode, ...]:
+    def _build_members(self, schema: JSONObject, kind: str, above: tuple[str, ...]) -> tuple[SchemaNode, ...]:
         if kind == "record":
             fields = self._room.share(schema["fields"])
-            return tuple(self.node(each["type"], each["name"], above, each) for each in fields)
+            return tuple(self.node(part["type"], part["name"], above, part) for part in fields)
         inner = schema.get("items" if kind == "array" else "values")
         return () if inner is None else (self.node(inner, "", above),)
 
@@ -105,12 +108,12 @@ def _is_required(field: JSONObject | None) -> bool:
     return field is not None and "default" not in field
 
 
-def _constraints(schema: JSONObject, field: JSONObject | None) -> tuple[tuple[str, str], ...]:
+def _list_constraints(schema: JSONObject, field: JSONObject | None) -> tuple[tuple[str, str], ...]:
     symbols = (("one of", ", ".join(few(schema["symbols"]))),) if "symbols" in schema else ()
     return (*symbols, *constraints(schema, _BOUNDS[:3]), *constraints(field or {}, _BOUNDS[3:]))
 
 
-def _values(schema: JSONObject, kind: str) -> tuple[Any, ...]:
+def _list_values(schema: JSONObject, kind: str) -> tuple[Any, ...]:
     if kind == "fixed":
         return (bytes(int(schema["size"])),) if int(schema["size"]) <= 1024 and "logicalType" not in schema else ()
     return few(schema.get("symbols"))

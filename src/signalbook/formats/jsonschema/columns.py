@@ -24,12 +24,12 @@ def shape_of(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
-        document.cache[key] = _shape(document, node)
+        document.cache[key] = _build_shape(document, node)
     shape: Shape = document.cache[key]
     return shape
 
 
-def _shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
+def _build_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.kinds == 0 and node.null:
         return Scalar(kind="string", nullable=True)
     # Several types have no column in common but text.
@@ -38,27 +38,27 @@ def _shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.booleans:
         return Scalar(kind="bool", nullable=node.null)
     if node.numbers:
-        return _number(node.numbers, nullable=node.null)
+        return _build_number(node.numbers, nullable=node.null)
     if node.strings:
         # ``format`` is an annotation: whatever text is there conforms.
         kind = _TIMES.get(node.strings.format) if node.strings.values is None else None
         return Scalar(kind=kind or "string", sent="string" if kind else None, nullable=node.null)
     if node.arrays:
         return ListOf(item=shape_of(document, node.arrays.item), nullable=node.null)
-    return _object(document, node) if node.objects else _ANYTHING
+    return _build_object(document, node) if node.objects else _ANYTHING
 
 
-def _object(document: JsonSchemaDocument, node: NormalForm) -> Shape:
+def _build_object(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
-        return bounded(Struct(fields=_fields(document, part), nullable=node.null, open=part.extra is not None))
+        return bounded(Struct(fields=_build_fields(document, part), nullable=node.null, open=part.extra is not None))
     if part.extra is None or part.extra is ANY or not part.extra.here_exact:
         return Anything(nullable=node.null)
     return MapOf(value=shape_of(document, part.extra), nullable=node.null)
 
 
-def _fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
+def _build_fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
     return tuple(
         Field(
             name=name,
@@ -67,31 +67,31 @@ def _fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
             required=name in part.required,
             description=part.properties[name].description,
         )
-        for name, attribute in _attributes(part.properties)
+        for name, attribute in _choose_attributes(part.properties)
     )
 
 
-def _attributes(names: Iterable[str]) -> list[tuple[str, str]]:
+def _choose_attributes(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return a Python attribute for each JSON name: the name itself if possible, else one by position."""
     names = list(names)
     # Guards are classes whose attributes these are: names that Python or the class itself has a use for are none.
     plain = {name for name in names if name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"}
-    found, used = [], set(plain)
+    attributes, used = [], set(plain)
     for index, name in enumerate(names):
         attribute = name if name in plain else f"field_{index}"
         while name not in plain and attribute in used:
             attribute += "_"
         used.add(attribute)
-        found.append((name, attribute))
-    return found
+        attributes.append((name, attribute))
+    return attributes
 
 
-def _number(numbers: Numbers, *, nullable: bool) -> Scalar:
+def _build_number(numbers: Numbers, *, nullable: bool) -> Scalar:
     if not numbers.integer and 0 < numbers.scale <= _MAX_SCALE:
         return Scalar(kind="decimal", sent="float64", nullable=nullable, precision=_DIGITS, scale=numbers.scale)
     if not numbers.integer:
         return Scalar(kind="float64", sent="float64", nullable=nullable)
-    low, high = _limits(numbers)
+    low, high = _find_limits(numbers)
     if high < _INT64 and low >= -_INT64:
         return Scalar(kind="int64", nullable=nullable)
     if low >= 0 and high < 2 * _INT64:
@@ -99,7 +99,7 @@ def _number(numbers: Numbers, *, nullable: bool) -> Scalar:
     return Scalar(kind="decimal", nullable=nullable, precision=_DIGITS)
 
 
-def _limits(numbers: Numbers) -> tuple[int | float, int | float]:
+def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
     """Least and greatest integer; where none is declared, 64 bits."""
     values = numbers.values or ()
     low = min(values) if values else numbers.low
@@ -109,13 +109,13 @@ def _limits(numbers: Numbers) -> tuple[int | float, int | float]:
 
 def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     """Required members of an object that have a closed set of scalar values, by name (K-30)."""
-    return {} if node.objects is None else _constants_of(node.objects)
+    return {} if node.objects is None else _find_constants(node.objects)
 
 
-def _constants_of(part: Objects) -> dict[str, frozenset[JSON]]:
+def _find_constants(part: Objects) -> dict[str, frozenset[JSON]]:
     """Return the constants of alternatives, if all have any."""
-    first, *others = map(_constants_of, part.alternatives) if part.alternatives else ({},)
-    shared = [name for name in first if all(name in other for other in others)]
-    found = {name: first[name].union(*(other[name] for other in others)) for name in shared}
-    own = {name: closed(member) for name, member in part.properties.items() if name in part.required}
-    return found | {name: values for name, values in own.items() if values}
+    first, *alternatives = map(_find_constants, part.alternatives) if part.alternatives else ({},)
+    shared = [name for name in first if all(name in other for other in alternatives)]
+    constants = {name: first[name].union(*(other[name] for other in alternatives)) for name in shared}
+    closed_members = {name: closed(member) for name, member in part.properties.items() if name in part.required}
+    return constants | {name: values for name, values in closed_members.items() if values}

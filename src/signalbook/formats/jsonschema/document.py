@@ -45,23 +45,23 @@ class SchemaDialect:
         return f"{_PREFIX}/{self.version}"
 
 
-def _dialect(version: str, uri: str, draft: int, year: int, validator: Any) -> SchemaDialect:
+def _build_dialect(version: str, uri: str, draft: int, year: int, validator: Any) -> SchemaDialect:
     return SchemaDialect(version=version, uri=uri, draft=draft, year=year, validator=validator)
 
 
 _HOST: Final = "http://json-schema.org"
 DIALECTS: Final[tuple[SchemaDialect, ...]] = (
-    _dialect("draft-04", f"{_HOST}/draft-04/schema", jsonschema_rs.Draft4, 2013, jsonschema_rs.Draft4Validator),
-    _dialect("draft-06", f"{_HOST}/draft-06/schema", jsonschema_rs.Draft6, 2017, jsonschema_rs.Draft6Validator),
-    _dialect("draft-07", f"{_HOST}/draft-07/schema", jsonschema_rs.Draft7, 2018, jsonschema_rs.Draft7Validator),
-    _dialect(
+    _build_dialect("draft-04", f"{_HOST}/draft-04/schema", jsonschema_rs.Draft4, 2013, jsonschema_rs.Draft4Validator),
+    _build_dialect("draft-06", f"{_HOST}/draft-06/schema", jsonschema_rs.Draft6, 2017, jsonschema_rs.Draft6Validator),
+    _build_dialect("draft-07", f"{_HOST}/draft-07/schema", jsonschema_rs.Draft7, 2018, jsonschema_rs.Draft7Validator),
+    _build_dialect(
         "draft/2019-09",
         "https://json-schema.org/draft/2019-09/schema",
         jsonschema_rs.Draft201909,
         2019,
         jsonschema_rs.Draft201909Validator,
     ),
-    _dialect(
+    _build_dialect(
         "draft/2020-12",
         "https://json-schema.org/draft/2020-12/schema",
         jsonschema_rs.Draft202012,
@@ -87,7 +87,7 @@ def by_format(format: str) -> SchemaDialect | None:
 
 def by_schema_uri(uri: str) -> SchemaDialect | None:
     """The dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
-    return _BY_URI.get(_bare(uri))
+    return _BY_URI.get(_normalize_uri(uri))
 
 
 def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
@@ -96,36 +96,36 @@ def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
     A version that ``format`` states holds where ``$schema`` is the URI of something else, such as of a meta-schema that
     extends that version: a warning.
     """
-    named = by_format(format)
+    stated = by_format(format)
     uri = root.get("$schema") if isinstance(root, dict) else None
     if not isinstance(uri, str):
-        return named or DEFAULT, []
+        return stated or DEFAULT, []
     declared = by_schema_uri(uri)
     if declared is None:
         text = f"{shorten(repr(uri))} is not a known version of JSON Schema"
-        if named is not None:
-            text = f"{text}: the document is read as {named.format}, as its format says"
-            return named, [Finding(path="/$schema", rule="$schema", message=text, severity="warning")]
-    elif named is not None and named is not declared:
-        text = f"the format says {named.format}, but $schema says {declared.format}"
+        if stated is not None:
+            text = f"{text}: the document is read as {stated.format}, as its format says"
+            return stated, [Finding(path="/$schema", rule="$schema", message=text, severity="warning")]
+    elif stated is not None and stated is not declared:
+        text = f"the format says {stated.format}, but $schema says {declared.format}"
     else:
         return declared, []
-    return named or DEFAULT, [Finding(path="/$schema", rule="$schema", message=text)]
+    return stated or DEFAULT, [Finding(path="/$schema", rule="$schema", message=text)]
 
 
-def _bare(uri: str) -> str:
+def _normalize_uri(uri: str) -> str:
     return uri.rstrip("#").removeprefix("https://").removeprefix("http://").lower()
 
 
-_BY_URI: Final = {_bare(dialect.uri): dialect for dialect in DIALECTS}
+_BY_URI: Final = {_normalize_uri(dialect.uri): dialect for dialect in DIALECTS}
 
 
 def absolute(base: str, reference: str) -> str:
     """The URI of the document ``reference`` points into, read at ``base``."""
-    return base if reference.startswith("#") or not reference else urldefrag(_joined(base, reference)).url
+    return base if reference.startswith("#") or not reference else urldefrag(_join_uris(base, reference)).url
 
 
-def _joined(base: str, reference: str) -> str:
+def _join_uris(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:  # half of an IPv6 address
@@ -196,10 +196,10 @@ class _Weigher:
             raise _TooDeep
         if not isinstance(node, dict):
             return 1
-        here = sum(self.weigh(child, base, depth + 1) for child in _here(node))
+        here = sum(self.weigh(child, base, depth + 1) for child in _list_here(node))
         if isinstance(node.get("$ref"), str):
             here += self.reference(node["$ref"], base, depth + 1)
-        below = max((self.weigh(child, base, depth + 1) for child in _below(node)), default=0)
+        below = max((self.weigh(child, base, depth + 1) for child in _list_below(node)), default=0)
         return min(1 + here + below, MAX_WEIGHT + 1)
 
     def reference(self, reference: str, base: str, depth: int) -> int:
@@ -208,37 +208,41 @@ class _Weigher:
         key = f"{document}#{pointer}"
         if key not in self.known:
             self.known[key] = None
-            self.known[key] = max(self.weigh(node, document, depth) for node in self._named(document, pointer))
+            self.known[key] = max(self.weigh(node, document, depth) for node in self._find_targets(document, pointer))
         return self.known[key] or 1
 
-    def _named(self, document: str, fragment: str) -> list[JSON]:
+    def _find_targets(self, document: str, fragment: str) -> list[JSON]:
         """Return the possible targets of a reference: parts with their own base may each have that anchor."""
         root = self.documents.get(document, True)
         if not fragment or fragment.startswith("/"):
             return [lookup(root, fragment)]
         if document not in self.anchors:
-            self.anchors[document] = _anchors(root, document)
+            self.anchors[document] = _index_anchors(root, document)
         return self.anchors[document].get(fragment, [root])
 
 
-def _anchors(root: JSON, base: str) -> dict[str, list[JSON]]:
-    found: dict[str, list[JSON]] = {}
+def _index_anchors(root: JSON, base: str) -> dict[str, list[JSON]]:
+    nodes: dict[str, list[JSON]] = {}
     for _, node, _ in walk(root, base):
         names = [node.get("$anchor"), node.get("$dynamicAnchor")]
-        names += [own[1:] for key in ("$id", "id") if isinstance(own := node.get(key), str) and own.startswith("#")]
+        names += [
+            identifier[1:]
+            for key in ("$id", "id")
+            if isinstance(identifier := node.get(key), str) and identifier.startswith("#")
+        ]
         for name in names:
             if isinstance(name, str):
-                found.setdefault(name, []).append(node)
-    return found
+                nodes.setdefault(name, []).append(node)
+    return nodes
 
 
-def _here(node: dict[str, JSON]) -> list[JSON]:
+def _list_here(node: dict[str, JSON]) -> list[JSON]:
     lists = [item for key in _LISTS if isinstance(node.get(key), list) for item in node[key]]
     maps = [item for key in _MAPS_HERE if isinstance(node.get(key), dict) for item in node[key].values()]
     return [*lists, *maps, *(node[key] for key in _HERE if key in node)]
 
 
-def _below(node: dict[str, JSON]) -> list[JSON]:
+def _list_below(node: dict[str, JSON]) -> list[JSON]:
     maps = [item for key in _MAPS_BELOW if isinstance(node.get(key), dict) for item in node[key].values()]
     singles = [node[key] for key in _BELOW if key in node]
     return [*maps, *(item for value in singles for item in (value if isinstance(value, list) else [value]))]
@@ -305,7 +309,7 @@ def compiled(
     dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
 ) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
-    made: jsonschema_rs.Validator = dialect.validator(
+    validator: jsonschema_rs.Validator = dialect.validator(
         schema,
         registry=registry,
         base_uri=base_uri,
@@ -313,7 +317,7 @@ def compiled(
         validate_formats=False,
         pattern_options=regexes.OPTIONS,
     )
-    return made
+    return validator
 
 
 def load(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
@@ -330,31 +334,31 @@ def inspect(document: bytes, format: str) -> list[Finding]:
         closed = _load_closed(document, format)
         if closed is None:
             root, _, warnings = _read(document, format)
-            return [*warnings, _unfollowed(root)]
+            return [*warnings, _warn_unfollowed(root)]
         if not closed.certain:
             compiled(closed.dialect, closed.root, None)
         return list(closed.warnings)
     except SchemaError as error:
         return list(error.findings)
     except UNUSABLE as error:
-        return [_unusable(error)]
+        return [_build_unusable(error)]
 
 
 @lru_cache(maxsize=_CACHED)
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect, warnings = _read(document, format)
     if _is_plain(document):
-        patterns = _patterns(document, root)
+        patterns = _find_patterns(document, root)
         _check_weight(regexes.heavy(patterns))
         return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect, patterns))
     if _has_external(root):
         return None
-    return _weighed(root, dialect, {}, warnings)
+    return _weigh_and_build(root, dialect, {}, warnings)
 
 
 def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
     root, dialect, warnings = _read(document, format)
-    return _weighed(root, dialect, _collect(root, dialect, resolve), warnings)
+    return _weigh_and_build(root, dialect, _collect(root, dialect, resolve), warnings)
 
 
 def _is_plain(document: bytes) -> bool:
@@ -368,7 +372,7 @@ def _is_plain(document: bytes) -> bool:
     return sum(map(document.count, (b"{", b"true", b"false"))) <= MAX_WEIGHT
 
 
-def _patterns(document: bytes, root: JSON) -> set[str]:
+def _find_patterns(document: bytes, root: JSON) -> set[str]:
     """The patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
     if b"patternProperties" in document:
         return regexes.patterns([root])
@@ -380,8 +384,12 @@ def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect, patterns: I
 
     Only patterns, and the parts' own URIs, could still fail.
     """
-    named = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
-    if named or b"patternProperties" in document or (dialect.draft == jsonschema_rs.Draft4 and b'"id"' in document):
+    has_identifier = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
+    if (
+        has_identifier
+        or b"patternProperties" in document
+        or (dialect.draft == jsonschema_rs.Draft4 and b'"id"' in document)
+    ):
         return False
     return all(_is_pattern(dialect, pattern) for pattern in patterns)
 
@@ -395,12 +403,14 @@ def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
     return True
 
 
-def _weighed(
-    root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], warnings: tuple[Finding, ...]
+def _weigh_and_build(
+    root: JSON, dialect: SchemaDialect, documents: Mapping[str, JSON], warnings: tuple[Finding, ...]
 ) -> JsonSchemaDocument:
     base = base_uri(root)
-    _check_weight(overweight({base: root, **others}, base) or regexes.heavy(regexes.patterns((root, *others.values()))))
-    return _build(root, dialect, others, warnings)
+    _check_weight(
+        overweight({base: root, **documents}, base) or regexes.heavy(regexes.patterns((root, *documents.values())))
+    )
+    return _build(root, dialect, documents, warnings)
 
 
 def _check_weight(findings: list[Finding]) -> None:
@@ -411,28 +421,28 @@ def _check_weight(findings: list[Finding]) -> None:
 def _build(
     root: JSON,
     dialect: SchemaDialect,
-    others: Mapping[str, JSON],
+    documents: Mapping[str, JSON],
     warnings: tuple[Finding, ...],
     *,
     certain: bool = False,
 ) -> JsonSchemaDocument:
     base = base_uri(root)
-    made = JsonSchemaDocument(
-        dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain, warnings=warnings
+    document = JsonSchemaDocument(
+        dialect=dialect, root=root, base=base, documents={base: root, **documents}, certain=certain, warnings=warnings
     )
     if certain:
-        return made
+        return document
     try:
-        made.registry  # noqa: B018
+        document.registry  # noqa: B018
     except UNUSABLE as error:
-        raise SchemaError([_unusable(error)]) from None
-    return made
+        raise SchemaError([_build_unusable(error)]) from None
+    return document
 
 
 def base_uri(root: JSON) -> str:
     """The URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
-    own = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
-    return absolute(BASE, own) if isinstance(own, str) else BASE
+    identifier = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
+    return absolute(BASE, identifier) if isinstance(identifier, str) else BASE
 
 
 def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
@@ -445,19 +455,19 @@ def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Find
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
     dialect, findings = choose(root, format)
-    errors = [finding for finding in findings if finding.severity == "error"] or _meta_findings(root, dialect)
+    errors = [finding for finding in findings if finding.severity == "error"] or _find_meta_problems(root, dialect)
     if errors:
         raise SchemaError(errors)
     return root, dialect, tuple(findings)
 
 
-def _meta_findings(root: JSON, dialect: SchemaDialect) -> list[Finding]:
-    found = []
+def _find_meta_problems(root: JSON, dialect: SchemaDialect) -> list[Finding]:
+    findings = []
     for error in meta_validator(dialect).iter_errors(root):
-        found.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
-        if len(found) == MAX_FINDINGS:
+        findings.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
+        if len(findings) == MAX_FINDINGS:
             break
-    return found
+    return findings
 
 
 @lru_cache(maxsize=8)
@@ -472,13 +482,13 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
     Raises ``UnresolvedReferences`` with all references that lead to no document, or to one that cannot be used.
     """
     documents: dict[str, JSON] = {}
-    own = base_uri(root)
+    own_uri = base_uri(root)
     missing: dict[str, Finding] = {}
-    waiting = list(_external(root))
+    waiting = list(_find_external(root))
     while waiting:
         reference = waiting.pop()
         uri = reference.uri
-        if uri in documents or uri in missing or uri == own:
+        if uri in documents or uri in missing or uri == own_uri:
             continue
         if len(documents) == _MAX_EXTERNAL:
             raise SchemaError([reference.dangling(f"more than {_MAX_EXTERNAL} documents are referred to")])
@@ -491,7 +501,7 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
         except SchemaError as error:
             missing[uri] = reference.dangling(str(error))
             continue
-        waiting.extend(replace(inner, path=reference.path) for inner in _external(documents[uri], uri))
+        waiting.extend(replace(inner, path=reference.path) for inner in _find_external(documents[uri], uri))
     if missing:
         raise UnresolvedReferences(list(missing.values())[:MAX_FINDINGS])
     return documents
@@ -508,8 +518,8 @@ def identities(document: bytes) -> tuple[str, ...]:
         stated = msgspec.json.decode(document, type=_Identified)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
-    own = stated.id or stated.old_id
-    uri = urldefrag(_joined(BASE, own)).url if isinstance(own, str) else BASE
+    identifier = stated.id or stated.old_id
+    uri = urldefrag(_join_uris(BASE, identifier)).url if isinstance(identifier, str) else BASE
     return () if uri == BASE else (public_uri(uri),)
 
 
@@ -541,27 +551,27 @@ class _ExternalReference:
         return Finding(path=self.path, rule=IMPORT, message=shorten(message))
 
 
-def _unfollowed(root: JSON) -> Finding:
+def _warn_unfollowed(root: JSON) -> Finding:
     """Return the warning that a check by itself did not follow the references of a document."""
-    uris = dict.fromkeys(public_uri(each.uri) for each in _external(root))
+    uris = dict.fromkeys(public_uri(reference.uri) for reference in _find_external(root))
     message = shorten(f"checked in part only: it refers to {', '.join(uris)}")
     return Finding(path="", rule=IMPORT, message=message, severity="warning")
 
 
 def _has_external(root: JSON) -> bool:
-    return any(True for _ in _external(root))
+    return any(True for _ in _find_external(root))
 
 
-def _external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
+def _find_external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
     """Yield the references to other documents in ``root``."""
     base = base or base_uri(root)
     refs = list(references(root, base))
     if not refs:
         return
-    own = {base, *(scope for _, _, scope in refs), *nested_ids(root, base)}
+    own_uris = {base, *(scope for _, _, scope in refs), *nested_ids(root, base)}
     for path, ref, scope in refs:
         uri = absolute(scope, ref)
-        if uri not in own and by_schema_uri(uri) is None:
+        if uri not in own_uris and by_schema_uri(uri) is None:
             yield _ExternalReference(uri=uri, written=ref, path=path)
 
 
@@ -587,9 +597,9 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
     while waiting:
         path, node, scope = waiting.pop()
         if isinstance(node, dict):
-            own = node.get("$id") or node.get("id")
-            if isinstance(own, str) and not own.startswith("#"):
-                scope = absolute(scope, own)
+            identifier = node.get("$id") or node.get("id")
+            if isinstance(identifier, str) and not identifier.startswith("#"):
+                scope = absolute(scope, identifier)
             yield path, node, scope
             waiting.extend(((*path, key), item, scope) for key, item in node.items() if key not in _DATA)
         elif isinstance(node, list):
@@ -610,7 +620,7 @@ def link_uri(document: JsonSchemaDocument, link: str) -> str:
     return uri_of(document.base, fragment)
 
 
-def _unusable(error: BaseException) -> Finding:
+def _build_unusable(error: BaseException) -> Finding:
     message = str(error).partition("\n")[0] or type(error).__name__
     if isinstance(error, RecursionError):
         message = "references are nested too deep"
@@ -619,4 +629,4 @@ def _unusable(error: BaseException) -> Finding:
 
 def unusable(error: BaseException) -> SchemaError:
     """The ``SchemaError`` for something the validator library refuses to compile."""
-    return SchemaError([_unusable(error)])
+    return SchemaError([_build_unusable(error)])

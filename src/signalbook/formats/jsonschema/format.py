@@ -114,7 +114,7 @@ class JsonSchemaFormat:
                 # messages conform asks few of its validators. To compile one anew takes half a millisecond.
                 loaded.validator(uri)
             except UNUSABLE as error:
-                raise _bad_link(link, error) if link else documents.unusable(error) from None
+                raise _build_link_error(link, error) if link else documents.unusable(error) from None
         return JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
 
     def identities(self, document: bytes) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class JsonSchemaFormat:
         return compare(new.document, old.document)
 
 
-def _bad_link(link: str, error: BaseException) -> SchemaError:
+def _build_link_error(link: str, error: BaseException) -> SchemaError:
     reason = documents.unusable(error).findings[0].message
     return SchemaError(
         [Finding(path=link, rule="link", message=f"the deep link {link!r} names no usable schema: {reason}")]

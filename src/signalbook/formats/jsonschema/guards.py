@@ -64,27 +64,27 @@ class _Types:
     def loose(self, node: NormalForm) -> Any:
         """The type that decodes every conforming value into the form its shape says."""
         if node not in self._loose:
-            self._loose[node] = self._loose_type(node)
+            self._loose[node] = self._build_loose(node)
         return self._loose[node]
 
-    def _loose_type(self, node: NormalForm) -> Any:
+    def _build_loose(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything):
             return msgspec.Raw
         if isinstance(shape, Struct):
             assert node.objects is not None
             self._check_widths(shape, node.objects)
-            made = _struct(shape, [self.loose(node.objects.properties[field.name]) for field in shape.fields])
+            loose = _define_struct(shape, [self.loose(node.objects.properties[field.name]) for field in shape.fields])
         elif isinstance(shape, ListOf):
             assert node.arrays is not None
-            made = GenericAlias(list, (self.loose(node.arrays.item),))
+            loose = GenericAlias(list, (self.loose(node.arrays.item),))
         elif isinstance(shape, MapOf):
             assert node.objects is not None
             assert node.objects.extra is not None
-            made = GenericAlias(dict, (str, self.loose(node.objects.extra)))
+            loose = GenericAlias(dict, (str, self.loose(node.objects.extra)))
         else:
-            made = _sent_type(shape) if node.kinds else type(None)
-        return made | None if shape.nullable else made
+            loose = _choose_sent_type(shape) if node.kinds else type(None)
+        return loose | None if shape.nullable else loose
 
     # With every constraint: accepts what the schema accepts, or less.
 
@@ -92,14 +92,14 @@ class _Types:
         """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
         if node not in self._exact:
             try:
-                self._exact[node] = self._exact_type(node)
+                self._exact[node] = self._build_exact(node)
             except _Inexpressible:
                 self._exact[node] = None
         if self._exact[node] is None:
             raise _Inexpressible
         return self._exact[node]
 
-    def _exact_type(self, node: NormalForm) -> Any:
+    def _build_exact(self, node: NormalForm) -> Any:
         shape = shape_of(self.document, node)
         if isinstance(shape, Anything) and unconstrained(node):
             return msgspec.Raw
@@ -107,29 +107,29 @@ class _Types:
             raise _Inexpressible
         if node.booleans and node.booleans != BOTH:
             raise _Inexpressible
-        made = self._single(node, shape)
-        return made | None if shape.nullable else made
+        exact = self._build_single(node, shape)
+        return exact | None if shape.nullable else exact
 
-    def _single(self, node: NormalForm, shape: Scalar | ListOf | MapOf | Struct) -> Any:
+    def _build_single(self, node: NormalForm, shape: Scalar | ListOf | MapOf | Struct) -> Any:
         if isinstance(shape, Struct) and node.objects:
-            return self._members(shape, node.objects)
+            return self._build_members(shape, node.objects)
         if isinstance(shape, MapOf) and node.objects and node.objects.extra:
-            made = GenericAlias(dict, (str, self.exact(node.objects.extra)))
-            return _sized(made, node.objects)
+            mapping = GenericAlias(dict, (str, self.exact(node.objects.extra)))
+            return _limit_size(mapping, node.objects)
         if node.arrays:
-            return _sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)
+            return _limit_size(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)
         if node.numbers:
-            return _number(node.numbers)
+            return _build_number(node.numbers)
         if node.strings:
-            return _string(node.strings)
+            return _build_string(node.strings)
         return bool if node.booleans else type(None)
 
-    def _members(self, shape: Struct, part: Objects) -> Any:
+    def _build_members(self, shape: Struct, part: Objects) -> Any:
         if counted(part) or not (part.extra is None or unconstrained(part.extra)):
             raise _Inexpressible
         self._check_widths(shape, part)
         types = [self.exact(part.properties[field.name]) for field in shape.fields]
-        return _struct(shape, types, closed=part.extra is None)
+        return _define_struct(shape, types, closed=part.extra is None)
 
     def _check_widths(self, shape: Struct, part: Objects) -> None:
         """Raise ``_Inexpressible`` if members are text only because there are too many columns (``bounded``)."""
@@ -140,20 +140,20 @@ class _Types:
         """Return a check of a value left raw. The check returns what to keep. Raises ``_Inexpressible``."""
         shape = shape_of(self.document, node)
         if not isinstance(shape, Anything):
-            return _valid(self._validator(node), msgspec.json.Decoder(self.loose(node)).decode)
+            return _valid(self._build_validator(node), msgspec.json.Decoder(self.loose(node)).decode)
         try:
-            return _readable(msgspec.json.Decoder(self._union(node)).decode)
+            return _readable(msgspec.json.Decoder(self._build_union(node)).decode)
         except _Inexpressible:
-            return _valid(self._validator(node), lambda raw: raw)
+            return _valid(self._build_validator(node), lambda raw: raw)
 
-    def _validator(self, node: NormalForm) -> Callable[[JSON], bool]:
+    def _build_validator(self, node: NormalForm) -> Callable[[JSON], bool]:
         try:
             valid: Callable[[JSON], bool] = self.document.validator(*node.uris).is_valid
         except UNUSABLE:
             raise _Inexpressible from None
         return valid
 
-    def _union(self, node: NormalForm) -> Any:
+    def _build_union(self, node: NormalForm) -> Any:
         """The union of a node's types. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
@@ -162,9 +162,9 @@ class _Types:
             raise _Inexpressible
         parts: list[Any] = [None] if node.null else []
         parts += [bool] if node.booleans else []
-        parts += [_number(node.numbers)] if node.numbers else []
-        parts += [_string(node.strings)] if node.strings else []
-        parts += [_sized(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)] if node.arrays else []
+        parts += [_build_number(node.numbers)] if node.numbers else []
+        parts += [_build_string(node.strings)] if node.strings else []
+        parts += [_limit_size(GenericAlias(list, (self.exact(node.arrays.item),)), node.arrays)] if node.arrays else []
         parts += [self._open_object(node.objects)] if node.objects else []
         if not parts:
             raise _Inexpressible
@@ -173,15 +173,17 @@ class _Types:
     def _open_object(self, part: Objects) -> Any:
         if part.properties or part.extra is None:
             raise _Inexpressible
-        return _sized(GenericAlias(dict, (str, self.exact(part.extra))), part)
+        return _limit_size(GenericAlias(dict, (str, self.exact(part.extra))), part)
 
 
-def _struct(shape: Struct, types: list[Any], *, closed: bool = False) -> Any:
+def _define_struct(shape: Struct, types: list[Any], *, closed: bool = False) -> Any:
     if any(not field.name.isprintable() or not _ESCAPED.isdisjoint(field.name) for field in shape.fields):
         raise _Inexpressible  # msgspec refuses names that JSON escapes
     fields = [
-        (field.attribute, made) if field.required else (field.attribute, made | msgspec.UnsetType, msgspec.UNSET)
-        for field, made in zip(shape.fields, types, strict=True)
+        (field.attribute, member_type)
+        if field.required
+        else (field.attribute, member_type | msgspec.UnsetType, msgspec.UNSET)
+        for field, member_type in zip(shape.fields, types, strict=True)
     ]
     return msgspec.defstruct(
         "Payload",
@@ -247,7 +249,7 @@ _SCALARS: Final[dict[str, Any]] = {
 }
 
 
-def _sent_type(shape: Scalar) -> Any:
+def _choose_sent_type(shape: Scalar) -> Any:
     if shape.sent == "string":
         return str
     # Of decimals all digits are read, which floats would not have.
@@ -260,21 +262,21 @@ def counted(part: Objects) -> bool:
     return part.low > len(part.required) or most
 
 
-def _limited(made: Any, given: dict[str, Any]) -> Any:
+def _limit_type(base: Any, limits: dict[str, Any]) -> Any:
     """``made`` held to the limits that are given."""
     meta: Any = msgspec.Meta
-    return Annotated[made, meta(**given)] if given else made
+    return Annotated[base, meta(**limits)] if limits else base
 
 
-def _sized(made: Any, part: Arrays | Objects) -> Any:
+def _limit_size(base: Any, part: Arrays | Objects) -> Any:
     limits = {"min_length": part.low or None, "max_length": part.high}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if any(limit >= _INT64 for limit in given.values()):
+    set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(limit >= _INT64 for limit in set_limits.values()):
         raise _Inexpressible
-    return _limited(made, given)
+    return _limit_type(base, set_limits)
 
 
-def _string(strings: Strings) -> Any:
+def _build_string(strings: Strings) -> Any:
     if strings.values is not None:
         return Literal[tuple(strings.values)]
     if len(strings.patterns) > 1:
@@ -284,38 +286,38 @@ def _string(strings: Strings) -> Any:
         limits["pattern"] = translate(strings.patterns[0])
         if limits["pattern"] is None:
             raise _Inexpressible
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if any(isinstance(limit, int) and limit >= _INT64 for limit in given.values()):
+    set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(isinstance(limit, int) and limit >= _INT64 for limit in set_limits.values()):
         raise _Inexpressible
-    return _limited(str, given)
+    return _limit_type(str, set_limits)
 
 
-def _number(numbers: Numbers) -> Any:
+def _build_number(numbers: Numbers) -> Any:
     if numbers.values is not None:
         if any(not -_INT64 <= value < _INT64 for value in numbers.values):
             raise _Inexpressible
         return Literal[tuple(numbers.values)]
-    return _whole(numbers) if numbers.integer else _fractional(numbers)
+    return _build_integer(numbers) if numbers.integer else _build_float(numbers)
 
 
-def _whole(numbers: Numbers) -> Any:
+def _build_integer(numbers: Numbers) -> Any:
     low, high = ends(numbers)
     limits = {"ge": low, "le": high, "multiple_of": numbers.step or None}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if any(not -_INT64 <= limit < _INT64 for limit in given.values()):
+    set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if any(not -_INT64 <= limit < _INT64 for limit in set_limits.values()):
         raise _Inexpressible
-    return _limited(int, given)
+    return _limit_type(int, set_limits)
 
 
-def _fractional(numbers: Numbers) -> Any:
+def _build_float(numbers: Numbers) -> Any:
     if numbers.step:
         raise _Inexpressible
-    given: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     if numbers.low is not None:
-        given["gt" if numbers.low_open else "ge"] = float(numbers.low)
+        limits["gt" if numbers.low_open else "ge"] = float(numbers.low)
     if numbers.high is not None:
-        given["lt" if numbers.high_open else "le"] = float(numbers.high)
+        limits["lt" if numbers.high_open else "le"] = float(numbers.high)
     # Integers are rounded to a float before they meet the bound: below 2^53 that changes no answer.
-    if any(not abs(limit) <= EXACT_FLOAT for limit in given.values()):
+    if any(not abs(limit) <= EXACT_FLOAT for limit in limits.values()):
         raise _Inexpressible
-    return _limited(float, given)
+    return _limit_type(float, limits)

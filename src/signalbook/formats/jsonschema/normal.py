@@ -122,7 +122,7 @@ BOTH: Final = frozenset({False, True})
 NEVER: Final = NormalForm()
 
 
-def _any() -> NormalForm:
+def _build_any() -> NormalForm:
     # It is its own item and its own member: the one node that refers to itself.
     node = NormalForm(null=True, booleans=BOTH, numbers=Numbers(), strings=Strings())
     object.__setattr__(node, "arrays", Arrays(item=node))
@@ -130,7 +130,7 @@ def _any() -> NormalForm:
     return node
 
 
-ANY: Final = _any()
+ANY: Final = _build_any()
 # Any object.
 _FREE: Final = Objects(properties={}, extra=ANY)
 
@@ -157,17 +157,17 @@ def objects(
     impossible = {name for name, node in members.items() if node.never}
     if impossible & needed:
         return None
-    kept = {name: node for name, node in members.items() if name not in impossible}
+    possible = {name: node for name, node in members.items() if name not in impossible}
     exact = exact and not (impossible and extra is not None)  # open to others, closed to these: no way to say so
-    return Objects(properties=kept, required=needed, extra=extra, low=low, high=high, exact=exact)
+    return Objects(properties=possible, required=needed, extra=extra, low=low, high=high, exact=exact)
 
 
 def intersection(nodes: Sequence[NormalForm]) -> NormalForm:
     """Return what all of ``nodes`` (at least one) allow. The first ones' order and description win."""
-    return _in_pairs(nodes, intersect)
+    return _join_in_pairs(nodes, intersect)
 
 
-def _in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalForm], NormalForm]) -> NormalForm:
+def _join_in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalForm], NormalForm]) -> NormalForm:
     """Join all nodes in pairs: one after the other, thousands would copy the first one's members."""
     while len(nodes) > 1:
         pairs = [join(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)]
@@ -186,17 +186,17 @@ def intersect(a: NormalForm, b: NormalForm) -> NormalForm:
     return NormalForm(
         null=a.null and b.null,
         booleans=a.booleans & b.booleans,
-        numbers=_numbers(a.numbers, b.numbers),
-        strings=_strings(a.strings, b.strings),
-        arrays=_arrays(a.arrays, b.arrays),
-        objects=_objects(a.objects, b.objects),
+        numbers=_intersect_numbers(a.numbers, b.numbers),
+        strings=_intersect_strings(a.strings, b.strings),
+        arrays=_intersect_arrays(a.arrays, b.arrays),
+        objects=_intersect_objects(a.objects, b.objects),
         exact=a.exact and b.exact,
         uris=tuple(dict.fromkeys((*a.uris, *b.uris))),
         description=a.description or b.description,
     )
 
 
-def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
+def _intersect_numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     if a is None or b is None:
         return None
     low, low_open = max(
@@ -205,7 +205,7 @@ def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     high, high_open = min(
         ((n.high, n.high_open) for n in (a, b)), key=lambda p: (math.inf if p[0] is None else p[0], not p[1])
     )
-    found = Numbers(
+    numbers = Numbers(
         integer=a.integer or b.integer,
         low=low,
         low_open=low_open,
@@ -213,13 +213,13 @@ def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         high_open=high_open,
         step=math.lcm(a.step or 1, b.step or 1) if a.step or b.step else None,
         scale=max(a.scale, b.scale),
-        values=_both(a.values, b.values),
+        values=_intersect_values(a.values, b.values),
         exact=a.exact and b.exact,
     )
-    if found.values is None:
-        return found
-    values = frozenset(value for value in found.values if within(value, found))
-    return Numbers(integer=True, values=values, exact=found.exact) if values else None
+    if numbers.values is None:
+        return numbers
+    values = frozenset(value for value in numbers.values if within(value, numbers))
+    return Numbers(integer=True, values=values, exact=numbers.exact) if values else None
 
 
 def within(value: int, numbers: Numbers) -> bool:
@@ -243,11 +243,11 @@ def ends(numbers: Numbers) -> tuple[int | None, int | None]:
     return low, high
 
 
-def _strings(a: Strings | None, b: Strings | None) -> Strings | None:
+def _intersect_strings(a: Strings | None, b: Strings | None) -> Strings | None:
     if a is None or b is None:
         return None
     low, high = max(a.low, b.low), _least(a.high, b.high)
-    values = _both(a.values, b.values)
+    values = _intersect_values(a.values, b.values)
     if values is not None:
         values = frozenset(value for value in values if low <= len(value) and (high is None or len(value) <= high))
     patterns = tuple(dict.fromkeys((*a.patterns, *b.patterns)))
@@ -257,20 +257,20 @@ def _strings(a: Strings | None, b: Strings | None) -> Strings | None:
     return Strings(low=low, high=high, patterns=patterns, format=a.format or b.format, exact=exact)
 
 
-def _arrays(a: Arrays | None, b: Arrays | None) -> Arrays | None:
+def _intersect_arrays(a: Arrays | None, b: Arrays | None) -> Arrays | None:
     if a is None or b is None:
         return None
     item = intersect(a.item, b.item)
     return Arrays(item=item, low=max(a.low, b.low), high=_least(a.high, b.high), exact=a.exact and b.exact)
 
 
-def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
+def _intersect_objects(a: Objects | None, b: Objects | None) -> Objects | None:
     if a is None or b is None:
         return None
     names = dict.fromkeys((*a.properties, *b.properties))
     extra = None if a.extra is None or b.extra is None else intersect(a.extra, b.extra)
-    found = objects(
-        {name: intersect(_member(a, name), _member(b, name)) for name in names},
+    joined = objects(
+        {name: intersect(_find_member(a, name), _find_member(b, name)) for name in names},
         a.required | b.required,
         extra,
         low=max(a.low, b.low),
@@ -278,13 +278,13 @@ def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
         exact=a.exact and b.exact,
     )
     alternatives = a.alternatives or b.alternatives  # of both it is enough to know one
-    if found is None or not alternatives:
-        return found
+    if joined is None or not alternatives:
+        return joined
     complete = (a.complete and b == _FREE) or (b.complete and a == _FREE)
-    return replace(found, alternatives=alternatives, complete=complete)
+    return replace(joined, alternatives=alternatives, complete=complete)
 
 
-def _member(part: Objects, name: str) -> NormalForm:
+def _find_member(part: Objects, name: str) -> NormalForm:
     return part.properties.get(name) or part.extra or NEVER
 
 
@@ -292,41 +292,41 @@ def _least(a: int | None, b: int | None) -> int | None:
     return min((n for n in (a, b) if n is not None), default=None)
 
 
-def _both(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None:
+def _intersect_values(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None:
     return (a & b) if a is not None and b is not None else (b if a is None else a)
 
 
 def unite(nodes: Sequence[NormalForm], *, once: bool) -> NormalForm:
     """Return what at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
-    return _in_pairs(nodes, partial(_either, once=once))
+    return _join_in_pairs(nodes, partial(_unite_two, once=once))
 
 
-def _either(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:
+def _unite_two(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:
     if (a is ANY or b is ANY) and not once:
         return ANY
     overlap = once and ((a.null and b.null) or bool(a.booleans & b.booleans))
     return NormalForm(
         null=a.null or b.null,
         booleans=a.booleans | b.booleans,
-        numbers=_either_numbers(a.numbers, b.numbers, once),
-        strings=_either_strings(a.strings, b.strings, once),
+        numbers=_unite_numbers(a.numbers, b.numbers, once),
+        strings=_unite_strings(a.strings, b.strings, once),
         arrays=a.arrays if b.arrays is None else b.arrays if a.arrays is None else Arrays(item=ANY, exact=False),
-        objects=_either_objects(a.objects, b.objects, once),
+        objects=_unite_objects(a.objects, b.objects, once),
         exact=a.exact and b.exact and not overlap,
         description=a.description or b.description,
     )
 
 
-def _either_objects(a: Objects | None, b: Objects | None, once: bool) -> Objects | None:
+def _unite_objects(a: Objects | None, b: Objects | None, once: bool) -> Objects | None:
     if a is None or b is None:
         return b if a is None else a
-    own, others = a.alternatives or (a,), b.alternatives or (b,)
-    complete = all(each.complete if each.alternatives else each.exact for each in (a, b))
+    ours, theirs = a.alternatives or (a,), b.alternatives or (b,)
+    complete = all(part.complete if part.alternatives else part.exact for part in (a, b))
     if once:
-        few = len(own) * len(others) <= _MOST_PAIRS
-        complete = complete and few and all(_exclude(each, other) for each in own for other in others)
+        few = len(ours) * len(theirs) <= _MOST_PAIRS
+        complete = complete and few and all(_exclude(part, other) for part in ours for other in theirs)
     return Objects(
-        properties=MappingProxyType({}), extra=ANY, exact=False, alternatives=(*own, *others), complete=complete
+        properties=MappingProxyType({}), extra=ANY, exact=False, alternatives=(*ours, *theirs), complete=complete
     )
 
 
@@ -337,8 +337,8 @@ _MOST_PAIRS: Final = 10_000
 def _exclude(a: Objects, b: Objects) -> bool:
     """Return True if no object is both, because of a member that both require with different values."""
     for name in a.required & b.required:
-        own, other = closed(a.properties[name]), closed(b.properties[name])
-        if own is not None and other is not None and not own & other:
+        ours, theirs = closed(a.properties[name]), closed(b.properties[name])
+        if ours is not None and theirs is not None and not ours & theirs:
             return True
     return False
 
@@ -352,7 +352,7 @@ def closed(node: NormalForm) -> frozenset[JSON] | None:
     return frozenset(values | {None} if node.null else values)
 
 
-def _either_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers | None:
+def _unite_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers | None:
     if a is None or b is None:
         return b if a is None else a
     if a.values is not None and b.values is not None:
@@ -361,7 +361,7 @@ def _either_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers
     return Numbers(integer=a.integer and b.integer, exact=not once and a == b == Numbers(integer=a.integer))
 
 
-def _either_strings(a: Strings | None, b: Strings | None, once: bool) -> Strings | None:
+def _unite_strings(a: Strings | None, b: Strings | None, once: bool) -> Strings | None:
     if a is None or b is None:
         return b if a is None else a
     if a.values is not None and b.values is not None:

@@ -70,7 +70,7 @@ class _Translator:
 
     def run(self) -> str:
         anchored = self.take("^")
-        out = [self.alternatives(top=True)]
+        out = [self.read_alternatives(top=True)]
         ended = self.take("$")
         if self.at < len(self.text) or self.choices > _MAX_CHOICES or self.open_ended > (1 if anchored else 0):
             raise _Refused
@@ -79,35 +79,35 @@ class _Translator:
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
-    def take(self, wanted: str) -> bool:
-        found = self.text.startswith(wanted, self.at)
-        self.at += len(wanted) if found else 0
-        return found
+    def take(self, text: str) -> bool:
+        matches = self.text.startswith(text, self.at)
+        self.at += len(text) if matches else 0
+        return matches
 
-    def alternatives(self, *, top: bool) -> str:
-        branches = [self.sequence()]
+    def read_alternatives(self, *, top: bool) -> str:
+        branches = [self.read_sequence()]
         while self.peek() == "|":
             if top:
                 raise _Refused  # ^a|b$ anchors its ends only
             self.at += 1
-            branches.append(self.sequence())
+            branches.append(self.read_sequence())
         self.choices *= len(branches)
         return "|".join(branches)
 
-    def sequence(self) -> str:
+    def read_sequence(self) -> str:
         out = []
         while self.peek() and self.peek() not in "|)$":
-            atom, simple = self.atom()
-            out.append(atom + self.quantifier(simple))
+            atom, simple = self.read_atom()
+            out.append(atom + self.read_quantifier(simple))
         return "".join(out)
 
-    def atom(self) -> tuple[str, bool]:
+    def read_atom(self) -> tuple[str, bool]:
         """An atom, and whether it may be repeated."""
         char = self.peek()
         if char == "(":
             return self.group(), False
         if char == "[":
-            return self.char_class(), True
+            return self.read_class(), True
         self.at += 1
         if char == "\\":
             return self.escape(in_class=False), True
@@ -121,7 +121,7 @@ class _Translator:
         self.at += 1
         if self.peek() == "?" and not self.take("?:"):
             raise _Refused
-        inner = self.alternatives(top=False)
+        inner = self.read_alternatives(top=False)
         if not self.take(")"):
             raise _Refused
         return f"(?:{inner})"
@@ -135,23 +135,23 @@ class _Translator:
             return "\\" + char
         raise _Refused
 
-    def char_class(self) -> str:
+    def read_class(self) -> str:
         self.at += 1
         out = ["[^" if self.take("^") else "["]
         while self.peek() != "]" or len(out) == 1:
-            out.append(self.class_member())
+            out.append(self.read_class_member())
         self.at += 1
         return "".join(out) + "]"
 
-    def class_member(self) -> str:
+    def read_class_member(self) -> str:
         char = self.peek()
         if not char or char in _REFUSED_IN_CLASS or char == "]" or self.text.startswith("--", self.at):
             raise _Refused
         self.at += 1
         return self.escape(in_class=True) if char == "\\" else char
 
-    def quantifier(self, repeatable: bool) -> str:
-        least, most, text = self.bounds()
+    def read_quantifier(self, repeatable: bool) -> str:
+        least, most, text = self.read_bounds()
         if not text:
             return ""
         if not repeatable or self.peek() in ("?", "+", "*", "{"):
@@ -164,7 +164,7 @@ class _Translator:
             self.choices *= most - least + 1
         return text
 
-    def bounds(self) -> tuple[int, int | None, str]:
+    def read_bounds(self) -> tuple[int, int | None, str]:
         for mark, least, most in (("?", 0, 1), ("*", 0, None), ("+", 1, None)):
             if self.take(mark):
                 return least, most, mark

@@ -125,18 +125,18 @@ class _Reader:
             self.cut = True
             return unknown(at.uri)
         self.depth += 1
-        node = intersection(self._parts(schema, at))
+        node = intersection(self._read_parts(schema, at))
         self.depth -= 1
-        if node is ANY and not _text(schema):
+        if node is ANY and not _find_description(schema):
             return ANY
-        return replace(node, uris=(at.uri,), description=_text(schema) or node.description)
+        return replace(node, uris=(at.uri,), description=_find_description(schema) or node.description)
 
-    def _parts(self, schema: JSONObject, at: Location) -> list[NormalForm]:
+    def _read_parts(self, schema: JSONObject, at: Location) -> list[NormalForm]:
         """Nodes whose intersection is the schema."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and self.year < 2019:
             return [self.refer(reference, at)]
-        parts = [self._own(schema, at), *self._values(schema)]
+        parts = [self._read_own(schema, at), *self._read_values(schema)]
         if isinstance(reference, str):
             parts.append(self.refer(reference, at))
         parts += [self.read(item, at.below("allOf", i)) for i, item in enumerate(schema.get("allOf", ()))]
@@ -146,7 +146,7 @@ class _Reader:
                 parts.append(unite(choices, once=keyword == "oneOf"))
         return parts
 
-    def _own(self, schema: JSONObject, at: Location) -> NormalForm:
+    def _read_own(self, schema: JSONObject, at: Location) -> NormalForm:
         """Return the normal form of the keywords in the schema itself."""
         allowed = schema.get("type", _TYPES)
         allowed = {allowed} if isinstance(allowed, str) else set(allowed)
@@ -154,24 +154,24 @@ class _Reader:
         return NormalForm(
             null="null" in allowed,
             booleans=BOTH if "boolean" in allowed else frozenset(),
-            numbers=self._numbers(schema, "number" not in allowed) if allowed & {"number", "integer"} else None,
-            strings=_strings(schema, exact=not content) if "string" in allowed else None,
-            arrays=self._arrays(schema, at) if "array" in allowed else None,
-            objects=self._objects(schema, at) if "object" in allowed else None,
+            numbers=self._read_numbers(schema, "number" not in allowed) if allowed & {"number", "integer"} else None,
+            strings=_read_strings(schema, exact=not content) if "string" in allowed else None,
+            arrays=self._read_arrays(schema, at) if "array" in allowed else None,
+            objects=self._read_objects(schema, at) if "object" in allowed else None,
             exact=not _UNSAID & schema.keys(),
         )
 
-    def _values(self, schema: JSONObject) -> list[NormalForm]:
-        found = []
+    def _read_values(self, schema: JSONObject) -> list[NormalForm]:
+        nodes = []
         if isinstance(schema.get("enum"), list):
-            found.append(_closed(schema["enum"]))
+            nodes.append(_build_closed(schema["enum"]))
         if "const" in schema and self.year > 2013:
-            found.append(_closed([schema["const"]]))
-        return found
+            nodes.append(_build_closed([schema["const"]]))
+        return nodes
 
-    def _numbers(self, schema: JSONObject, integer: bool) -> Numbers:
-        low, low_open = _bound(schema, "minimum", "exclusiveMinimum", max)
-        high, high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
+    def _read_numbers(self, schema: JSONObject, integer: bool) -> Numbers:
+        low, low_open = _read_bound(schema, "minimum", "exclusiveMinimum", max)
+        high, high_open = _read_bound(schema, "maximum", "exclusiveMaximum", min)
         step = schema.get("multipleOf")
         whole = step is None or step == int(step)
         return Numbers(
@@ -185,17 +185,17 @@ class _Reader:
             exact=whole,
         )
 
-    def _arrays(self, schema: JSONObject, at: Location) -> Arrays:
+    def _read_arrays(self, schema: JSONObject, at: Location) -> Arrays:
         items = schema.get("items", True)
         single = not isinstance(items, list) and "prefixItems" not in schema
         return Arrays(
             item=self.read(items, at.below("items")) if single else ANY,
             low=int(schema.get("minItems", 0)),
-            high=_whole(schema.get("maxItems")),
+            high=_parse_whole(schema.get("maxItems")),
             exact=single and schema.get("uniqueItems") is not True,
         )
 
-    def _objects(self, schema: JSONObject, at: Location) -> Any:
+    def _read_objects(self, schema: JSONObject, at: Location) -> Any:
         members = {
             name: self.read(member, at.below("properties", name))
             for name, member in schema.get("properties", {}).items()
@@ -207,33 +207,33 @@ class _Reader:
             required if isinstance(required, list) else (),
             ANY if "patternProperties" in schema else self.read(extra, at.below("additionalProperties")),
             low=int(schema.get("minProperties", 0)),
-            high=_whole(schema.get("maxProperties")),
+            high=_parse_whole(schema.get("maxProperties")),
         )
 
 
 _TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 
 
-def _text(schema: JSONObject) -> str:
+def _find_description(schema: JSONObject) -> str:
     text = schema.get("description") or schema.get("title") or ""
     return text if isinstance(text, str) else ""
 
 
-def _whole(value: JSON) -> int | None:
+def _parse_whole(value: JSON) -> int | None:
     return None if value is None else int(value)
 
 
-def _strings(schema: JSONObject, *, exact: bool) -> Strings:
+def _read_strings(schema: JSONObject, *, exact: bool) -> Strings:
     return Strings(
         low=int(schema.get("minLength", 0)),
-        high=_whole(schema.get("maxLength")),
+        high=_parse_whole(schema.get("maxLength")),
         patterns=(schema["pattern"],) if "pattern" in schema else (),
         format=form if isinstance(form := schema.get("format"), str) else "",
         exact=exact,
     )
 
 
-def _bound(
+def _read_bound(
     schema: JSONObject, closed: str, opened: str, stricter: Callable[..., Any]
 ) -> tuple[int | float | None, bool]:
     """A bound, and whether it is itself excluded; draft-04 says that with a boolean beside the bound."""
@@ -245,7 +245,7 @@ def _bound(
     return bound, False
 
 
-def _closed(values: list[JSON]) -> NormalForm:
+def _build_closed(values: list[JSON]) -> NormalForm:
     """The node of an ``enum``."""
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = [int(value) for value in numbers if value == int(value)]
@@ -256,14 +256,14 @@ def _closed(values: list[JSON]) -> NormalForm:
     return NormalForm(
         null=None in values,
         booleans=frozenset(value for value in values if isinstance(value, bool)),
-        numbers=_closed_numbers(numbers, whole, small=small),
+        numbers=_build_closed_numbers(numbers, whole, small=small),
         strings=(Strings(values=strings) if small else Strings(exact=False)) if strings else None,
         arrays=Arrays(item=ANY, exact=False) if lists else None,
         objects=objects({}, (), ANY, exact=False) if dicts else None,
     )
 
 
-def _closed_numbers(numbers: list[int | float], whole: list[int], *, small: bool) -> Numbers | None:
+def _build_closed_numbers(numbers: list[int | float], whole: list[int], *, small: bool) -> Numbers | None:
     if not numbers:
         return None
     if small and len(whole) == len(numbers):

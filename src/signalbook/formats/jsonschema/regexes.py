@@ -40,34 +40,34 @@ _LISTED: Final = frozenset({"const", "enum"})
 _IN_PIECES: Final = re.compile(r"\(\?[^:]|\\[1-9GKZk]|[*+?}]\+")
 
 
-def _options(size: int) -> jsonschema_rs.FancyRegexOptions:
+def _build_options(size: int) -> jsonschema_rs.FancyRegexOptions:
     # Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
     return jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=size)
 
 
-OPTIONS: Final = _options(max(_SIZES))
-_BY_SIZE: Final = [(_options(size), weight) for size, weight in _SIZES.items()]
+OPTIONS: Final = _build_options(max(_SIZES))
+_BY_SIZE: Final = [(_build_options(size), weight) for size, weight in _SIZES.items()]
 
 
 def heavy(patterns: Collection[str]) -> list[Finding]:
     """A finding if patterns take too long to compile."""
     weight = 0
     for pattern in sorted(patterns):
-        left = MAX_WEIGHT - weight
-        own = _written(pattern)
-        own += _weight(pattern) if own <= left else 0
-        if own > left:
+        remaining = MAX_WEIGHT - weight
+        pattern_weight = _weigh_text(pattern)
+        pattern_weight += _weigh_compiled(pattern) if pattern_weight <= remaining else 0
+        if pattern_weight > remaining:
             text = "the patterns take too long to compile: fewer, shorter ones with smaller repetitions are needed"
             return [Finding(path="", rule="weight", message=text)]
-        spend(own * _STEPS)
-        weight += own
+        spend(pattern_weight * _STEPS)
+        weight += pattern_weight
     return []
 
 
 def are_slow(documents: Collection[JSON]) -> bool:
     """Return True if checking a name or listed value of documents by one of their patterns may take a second."""
-    most = max(map(_weight, patterns(documents)), default=0)
-    return most > 0 and any(len(text) * most > _MOST for document in documents for text in _texts(document))
+    most = max(map(_weigh_compiled, patterns(documents)), default=0)
+    return most > 0 and any(len(text) * most > _MOST for document in documents for text in _walk_texts(document))
 
 
 def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
@@ -78,17 +78,17 @@ def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
 
 def patterns(documents: Iterable[JSON]) -> set[str]:
     """Return all patterns in schema documents, including those that are only data."""
-    found: set[str] = set()
-    for node in chain.from_iterable(map(_containers, documents)):
+    texts: set[str] = set()
+    for node in chain.from_iterable(map(_walk_containers, documents)):
         if isinstance(node, dict):
             if isinstance(node.get("pattern"), str):
-                found.add(node["pattern"])
+                texts.add(node["pattern"])
             if isinstance(node.get("patternProperties"), dict):
-                found.update(node["patternProperties"])
-    return found
+                texts.update(node["patternProperties"])
+    return texts
 
 
-def _containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
+def _walk_containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
     waiting = [document]
     while waiting:
         node = waiting.pop()
@@ -100,7 +100,7 @@ def _containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
             waiting += [item for item in items if isinstance(item, (dict, list))]
 
 
-def _texts(document: JSON) -> Iterator[str]:
+def _walk_texts(document: JSON) -> Iterator[str]:
     """Names of members, and all texts in listed values: descriptions are held against nothing."""
     waiting = [(document, False)]
     while waiting:
@@ -114,30 +114,30 @@ def _texts(document: JSON) -> Iterator[str]:
             yield node
 
 
-def _written(pattern: str) -> int:
+def _weigh_text(pattern: str) -> int:
     """Return the weight of a pattern as written, before anything is compiled."""
     classes, properties = len(_CLASSES.findall(pattern)), len(_PROPERTIES.findall(pattern))
     return len(pattern) // _TEXT + len(pattern) * classes // _CLASS + properties * _PROPERTY
 
 
-def _weight(pattern: str) -> int:
+def _weigh_compiled(pattern: str) -> int:
     """Return the weight of a compiled pattern; more than ``MAX_WEIGHT`` if finding out is too much."""
-    return _known(pattern) if len(pattern) <= _KEPT else _found(pattern)
+    return _known(pattern) if len(pattern) <= _KEPT else _measure_weight(pattern)
 
 
-def _found(pattern: str) -> int:
+def _measure_weight(pattern: str) -> int:
     pieces = 1 + (pattern.count("(") + pattern.count("|") if _IN_PIECES.search(pattern) else 0)
     for options, weight in _BY_SIZE:
-        if pieces * weight > MAX_WEIGHT or _compiles(pattern, options):
+        if pieces * weight > MAX_WEIGHT or _does_compile(pattern, options):
             return pieces * weight
     # Too large, or no pattern at all, which is for others to say: to find that out has cost as much.
     return pieces * max(_SIZES.values())
 
 
-_known: Final = lru_cache(maxsize=1024)(_found)
+_known: Final = lru_cache(maxsize=1024)(_measure_weight)
 
 
-def _compiles(pattern: str, options: jsonschema_rs.FancyRegexOptions) -> bool:
+def _does_compile(pattern: str, options: jsonschema_rs.FancyRegexOptions) -> bool:
     try:
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
     except ValueError:

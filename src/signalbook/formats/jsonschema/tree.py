@@ -42,29 +42,31 @@ class _Tree:
 
     def node(self, schema: JSON, base: str, name: str, above: tuple[str, ...], *, required: bool = False) -> SchemaNode:
         """The node of a schema that lies in the document ``base``, inside of what ``above`` refers to."""
-        merged, base, above, whole = self._merged(schema, base, above)
-        kinds = _types(merged)
-        kind: Kind = next((_KINDS[each] for each in kinds if each != "null" and each in _KINDS), "any")
+        merged, base, above, whole = self._merge(schema, base, above)
+        kinds = _list_types(merged)
+        kind: Kind = next(
+            (_KINDS[type_name] for type_name in kinds if type_name != "null" and type_name in _KINDS), "any"
+        )
         if kinds == ["null"]:
             kind = "null"
         members: tuple[SchemaNode, ...] = ()
         cut = not whole or not self._room.take(len(above))
         if not cut:
-            kind, members, cut = self._members(merged, kind, base, above)
+            kind, members, cut = self._build_members(merged, kind, base, above)
         return SchemaNode(
             kind=kind,
-            type=_named(merged, kinds, kind),
+            type=_describe_type(merged, kinds, kind),
             name=name,
             required=required,
             nullable="null" in kinds and kind != "null",
             description=text(merged.get("description") or merged.get("title") or ""),
-            constraints=_constraints(merged),
-            values=_values(merged),
+            constraints=_list_constraints(merged),
+            values=_list_values(merged),
             members=members,
             cut=cut,
         )
 
-    def _merged(self, schema: JSON, base: str, above: tuple[str, ...]) -> tuple[JSONObject, str, tuple[str, ...], bool]:
+    def _merge(self, schema: JSON, base: str, above: tuple[str, ...]) -> tuple[JSONObject, str, tuple[str, ...], bool]:
         """A schema with what it refers to and all parts of its ``allOf``; false where it leads back to itself."""
         result: JSONObject = dict(schema) if isinstance(schema, dict) else {}
         whole = True
@@ -75,48 +77,52 @@ class _Tree:
                 return result, base, above, False
             above = (*above, target)
             there, fragment = absolute(base, reference), fragment_of(reference)
-            found = self._found(there, fragment)
-            more, base, above, whole = self._merged(found, there, above)
-            result = _joined(more, result)
+            referred = self._look_up(there, fragment)
+            more, base, above, whole = self._merge(referred, there, above)
+            result = _join_schemas(more, result)
         for part in result.pop("allOf", ()) if isinstance(result.get("allOf"), list) else ():
-            more, _, above, complete = self._merged(part, base, above)
-            result, whole = _joined(result, more), whole and complete
+            more, _, above, complete = self._merge(part, base, above)
+            result, whole = _join_schemas(result, more), whole and complete
         return result, base, above, whole
 
-    def _found(self, document: str, fragment: str) -> JSON:
+    def _look_up(self, document: str, fragment: str) -> JSON:
         root = self._document.documents.get(document, {})
         if fragment and not fragment.startswith("/"):  # an anchor: the validator knows where it is
             return {"description": f"as {fragment} says"}
         return lookup(root, fragment)
 
-    def _members(
+    def _build_members(
         self, schema: JSONObject, kind: Kind, base: str, above: tuple[str, ...]
     ) -> tuple[Kind, tuple[SchemaNode, ...], bool]:
         """Return the kind of a schema and its members, and True if there is no room for some of them."""
         for part in _PARTS:
             branches = schema.get(part)
             if isinstance(branches, list) and kind in ("any", "object") and not schema.get("properties"):
-                return "choice", *self._parts(branches, base, above)
+                return "choice", *self._build_parts(branches, base, above)
         if kind == "object":
-            return self._object(schema, base, above)
+            return self._build_object(schema, base, above)
         if kind == "array":
-            return kind, *self._parts(_items(schema), base, above)
+            return kind, *self._build_parts(_list_items(schema), base, above)
         return kind, (), False
 
-    def _parts(self, schemas: list[JSON], base: str, above: tuple[str, ...]) -> tuple[tuple[SchemaNode, ...], bool]:
-        nodes = tuple(self.node(each, base, "", (*above, "")) for each in self._room.share(schemas))
+    def _build_parts(
+        self, schemas: list[JSON], base: str, above: tuple[str, ...]
+    ) -> tuple[tuple[SchemaNode, ...], bool]:
+        nodes = tuple(self.node(schema, base, "", (*above, "")) for schema in self._room.share(schemas))
         return nodes, len(nodes) < len(schemas)
 
-    def _object(
+    def _build_object(
         self, schema: JSONObject, base: str, above: tuple[str, ...]
     ) -> tuple[Kind, tuple[SchemaNode, ...], bool]:
         properties = schema.get("properties")
         needed = schema.get("required")
-        wanted = set(needed) if isinstance(needed, list) and all(isinstance(each, str) for each in needed) else set()
+        required = (
+            set(needed) if isinstance(needed, list) and all(isinstance(member, str) for member in needed) else set()
+        )
         if isinstance(properties, dict) and properties:
             members = tuple(
-                self.node(each, base, name, (*above, ""), required=name in wanted)
-                for name, each in self._room.share(list(properties.items()))
+                self.node(member, base, name, (*above, ""), required=name in required)
+                for name, member in self._room.share(list(properties.items()))
             )
             return "object", members, len(members) < len(properties)
         value = schema.get("additionalProperties")
@@ -124,12 +130,12 @@ class _Tree:
             return "map", (self.node(value, base, "", (*above, "")),), False
         return (
             "object",
-            tuple(SchemaNode(kind="any", type="any", name=name, required=True) for name in sorted(wanted)),
+            tuple(SchemaNode(kind="any", type="any", name=name, required=True) for name in sorted(required)),
             False,
         )
 
 
-def _joined(a: JSONObject, b: JSONObject) -> JSONObject:
+def _join_schemas(a: JSONObject, b: JSONObject) -> JSONObject:
     """Join two schemas that hold together. The second one wins where both state something."""
     result = {**a, **b}
     if isinstance(a.get("properties"), dict) and isinstance(b.get("properties"), dict):
@@ -139,16 +145,16 @@ def _joined(a: JSONObject, b: JSONObject) -> JSONObject:
     return result
 
 
-def _types(schema: JSONObject) -> list[str]:
+def _list_types(schema: JSONObject) -> list[str]:
     kind = schema.get("type")
     if isinstance(kind, str):
         return [kind]
     if isinstance(kind, list):
-        return [each for each in kind if isinstance(each, str)]
+        return [type_name for type_name in kind if isinstance(type_name, str)]
     return next(([kind] for name, kind in _IMPLIED.items() if name in schema), [])
 
 
-def _named(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
+def _describe_type(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
     if kind == "choice":
         return "one of" if "oneOf" in schema else "any of"
     if "enum" in schema and not kinds:
@@ -156,10 +162,10 @@ def _named(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
     if "const" in schema and not kinds:
         return "constant"
     # That it may be null is told by the node.
-    return " or ".join(each for each in kinds if each != "null" or kind == "null") or "any"
+    return " or ".join(name for name in kinds if name != "null" or kind == "null") or "any"
 
 
-def _items(schema: JSONObject) -> list[JSON]:
+def _list_items(schema: JSONObject) -> list[JSON]:
     items = schema.get("items")
     several = schema.get("prefixItems", items)
     if isinstance(several, list):
@@ -167,14 +173,14 @@ def _items(schema: JSONObject) -> list[JSON]:
     return [items] if isinstance(items, (dict, bool)) else []
 
 
-def _constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    found = constraints(schema, _BOUNDS)
+def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
+    limits = constraints(schema, _BOUNDS)
     if isinstance(schema.get("enum"), list):
-        found = (("one of", ", ".join(text(each) for each in few(schema["enum"]))), *found)
-    return (*found, ("no other members", "true")) if schema.get("additionalProperties") is False else found
+        limits = (("one of", ", ".join(text(value) for value in few(schema["enum"]))), *limits)
+    return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
-def _values(schema: Mapping[str, JSON]) -> tuple[JSON, ...]:
+def _list_values(schema: Mapping[str, JSON]) -> tuple[JSON, ...]:
     for name in ("const", "default", "example"):
         if name in schema:
             return (schema[name],)

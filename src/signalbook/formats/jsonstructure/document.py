@@ -47,7 +47,7 @@ _ROOT_ONLY: Final = ("$schema", "$id", "$root", "$offers", "definitions")
 
 def document_findings(structure: Structure) -> Findings:
     """Yield all findings about a document."""
-    return _Inspector(structure).document()
+    return _Inspector(structure).check_document()
 
 
 class _Inspector:
@@ -56,26 +56,26 @@ class _Inspector:
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.root = structure.root
-        self.imports = not _flat(self.root).isdisjoint(IMPORTS)
+        self.imports = not _collect_names(self.root).isdisjoint(IMPORTS)
 
-    def document(self) -> Findings:
+    def check_document(self) -> Findings:
         for keyword in ("$schema", "$id"):
             value = self.root.get(keyword)
             if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
                 yield finding_at((keyword,), keyword, f"a document needs {keyword} with an absolute URI")
-        yield from self._root_type()
-        yield from self._offers()
+        yield from self._check_root_type()
+        yield from self._check_offers()
         if "type" in self.root:
-            yield from self.schema(self.root, (), root=True)
+            yield from self.check_schema(self.root, (), root=True)
         definitions = self.root.get("definitions", {})
         if not isinstance(definitions, dict):
             yield finding_at(("definitions",), "definitions", "definitions must be an object of types and namespaces")
         else:
-            yield from self.namespace(definitions, ("definitions",))
+            yield from self.check_namespace(definitions, ("definitions",))
 
-    def _root_type(self) -> Findings:
+    def _check_root_type(self) -> Findings:
         if "$root" in self.root:
-            yield from self._pointer(self.root["$root"], ("$root",))
+            yield from self._check_pointer(self.root["$root"], ("$root",))
             if "type" in self.root:
                 yield finding_at(("$root",), "$root", "a document has either a type or $root, not both")
         elif "type" not in self.root and "definitions" not in self.root and not self.imports:
@@ -88,16 +88,16 @@ class _Inspector:
         elif "name" in self.root and not isinstance(self.root["name"], str):
             yield finding_at(("name",), "name", "a name must be a string")
 
-    def _offers(self) -> Findings:
+    def _check_offers(self) -> Findings:
         offers = self.root.get("$offers", {})
         if not isinstance(offers, dict):
             yield finding_at(("$offers",), "$offers", "$offers must be an object of add-ins")
             return
-        for name, named in offers.items():
-            for one in named if isinstance(named, list) else [named]:
-                yield from self._pointer(one, ("$offers", name))
+        for name, pointers in offers.items():
+            for pointer in pointers if isinstance(pointers, list) else [pointers]:
+                yield from self._check_pointer(pointer, ("$offers", name))
 
-    def namespace(self, namespace: JSONObject, path: Path) -> Findings:
+    def check_namespace(self, namespace: JSONObject, path: Path) -> Findings:
         """The types and namespaces in a namespace."""
         for name, item in namespace.items():
             here = (*path, name)
@@ -108,15 +108,15 @@ class _Inspector:
             elif not isinstance(item, dict):
                 yield finding_at(here, "definitions", "expected a type or a namespace, which are objects")
             elif "type" in item:
-                yield from self.schema(item, here)
+                yield from self.check_schema(item, here)
             else:
-                yield from self.namespace(item, here)
+                yield from self.check_namespace(item, here)
 
     def _import(self, value: JSON, path: Path) -> Findings:
         if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
             yield finding_at(path, str(path[-1]), "an import needs an absolute URI")
 
-    def schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
+    def check_schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
         """Check a type declaration."""
         if not isinstance(schema, dict):
             yield finding_at(path, "schema", "expected a type declaration, which is an object")
@@ -126,67 +126,67 @@ class _Inspector:
             yield finding_at(path, rule, text)
             return
         kind = schema["type"]
-        yield from self._kind(kind, (*path, "type"))
-        yield from self._keywords(schema, kind, path, root=root)
+        yield from self._check_kind(kind, (*path, "type"))
+        yield from self._check_keywords(schema, kind, path, root=root)
         if isinstance(kind, str) and kind in COMPOUND:
-            yield from self._compound(schema, kind, path)
-        yield from self._values(schema, kind, path)
+            yield from self._check_compound(schema, kind, path)
+        yield from self._check_values(schema, kind, path)
 
-    def _kind(self, kind: JSON, path: Path, *, inside: bool = False) -> Findings:
+    def _check_kind(self, kind: JSON, path: Path, *, inside: bool = False) -> Findings:
         if isinstance(kind, str):
             if kind not in TYPES:
                 yield finding_at(path, "type", f"there is no type {kind!r}")
             elif inside and kind in COMPOUND - {"any"}:
                 yield finding_at(path, "type", f"a union cannot declare the type {kind!r} in place; refer to it")
         elif isinstance(kind, list) and kind and not inside:
-            for index, one in enumerate(kind):
-                yield from self._kind(one, (*path, index), inside=True)
+            for index, member in enumerate(kind):
+                yield from self._check_kind(member, (*path, index), inside=True)
         elif isinstance(kind, dict) and "$ref" in kind:
-            yield from self._reference(kind["$ref"], (*path, "$ref"))
+            yield from self._check_reference(kind["$ref"], (*path, "$ref"))
         elif inside and isinstance(kind, dict) and kind.get("type") in ("array", "set", "map"):
-            yield from self.schema(kind, path)
+            yield from self.check_schema(kind, path)
         else:
             yield finding_at(path, "type", 'expected the name of a type, {"$ref": ...} or a list of these')
 
-    def _reference(self, reference: JSON, path: Path) -> Findings:
-        yield from self._pointer(reference, path)
-        target = self._target(reference)
+    def _check_reference(self, reference: JSON, path: Path) -> Findings:
+        yield from self._check_pointer(reference, path)
+        target = self._find_target(reference)
         if target is not None and target.get("abstract") is True:
             yield finding_at(path, "abstract", f"{reference} is abstract: types can extend it, but no value has it")
-        if target is not None and self._endless(target):
+        if target is not None and self._is_endless(target):
             yield finding_at(path, "$ref", f"{reference} leads to itself and never to a type")
 
-    def _target(self, reference: JSON) -> JSONObject | None:
-        found = self.structure.lookup(reference) if isinstance(reference, str) else None
-        return found if isinstance(found, dict) and "type" in found else None
+    def _find_target(self, reference: JSON) -> JSONObject | None:
+        schema = self.structure.lookup(reference) if isinstance(reference, str) else None
+        return schema if isinstance(schema, dict) and "type" in schema else None
 
-    def _endless(self, schema: JSONObject) -> bool:
+    def _is_endless(self, schema: JSONObject) -> bool:
         """Return True if a type is a circle of references."""
         waiting, seen = [schema], set[int]()
         while waiting:
             kind = waiting.pop().get("type")
-            for one in kind if isinstance(kind, list) else [kind]:
-                found = self._target(one["$ref"]) if isinstance(one, dict) and "$ref" in one else None
+            for member in kind if isinstance(kind, list) else [kind]:
+                target = self._find_target(member["$ref"]) if isinstance(member, dict) and "$ref" in member else None
                 # By identity: a reference may lead to the same declaration by many pointers.
-                if found is schema:
+                if target is schema:
                     return True
-                if found is not None and id(found) not in seen:
-                    seen.add(id(found))
-                    waiting.append(found)
+                if target is not None and id(target) not in seen:
+                    seen.add(id(target))
+                    waiting.append(target)
         return False
 
-    def _pointer(self, reference: JSON, path: Path) -> Findings:
+    def _check_pointer(self, reference: JSON, path: Path) -> Findings:
         rule = str(path[-1]) if path[-1] in ("$root", "$ref", "$extends") else str(path[0])
         if not isinstance(reference, str) or not reference.startswith("#/"):
             yield finding_at(path, rule, "expected a JSON Pointer into this document, such as #/definitions/Address")
-        elif self._target(reference) is None and not self.imports:
+        elif self._find_target(reference) is None and not self.imports:
             yield finding_at(path, rule, f"{reference} names no type of this document")
 
-    def _keywords(self, schema: JSONObject, kind: JSON, path: Path, *, root: bool) -> Findings:
+    def _check_keywords(self, schema: JSONObject, kind: JSON, path: Path, *, root: bool) -> Findings:
         for keyword, kinds in _BELONGS.items():
             if keyword in schema and not (isinstance(kind, str) and kind in kinds):
-                named = " and ".join(sorted(kinds))
-                yield finding_at((*path, keyword), keyword, f"{keyword} is for {named}, not for this type")
+                type_names = " and ".join(sorted(kinds))
+                yield finding_at((*path, keyword), keyword, f"{keyword} is for {type_names}, not for this type")
         for keyword in _ROOT_ONLY if not root else ():
             if keyword in schema:
                 yield finding_at((*path, keyword), keyword, f"{keyword} belongs to the top of a document")
@@ -200,24 +200,24 @@ class _Inspector:
         if schema.get("contentEncoding", "base64") not in ENCODINGS:
             yield finding_at((*path, "contentEncoding"), "contentEncoding", f"expected one of {', '.join(ENCODINGS)}")
 
-    def _compound(self, schema: JSONObject, kind: str, path: Path) -> Findings:
-        yield from self._extends(schema, path)
+    def _check_compound(self, schema: JSONObject, kind: str, path: Path) -> Findings:
+        yield from self._check_extends(schema, path)
         needed = _NEEDS.get(kind)
         if needed is not None and needed not in schema and not (kind == "object" and extended(schema)):
             yield finding_at(path, needed, f"a type {kind} needs {needed}")
         for keyword in ("items", "values"):
             if keyword in schema:
-                yield from self.schema(schema[keyword], (*path, keyword))
+                yield from self.check_schema(schema[keyword], (*path, keyword))
         for keyword in ("properties", "choices"):
             if keyword in schema:
-                yield from self._members(schema[keyword], (*path, keyword))
+                yield from self._check_members(schema[keyword], (*path, keyword))
         more: dict[str, Callable[[JSONObject, Path], Findings]] = {
-            "object": self._object, "tuple": self._tuple, "choice": self._choice,
+            "object": self._check_object, "tuple": self._check_tuple, "choice": self._check_choice,
         }  # fmt: skip
         if kind in more:
             yield from more[kind](schema, path)
 
-    def _members(self, members: JSON, path: Path) -> Findings:
+    def _check_members(self, members: JSON, path: Path) -> Findings:
         if not isinstance(members, dict) or not members:
             yield finding_at(path, str(path[-1]), f"{path[-1]} must be an object with at least one type declaration")
             return
@@ -226,29 +226,33 @@ class _Inspector:
                 yield finding_at(
                     (*path, name), "identifier", f"{name!r} is no name: letters, digits, _, no digit first"
                 )
-            yield from self.schema(member, (*path, name))
+            yield from self.check_schema(member, (*path, name))
 
-    def _object(self, schema: JSONObject, path: Path) -> Findings:
+    def _check_object(self, schema: JSONObject, path: Path) -> Findings:
         more = schema.get("additionalProperties")
         if more is not None and not isinstance(more, bool):
-            yield from self.schema(more, (*path, "additionalProperties"))
+            yield from self.check_schema(more, (*path, "additionalProperties"))
         if more is not None and schema.get("abstract") is True:
             text = "an abstract type is always open: leave additionalProperties away"
             yield finding_at((*path, "additionalProperties"), "additionalProperties", text)
-        named = schema.get("required", [])
-        sets = named if isinstance(named, list) and named and all(isinstance(one, list) for one in named) else [named]
-        for one in sets:
-            yield from self._names(one, self.structure.properties(schema), (*path, "required"))
+        names = schema.get("required", [])
+        sets = (
+            names
+            if isinstance(names, list) and names and all(isinstance(required_set, list) for required_set in names)
+            else [names]
+        )
+        for required_set in sets:
+            yield from self._check_names(required_set, self.structure.properties(schema), (*path, "required"))
 
-    def _tuple(self, schema: JSONObject, path: Path) -> Findings:
+    def _check_tuple(self, schema: JSONObject, path: Path) -> Findings:
         members = self.structure.properties(schema)
-        named = schema.get("tuple", [])
-        yield from self._names(named, members, (*path, "tuple"))
-        left = [name for name in members if isinstance(named, list) and name not in named]
-        if left and "tuple" in schema:
-            yield finding_at((*path, "tuple"), "tuple", f"the order lacks {', '.join(left)}")
+        names = schema.get("tuple", [])
+        yield from self._check_names(names, members, (*path, "tuple"))
+        missing = [name for name in members if isinstance(names, list) and name not in names]
+        if missing and "tuple" in schema:
+            yield finding_at((*path, "tuple"), "tuple", f"the order lacks {', '.join(missing)}")
 
-    def _names(self, names: JSON, members: JSONObject, path: Path) -> Findings:
+    def _check_names(self, names: JSON, members: JSONObject, path: Path) -> Findings:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             yield finding_at(path, str(path[-1]), f"{path[-1]} must be a list of names of properties")
             return
@@ -256,32 +260,34 @@ class _Inspector:
             if name not in members:
                 yield finding_at(path, str(path[-1]), f"there is no property {name!r}")
 
-    def _choice(self, schema: JSONObject, path: Path) -> Findings:
+    def _check_choice(self, schema: JSONObject, path: Path) -> Findings:
         inline = "$extends" in schema
         if inline and not isinstance(schema.get("selector"), str):
             yield finding_at((*path, "selector"), "selector", "a choice that extends a type needs a selector")
         if "selector" in schema and not inline:
             yield finding_at((*path, "selector"), "selector", "a selector is for a choice that extends a type")
 
-    def _extends(self, schema: JSONObject, path: Path) -> Findings:
-        named = schema.get("$extends", [])
+    def _check_extends(self, schema: JSONObject, path: Path) -> Findings:
+        pointers = schema.get("$extends", [])
         here = (*path, "$extends")
-        for one in named if isinstance(named, list) else [named]:
-            yield from self._pointer(one, here)
-            base = self._target(one)
+        for pointer in pointers if isinstance(pointers, list) else [pointers]:
+            yield from self._check_pointer(pointer, here)
+            base = self._find_target(pointer)
             if base is not None and base.get("abstract") is not True and schema.get("abstract") is not True:
-                yield finding_at(here, "$extends", f"{one} is not abstract, so that only add-ins can extend it")
-        own = schema.get("properties")
+                yield finding_at(here, "$extends", f"{pointer} is not abstract, so that only add-ins can extend it")
+        properties = schema.get("properties")
         for base in self.structure.bases(schema):
             theirs = base.get("properties")
-            both = own.keys() & theirs.keys() if isinstance(own, dict) and isinstance(theirs, dict) else ()
+            both = (
+                properties.keys() & theirs.keys() if isinstance(properties, dict) and isinstance(theirs, dict) else ()
+            )
             for name in sorted(both):
                 text = f"{name!r} is inherited and cannot be declared again"
                 yield finding_at((*path, "properties", name), "$extends", text)
-            if any(self._target(one) is schema for one in extended(base)):
+            if any(self._find_target(pointer) is schema for pointer in extended(base)):
                 yield finding_at(here, "$extends", "a type cannot extend itself")
 
-    def _values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
+    def _check_values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
         """``enum`` and ``const``."""
         listed: dict[str, Any] = {"enum": schema.get("enum"), "const": [schema.get("const")]}
         for keyword, values in listed.items():
@@ -293,10 +299,10 @@ class _Inspector:
             elif not isinstance(values, list) or not values:
                 yield finding_at(here, keyword, "expected a list of values")
             else:
-                yield from _listed(values, kind, schema, here)
+                yield from _check_listed(values, kind, schema, here)
 
 
-def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
+def _check_listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
     if len(set(identities(values))) < len(values):
         yield finding_at(path, str(path[-1]), "the values must differ from each other")
     if kind == "string" and "maxLength" not in schema and set(map(type, values)) == {str}:
@@ -328,14 +334,14 @@ def containers(node: JSONObject | list[JSON]) -> list[JSON]:
     return [item for item in items if isinstance(item, (dict, list))]
 
 
-def _flat(value: JSON) -> set[str]:
+def _collect_names(value: JSON) -> set[str]:
     """Return all names of members in a document."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [value]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            found.update(node)  # `|= node.keys()` would copy all that was found
+            names.update(node)  # `|= node.keys()` would copy all that was found
         if isinstance(node, (dict, list)):
             waiting += containers(node)
-    return found
+    return names

@@ -39,7 +39,7 @@ def violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Fi
     """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
     holder = _Holder(structure)
     try:
-        return list(islice(holder.hold(value, schema, ()), MAX_FINDINGS))
+        return list(islice(holder.check_value(value, schema, ()), MAX_FINDINGS))
     except (_TooMuch, RecursionError):
         text = "the schema asks for more work than any payload is worth"
         return [Finding(path="", rule="work", message=text)]
@@ -56,7 +56,7 @@ class _Holder:
         self.structure = structure
         self.steps = 0
 
-    def hold(self, value: JSON, schema: JSON, path: Path) -> Findings:
+    def check_value(self, value: JSON, schema: JSON, path: Path) -> Findings:
         """Yield the findings about a value."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
@@ -65,13 +65,13 @@ class _Holder:
             return
         kind = schema.get("type")
         if isinstance(kind, dict):
-            yield from self.hold(value, self.structure.lookup(kind["$ref"]) if "$ref" in kind else kind, path)
+            yield from self.check_value(value, self.structure.lookup(kind["$ref"]) if "$ref" in kind else kind, path)
         elif isinstance(kind, list):
-            yield from self._union(value, kind, path)
+            yield from self._check_union(value, kind, path)
         elif isinstance(kind, str):
-            yield from self._typed(value, kind, schema, path)
+            yield from self._check_typed(value, kind, schema, path)
 
-    def _typed(self, value: JSON, kind: str, schema: JSONObject, path: Path) -> Findings:
+    def _check_typed(self, value: JSON, kind: str, schema: JSONObject, path: Path) -> Findings:
         wrong = PRIMITIVES[kind](value, schema) if kind in PRIMITIVES else ""
         if wrong:
             yield finding_at(path, "type", f"{wrong} ({kind})")
@@ -84,50 +84,52 @@ class _Holder:
         if "enum" in schema and canonical_json(value) not in map(canonical_json, schema["enum"]):
             yield finding_at(path, "enum", f"{value!r} is not one of the listed values")
 
-    def _union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
+    def _check_union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
         """Check a value by the first of several types that fits."""
         schemas = [{"type": kind} if not isinstance(kind, dict) or "$ref" in kind else kind for kind in kinds]
-        if all(next(self.hold(value, schema, path), None) is not None for schema in schemas):
-            named = ", ".join(
+        if all(next(self.check_value(value, schema, path), None) is not None for schema in schemas):
+            type_names = ", ".join(
                 str(kind.get("$ref", "a type")) if isinstance(kind, dict) else str(kind) for kind in kinds
             )
-            yield finding_at(path, "type", f"expected one of these types: {named}")
+            yield finding_at(path, "type", f"expected one of these types: {type_names}")
 
-    def _object(self, value: JSON, schema: JSONObject, path: Path, extra: frozenset[str] = frozenset()) -> Findings:
+    def _check_object(
+        self, value: JSON, schema: JSONObject, path: Path, extra: frozenset[str] = frozenset()
+    ) -> Findings:
         if not isinstance(value, dict):
             yield finding_at(path, "type", "expected an object")
             return
         members = self.structure.properties(schema)
-        yield from self._required(value, schema, path)
+        yield from self._check_required(value, schema, path)
         more = schema.get("additionalProperties", True)
         for name, item in value.items():
             if name in members:
-                yield from self.hold(item, members[name], (*path, name))
+                yield from self.check_value(item, members[name], (*path, name))
             elif name in extra or (not path and name in _INSTANCE):
                 continue
             elif more is False:
                 yield finding_at((*path, name), "additionalProperties", f"there is no property {name!r}")
             else:
-                yield from self.hold(item, more, (*path, name))
+                yield from self.check_value(item, more, (*path, name))
 
-    def _required(self, value: JSONObject, schema: JSONObject, path: Path) -> Findings:
+    def _check_required(self, value: JSONObject, schema: JSONObject, path: Path) -> Findings:
         sets = required(self.structure, schema)
         if len(sets) == 1:
             missing = [name for name in dict.fromkeys(sets[0]) if name not in value]
             yield from (finding_at(path, "required", f"the property {name!r} is missing") for name in missing)
-        elif sum(value.keys() >= set(one) for one in sets) != 1:
-            named = " or ".join(", ".join(one) for one in sets)
-            yield finding_at(path, "required", f"exactly one of these sets of properties is needed: {named}")
+        elif sum(value.keys() >= set(names) for names in sets) != 1:
+            texts = " or ".join(", ".join(names) for names in sets)
+            yield finding_at(path, "required", f"exactly one of these sets of properties is needed: {texts}")
 
-    def _array(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+    def _check_array(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         if not isinstance(value, list):
             yield finding_at(path, "type", "expected an array")
             return
         for index, item in enumerate(value):
-            yield from self.hold(item, schema["items"], (*path, index))
+            yield from self.check_value(item, schema["items"], (*path, index))
 
     def _set(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
-        yield from self._array(value, schema, path)
+        yield from self._check_array(value, schema, path)
         if isinstance(value, list) and len(set(map(canonical_json, value))) < len(value):
             yield finding_at(path, "set", "the items of a set must differ from each other")
 
@@ -136,36 +138,36 @@ class _Holder:
             yield finding_at(path, "type", "expected an object that maps keys to values")
             return
         for name, item in value.items():
-            yield from self.hold(item, schema["values"], (*path, name))
+            yield from self.check_value(item, schema["values"], (*path, name))
 
-    def _tuple(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+    def _check_tuple(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         members = self.structure.properties(schema)
         names = schema["tuple"]
         if not isinstance(value, list) or len(value) != len(names):
             yield finding_at(path, "tuple", f"expected an array of {len(names)} items: {', '.join(names)}")
             return
         for index, name in enumerate(names):
-            yield from self.hold(value[index], members[name], (*path, index))
+            yield from self.check_value(value[index], members[name], (*path, index))
 
-    def _choice(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+    def _check_choice(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         choices, selector = schema["choices"], schema.get("selector")
         if selector is not None and "$extends" in schema:
-            yield from self._inline(value, choices, selector, path)
+            yield from self._check_inline(value, choices, selector, path)
         elif not isinstance(value, dict) or len(value) != 1 or not choices.keys() >= value.keys():
             yield finding_at(path, "choice", f"expected an object with one of these members: {', '.join(choices)}")
         else:
             ((name, item),) = value.items()
-            yield from self.hold(item, choices[name], (*path, name))
+            yield from self.check_value(item, choices[name], (*path, name))
 
-    def _inline(self, value: JSON, choices: JSONObject, selector: str, path: Path) -> Findings:
+    def _check_inline(self, value: JSON, choices: JSONObject, selector: str, path: Path) -> Findings:
         chosen = value.get(selector) if isinstance(value, dict) else None
         if not isinstance(chosen, str) or chosen not in choices:
-            named = ", ".join(choices)
-            yield finding_at((*path, selector), "choice", f"expected an object whose {selector!r} is one of: {named}")
+            names = ", ".join(choices)
+            yield finding_at((*path, selector), "choice", f"expected an object whose {selector!r} is one of: {names}")
             return
         schema = resolved(self.structure, choices[chosen])
         if schema.get("type") == "object":
-            yield from self._object(value, schema, path, frozenset({selector}))
+            yield from self._check_object(value, schema, path, frozenset({selector}))
         else:
             yield finding_at(path, "choice", f"{chosen!r} is no type of objects")
 
@@ -180,23 +182,23 @@ def shape_of(structure: Structure, schema: JSON, above: _Above = (), *, nullable
     """The shape that every value of a type fits."""
     kinds = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kinds, list):
-        others = [kind for kind in kinds if kind != "null"]
-        if len(others) != 1:
+        types = [kind for kind in kinds if kind != "null"]
+        if len(types) != 1:
             return Anything(nullable=True)
-        return shape_of(structure, {"type": others[0]}, above, nullable=nullable or len(others) < len(kinds))
+        return shape_of(structure, {"type": types[0]}, above, nullable=nullable or len(types) < len(kinds))
     if isinstance(kinds, dict):
         return shape_of(structure, resolved(structure, schema), above, nullable=nullable)
-    if len(above) >= _MAX_LEVELS or any(schema is one for one in above):
+    if len(above) >= _MAX_LEVELS or any(schema is schema_above for schema_above in above):
         return Anything(nullable=nullable)
-    return _shape(structure, schema, above, nullable) if isinstance(schema, dict) else Anything(nullable=nullable)
+    return _build_shape(structure, schema, above, nullable) if isinstance(schema, dict) else Anything(nullable=nullable)
 
 
-def _shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bool) -> Shape:
+def _build_shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bool) -> Shape:
     kind = schema.get("type", "any")
     above = (*above, schema)
     if kind == "object":
         more = schema.get("additionalProperties", True) is not False
-        return bounded(Struct(fields=_fields(structure, schema, above), nullable=nullable, open=more))
+        return bounded(Struct(fields=_build_fields(structure, schema, above), nullable=nullable, open=more))
     if kind in ("array", "set"):
         return ListOf(item=shape_of(structure, schema["items"], above), nullable=nullable)
     if kind == "map":
@@ -213,7 +215,7 @@ def _shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bo
     return Anything(nullable=nullable)
 
 
-def _fields(structure: Structure, schema: JSONObject, above: _Above) -> tuple[Field, ...]:
+def _build_fields(structure: Structure, schema: JSONObject, above: _Above) -> tuple[Field, ...]:
     sets = required(structure, schema)
     always = set(sets[0]).intersection(*sets[1:])
     return tuple(
@@ -236,13 +238,13 @@ def constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[J
         return {}
     sets = required(structure, schema)
     always = set(sets[0]).intersection(*sets[1:])
-    found: dict[str, frozenset[JSON]] = {}
+    values_by_name: dict[str, frozenset[JSON]] = {}
     for name, member in structure.properties(schema).items():
         declared = resolved(structure, member)
         values = [declared["const"]] if "const" in declared else declared.get("enum")
         if values and name in always:
-            found[name] = frozenset(values)
-    return found
+            values_by_name[name] = frozenset(values)
+    return values_by_name
 
 
 _VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
@@ -310,11 +312,13 @@ class JsonStructureFormat:
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
         """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
-        structure = _usable(document)
-        wanted = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
-        schema = structure.lookup(wanted) if wanted != "/" else structure.top()
+        structure = _read_usable(document)
+        pointer = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
+        schema = structure.lookup(pointer) if pointer != "/" else structure.top()
         if not isinstance(schema, dict) or "type" not in schema:
-            text = f"{link!r} names no type of the document" if wanted != "/" else "the document has no type of its own"
+            text = (
+                f"{link!r} names no type of the document" if pointer != "/" else "the document has no type of its own"
+            )
             raise SchemaError([Finding(path=link, rule="link", message=text)])
         canonical = self.canonical(format) or self.name
         return JsonStructure(format=canonical, structure=structure, schema=schema, link=link)
@@ -324,14 +328,14 @@ class JsonStructureFormat:
 
         Raises ``SchemaError`` for a document that cannot be used.
         """
-        return comparison.differences(_usable(reader.document), _usable(writer.document))
+        return comparison.differences(_read_usable(reader.document), _read_usable(writer.document))
 
 
 @lru_cache(maxsize=8)
-def _usable(document: bytes) -> Structure:
+def _read_usable(document: bytes) -> Structure:
     """A document without findings that needs no other. Raises ``SchemaError``."""
     structure = _read(document)
-    findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
+    findings = list(islice((*document_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
     if findings:
         raise SchemaError(findings)
     return structure
@@ -350,19 +354,19 @@ def _read(document: bytes) -> Structure:
     return Structure(root=root, fingerprint=digest(canonical_json(root)))
 
 
-def _imports(structure: Structure) -> list[Finding]:
+def _find_imports(structure: Structure) -> list[Finding]:
     """Imports that would be needed to read payloads."""
-    found = []
+    findings = []
     waiting: list[tuple[str, JSON]] = [("", structure.root)]
     while waiting:
         path, node = waiting.pop()
         if isinstance(node, dict):
             text = "imports of other documents are not followed"
-            found += [Finding(path=f"{path}/{name}", rule=name, message=text) for name in IMPORTS if name in node]
+            findings += [Finding(path=f"{path}/{name}", rule=name, message=text) for name in IMPORTS if name in node]
             waiting += [("/definitions", node["definitions"])] if not path and "definitions" in node else []
             # Down to types, and not into them: a property may well be called ``$import``.
             waiting += [(f"{path}/{name}", item) for name, item in node.items() if path and "type" not in node]
-    return found
+    return findings
 
 
 FORMAT: Final = JsonStructureFormat()

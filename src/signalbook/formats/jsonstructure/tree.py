@@ -56,43 +56,43 @@ class _Tree:
         self._structure = structure
         self._room = Room()
 
-    def node(self, given: JSON, name: str, above: tuple[int, ...], *, required: bool = False) -> SchemaNode:
+    def node(self, declaration: JSON, name: str, above: tuple[int, ...], *, required: bool = False) -> SchemaNode:
         """The node of a type."""
-        stated = given if isinstance(given, dict) else {}
+        stated = declaration if isinstance(declaration, dict) else {}
         kinds = stated.get("type")
         nullable = isinstance(kinds, list) and "null" in kinds
-        others = [each for each in kinds if each != "null"] if isinstance(kinds, list) else []
-        if len(others) == 1:
-            stated = {**stated, "type": others[0]}
+        types = [kind_name for kind_name in kinds if kind_name != "null"] if isinstance(kinds, list) else []
+        if len(types) == 1:
+            stated = {**stated, "type": types[0]}
         schema = resolved(self._structure, stated)
         kind = schema.get("type", "any")
         cut = id(schema) in above or not self._room.take(len(above))
         inside = (*above, id(schema))
         if isinstance(kind, list):
-            shown: Kind = "choice"
-            parts: list[_Part] = [({"type": each}, "", False) for each in others]
+            node_kind: Kind = "choice"
+            parts: list[_Part] = [({"type": kind_name}, "", False) for kind_name in types]
         else:
-            shown = _KINDS.get(str(kind), "string")
-            parts = self._parts(schema, str(kind))
+            node_kind = _KINDS.get(str(kind), "string")
+            parts = self._list_parts(schema, str(kind))
         shares = () if cut else self._room.share(parts)
         members = tuple(self.node(part, name, inside, required=needed) for part, name, needed in shares)
         return SchemaNode(
-            kind=shown,
+            kind=node_kind,
             type="union" if isinstance(kind, list) else str(kind),
             name=name,
             required=required,
             nullable=nullable,
             description=text(stated.get("description") or schema.get("description") or ""),
-            constraints=_constraints(schema),
-            values=_values(schema, str(kind)),
+            constraints=_list_constraints(schema),
+            values=_list_values(schema, str(kind)),
             members=members,
             cut=cut or len(members) < len(parts),
         )
 
-    def _parts(self, schema: JSONObject, kind: str) -> list[_Part]:
+    def _list_parts(self, schema: JSONObject, kind: str) -> list[_Part]:
         match kind:
             case "object":
-                names = {name for each in required(self._structure, schema)[:1] for name in each}
+                names = {name for names_set in required(self._structure, schema)[:1] for name in names_set}
                 properties = self._structure.properties(schema)
                 return [(part, name, name in names) for name, part in properties.items()]
             case "array" | "set":
@@ -108,15 +108,15 @@ class _Tree:
         return []
 
 
-def _constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    found = constraints(schema, _BOUNDS)
+def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
+    limits = constraints(schema, _BOUNDS)
     if isinstance(schema.get("enum"), list):
-        found = (("one of", ", ".join(text(each) for each in few(schema["enum"]))), *found)
-    return (*found, ("no other members", "true")) if schema.get("additionalProperties") is False else found
+        limits = (("one of", ", ".join(text(value) for value in few(schema["enum"]))), *limits)
+    return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
-def _values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:
+def _list_values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:
     if "const" in schema:
         return (schema["const"],)
-    named = few(schema.get("examples")) or few(schema.get("enum"))
-    return named or ((_TEXTS[kind],) if kind in _TEXTS else ())
+    examples = few(schema.get("examples")) or few(schema.get("enum"))
+    return examples or ((_TEXTS[kind],) if kind in _TEXTS else ())

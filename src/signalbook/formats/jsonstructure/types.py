@@ -32,7 +32,7 @@ _POINTER: Final = re.compile(r"(/([^~/]|~[01])*)*")
 MAX_DIGITS: Final = 1000
 
 
-def _integer(low: int, high: int) -> Check:
+def _check_integer(low: int, high: int) -> Check:
     def check(value: JSON, _: JSONObject) -> str:
         if isinstance(value, bool) or not isinstance(value, int):
             return "expected an integer, written without quotes or fraction"
@@ -41,7 +41,7 @@ def _integer(low: int, high: int) -> Check:
     return check
 
 
-def _long(low: int, high: int) -> Check:
+def _check_long(low: int, high: int) -> Check:
     """Integers that JSON numbers do not hold safely are written as strings."""
 
     def check(value: JSON, _: JSONObject) -> str:
@@ -53,7 +53,7 @@ def _long(low: int, high: int) -> Check:
     return check
 
 
-def _number(limit: float = 0.0) -> Check:
+def _check_number(limit: float = 0.0) -> Check:
     def check(value: JSON, _: JSONObject) -> str:
         if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
             return "expected a number, written without quotes"
@@ -62,7 +62,7 @@ def _number(limit: float = 0.0) -> Check:
     return check
 
 
-def _decimal(value: JSON, schema: JSONObject) -> str:
+def _check_decimal(value: JSON, schema: JSONObject) -> str:
     if not isinstance(value, str) or len(value) > MAX_DIGITS or not _DECIMAL.fullmatch(value):
         return "expected a decimal number, written as a string"
     digits, exponent = Decimal(value).as_tuple()[1:]
@@ -75,7 +75,7 @@ def _decimal(value: JSON, schema: JSONObject) -> str:
     return ""
 
 
-def _string(value: JSON, schema: JSONObject) -> str:
+def _check_string(value: JSON, schema: JSONObject) -> str:
     if not isinstance(value, str):
         return "expected a string"
     most = schema.get("maxLength")
@@ -84,9 +84,9 @@ def _string(value: JSON, schema: JSONObject) -> str:
     )
 
 
-def _text(what: str, accepts: Callable[[str], bool]) -> Check:
+def _check_text(description: str, accepts: Callable[[str], bool]) -> Check:
     def check(value: JSON, _: JSONObject) -> str:
-        return "" if isinstance(value, str) and accepts(value) else f"expected {what}"
+        return "" if isinstance(value, str) and accepts(value) else f"expected {description}"
 
     return check
 
@@ -109,7 +109,7 @@ def _is_time(value: str) -> bool:
     return bool(_TIME.fullmatch(value)) and _is_datetime(f"1972-12-31T{value}")
 
 
-def _base64url(text: str) -> bytes:
+def _decode_base64url(text: str) -> bytes:
     if "+" in text or "/" in text:
         raise ValueError("characters of base64")
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -117,7 +117,7 @@ def _base64url(text: str) -> bytes:
 
 _ENCODINGS: Final[dict[str, Callable[[str], bytes]]] = {
     "base64": lambda text: base64.b64decode(text, validate=True),
-    "base64url": _base64url,
+    "base64url": _decode_base64url,
     "base32": base64.b32decode,
     "base32hex": base64.b32hexdecode,
     "base16": lambda text: base64.b16decode(text, casefold=True),
@@ -125,7 +125,7 @@ _ENCODINGS: Final[dict[str, Callable[[str], bytes]]] = {
 ENCODINGS: Final = tuple(_ENCODINGS)
 
 
-def _binary(value: JSON, schema: JSONObject) -> str:
+def _check_binary(value: JSON, schema: JSONObject) -> str:
     name = schema.get("contentEncoding", "base64")
     try:
         if isinstance(value, str):
@@ -136,8 +136,8 @@ def _binary(value: JSON, schema: JSONObject) -> str:
     return f"expected bytes in {name}"
 
 
-def _only(what: str, *values: JSON) -> Check:
-    return lambda value, _: "" if any(value is one for one in values) else f"expected {what}"
+def _check_only(description: str, *values: JSON) -> Check:
+    return lambda value, _: "" if any(value is allowed for allowed in values) else f"expected {description}"
 
 
 # The least and the greatest value of integers that are JSON numbers, and of those that are strings.
@@ -156,21 +156,21 @@ FLOATS: Final[dict[str, float]] = {
 }  # fmt: skip
 
 PRIMITIVES: Final[dict[str, Check]] = {
-    "string": _string,
-    "boolean": _only("true or false", True, False),
-    "null": _only("null", None),
-    **{name: _integer(*bounds) for name, bounds in INTEGERS.items()},
-    **{name: _long(*bounds) for name, bounds in LONGS.items()},
-    **{name: _number(limit) for name, limit in FLOATS.items()},
-    "decimal": _decimal,
-    "date": _text("a date such as 2030-12-31", _is_date),
-    "datetime": _text("a date and time with an offset such as 2030-12-31T23:59:59Z", _is_datetime),
-    "time": _text("a time with an offset such as 23:59:59Z", _is_time),
-    "duration": _text("a duration such as P1DT12H", lambda value: bool(_DURATION.fullmatch(value))),
-    "uuid": _text("a UUID", lambda value: bool(_UUID.fullmatch(value))),
-    "uri": _text("a URI or a reference to one", lambda value: bool(_URI.fullmatch(value))),
-    "jsonpointer": _text("a JSON Pointer", lambda value: bool(_POINTER.fullmatch(value))),
-    "binary": _binary,
+    "string": _check_string,
+    "boolean": _check_only("true or false", True, False),
+    "null": _check_only("null", None),
+    **{name: _check_integer(*bounds) for name, bounds in INTEGERS.items()},
+    **{name: _check_long(*bounds) for name, bounds in LONGS.items()},
+    **{name: _check_number(limit) for name, limit in FLOATS.items()},
+    "decimal": _check_decimal,
+    "date": _check_text("a date such as 2030-12-31", _is_date),
+    "datetime": _check_text("a date and time with an offset such as 2030-12-31T23:59:59Z", _is_datetime),
+    "time": _check_text("a time with an offset such as 23:59:59Z", _is_time),
+    "duration": _check_text("a duration such as P1DT12H", lambda value: bool(_DURATION.fullmatch(value))),
+    "uuid": _check_text("a UUID", lambda value: bool(_UUID.fullmatch(value))),
+    "uri": _check_text("a URI or a reference to one", lambda value: bool(_URI.fullmatch(value))),
+    "jsonpointer": _check_text("a JSON Pointer", lambda value: bool(_POINTER.fullmatch(value))),
+    "binary": _check_binary,
 }
 # The kind of column for each type that is not text in JSON.
 KINDS: Final[dict[str, Kind]] = {
@@ -212,8 +212,8 @@ class Structure:
         """The type of whole payloads: that of the root, or the one that ``$root`` names."""
         if "type" in self.root:
             return self.root
-        found = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
-        return found if isinstance(found, dict) else None
+        schema = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
+        return schema if isinstance(schema, dict) else None
 
     def bases(self, schema: JSONObject) -> Iterator[JSONObject]:
         """The types that one extends, nearest first, each once; at most ``MAX_BASES``."""
@@ -221,7 +221,7 @@ class Structure:
         waiting = extended(schema)
         while waiting and len(seen) <= MAX_BASES:
             base = self.lookup(waiting.pop(0))
-            if isinstance(base, dict) and not any(base is one for one in seen):
+            if isinstance(base, dict) and not any(base is schema_seen for schema_seen in seen):
                 seen.append(base)
                 yield base
                 waiting += extended(base)
@@ -231,35 +231,35 @@ class Structure:
         # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
         key = id(schema)
         if key not in self.members:
-            found: dict[str, JSON] = {}
-            for one in (*self.bases(schema), schema):
-                own = one.get("properties")
-                for name, member in own.items() if isinstance(own, dict) else ():
-                    found.setdefault(name, member)
-            self.members[key] = found
+            members: dict[str, JSON] = {}
+            for declaration in (*self.bases(schema), schema):
+                declared = declaration.get("properties")
+                for name, member in declared.items() if isinstance(declared, dict) else ():
+                    members.setdefault(name, member)
+            self.members[key] = members
         return self.members[key]
 
 
 def extended(schema: JSONObject) -> list[str]:
     """The pointers of ``$extends``."""
-    named = schema.get("$extends", [])
-    return [one for one in (named if isinstance(named, list) else [named]) if isinstance(one, str)]
+    pointers = schema.get("$extends", [])
+    return [pointer for pointer in (pointers if isinstance(pointers, list) else [pointers]) if isinstance(pointer, str)]
 
 
 def required(structure: Structure, schema: JSONObject) -> list[list[str]]:
     """The sets of required properties, one of which an object must have; those of bases are in each of them."""
     inherited: list[str] = []
     for base in structure.bases(schema):
-        sets = _sets(base)
+        sets = _list_sets(base)
         inherited += sets[0] if len(sets) == 1 else []
-    return [[*inherited, *one] for one in _sets(schema)]
+    return [[*inherited, *names] for names in _list_sets(schema)]
 
 
-def _sets(schema: JSONObject) -> list[list[str]]:
-    named = schema.get("required", [])
-    if isinstance(named, list) and named and all(isinstance(one, list) for one in named):
-        return named
-    return [named if isinstance(named, list) else []]
+def _list_sets(schema: JSONObject) -> list[list[str]]:
+    required = schema.get("required", [])
+    if isinstance(required, list) and required and all(isinstance(names, list) for names in required):
+        return required
+    return [required if isinstance(required, list) else []]
 
 
 def resolved(structure: Structure, schema: JSON) -> JSONObject:

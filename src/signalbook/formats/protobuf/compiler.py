@@ -52,15 +52,15 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 
     Raises ``UnresolvedReferences`` with all imports that lead to nothing, else ``SchemaError``.
     """
-    found = {MAIN: _text(document, MAIN)}
+    files = {MAIN: _check_text(document, MAIN)}
     # Where a text was first met: what is imported by two paths is one file, or its types would be defined twice.
-    first = {found[MAIN]: MAIN}
+    first = {files[MAIN]: MAIN}
     waiting = [(path, MAIN) for path in imports(document)]
     missing: dict[str, Finding] = {}
-    size = len(found[MAIN])
+    size = len(files[MAIN])
     while waiting:
         path, by = waiting.pop()
-        if path in found or path in missing:
+        if path in files or path in missing:
             continue
         # Paths become file names below a temporary folder, so that nothing may climb out of it.
         content = resolve(path) if resolve and _SAFE.fullmatch(path) else None
@@ -68,24 +68,24 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
             content = renamed(path)
         if content is None:
             if not is_built_in(path):
-                missing[path] = _missing(path, by, asked=resolve is not None)
+                missing[path] = _build_missing(path, by, asked=resolve is not None)
             continue
-        known = first.setdefault(_text(content, path), path)
-        found[path] = content if known == path else f'syntax = "proto3"; import public "{known}";'.encode()
-        size += len(found[path])
-        if len(found) > MAX_FILES or size > MAX_BYTES:
+        first_path = first.setdefault(_check_text(content, path), path)
+        files[path] = content if first_path == path else f'syntax = "proto3"; import public "{first_path}";'.encode()
+        size += len(files[path])
+        if len(files) > MAX_FILES or size > MAX_BYTES:
             message = f"more than {MAX_FILES} files or {MAX_BYTES} bytes with everything imported"
             raise SchemaError([Finding(path="", rule="size", message=message)])
-        waiting.extend((each, path) for each in imports(content))
+        waiting.extend((import_path, path) for import_path in imports(content))
     if missing:
         raise UnresolvedReferences(list(missing.values())[:MAX_FINDINGS])
-    return tuple(sorted(found.items()))
+    return tuple(sorted(files.items()))
 
 
-def _missing(path: str, by: str, *, asked: bool) -> Finding:
+def _build_missing(path: str, by: str, *, searched: bool) -> Finding:
     """Return the finding for an import that leads nowhere."""
     importer = "it" if by == MAIN else by
-    looked = _LOOKED if asked else "no reference names it"
+    looked = _LOOKED if searched else "no reference names it"
     text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"
     return Finding(path="", rule=IMPORT, message=text)
 
@@ -105,7 +105,7 @@ def imports(document: bytes) -> Iterator[str]:
             yield match[2]
 
 
-def _text(document: bytes, path: str) -> bytes:
+def _check_text(document: bytes, path: str) -> bytes:
     findings = too_large(document)
     if len(document) > MAX_BYTES:
         findings = [Finding(path="", rule="size", message=f"{path} has more than {MAX_BYTES} bytes")]
@@ -133,7 +133,7 @@ def compile_set(sources: Sources) -> bytes:
                 raise SchemaError([Finding(path="", rule="import", message=message)]) from None
         errors = _run(root, output)
         if errors is not None:
-            raise SchemaError(_findings(errors, f"{root}/"))
+            raise SchemaError(_parse_findings(errors, f"{root}/"))
         return output.read_bytes()
 
 
@@ -145,18 +145,20 @@ def _run(root: Path, output: Path) -> str | None:
     ]  # fmt: skip
     try:
         # ``-P`` keeps the working directory, which has the client's files, off Python's path.
-        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603
+        process = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return f": the compiler gave up after {_TIMEOUT:.0f} seconds"
-    return done.stderr.decode("utf-8", "replace") if done.returncode else None
+    return process.stderr.decode("utf-8", "replace") if process.returncode else None
 
 
-def _findings(errors: str, root: str) -> list[Finding]:
-    found = [_finding(line.replace(root, "")) for line in errors.splitlines() if line.strip() and not _LOG.match(line)]
-    return found[:MAX_FINDINGS] or [Finding(path="", rule="protoc", message="the compiler failed without a word")]
+def _parse_findings(errors: str, root: str) -> list[Finding]:
+    findings = [
+        _parse_finding(line.replace(root, "")) for line in errors.splitlines() if line.strip() and not _LOG.match(line)
+    ]
+    return findings[:MAX_FINDINGS] or [Finding(path="", rule="protoc", message="the compiler failed without a word")]
 
 
-def _finding(line: str) -> Finding:
+def _parse_finding(line: str) -> Finding:
     match = _MESSAGE.match(line)
     if match is None:
         return Finding(path="", rule="protoc", message=shorten(line))
@@ -176,16 +178,16 @@ _FIELD = 2
 
 def field_comments(file: FileDescriptorProto) -> dict[str, str]:
     """Texts by full name of the field: the comment before it, or else behind it on its line."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for location in file.source_code_info.location:
         text = (location.leading_comments or location.trailing_comments).strip()
-        name = _field(file, location.path) if text else ""
+        name = _find_field_name(file, location.path) if text else ""
         if name:
-            found[name] = "\n".join(line.strip() for line in text.splitlines())
-    return found
+            comments[name] = "\n".join(line.strip() for line in text.splitlines())
+    return comments
 
 
-def _field(file: FileDescriptorProto, path: Sequence[int]) -> str:
+def _find_field_name(file: FileDescriptorProto, path: Sequence[int]) -> str:
     """The full name of the field a path leads to; nothing if it leads elsewhere."""
     if len(path) < 4 or len(path) % 2 or path[0] != _MESSAGE_FIELD or path[-2] != _FIELD:
         return ""

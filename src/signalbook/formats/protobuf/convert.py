@@ -48,39 +48,39 @@ class Plans:
         name = descriptor.full_name
         if name not in self._plans:
             # Made once for a type, and looked up by name when a message comes: a type may contain itself.
-            self._plans[name] = self._well_known(name) or self._members(descriptor)
+            self._plans[name] = self._plan_well_known(name) or self._plan_members(descriptor)
         return self._plans[name]
 
-    def _well_known(self, name: str) -> Convert | None:
+    def _plan_well_known(self, name: str) -> Convert | None:
         if name in _AS_TEXT:
             return lambda message: message.ToJsonString()
         if name in _AS_JSON:
             return lambda message: json_format.MessageToDict(message, descriptor_pool=self._pool)
         return (lambda message: message.value) if name in _WRAPPERS else None
 
-    def _members(self, descriptor: Descriptor) -> Convert:
-        members = [(field.name, self._getter(field), _is_left_out(field)) for field in descriptor.fields]
+    def _plan_members(self, descriptor: Descriptor) -> Convert:
+        members = [(field.name, self._plan_getter(field), _is_left_out(field)) for field in descriptor.fields]
         return lambda message: {
             name: get(message) for name, get, left_out in members if not left_out or message.HasField(name)
         }
 
-    def _getter(self, field: FieldDescriptor) -> Convert:
+    def _plan_getter(self, field: FieldDescriptor) -> Convert:
         name, entry = field.name, map_value(field)
-        convert = self._value(entry or field)
+        convert = self._plan_value(entry or field)
         if entry is not None:
-            return lambda message: {_key(key): convert(value) for key, value in getattr(message, name).items()}
+            return lambda message: {_format_key(key): convert(value) for key, value in getattr(message, name).items()}
         if field.is_repeated:
             return lambda message: [convert(item) for item in getattr(message, name)]
         if field.has_presence:
             return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
         return lambda message: convert(getattr(message, name))
 
-    def _value(self, field: FieldDescriptor) -> Convert:
+    def _plan_value(self, field: FieldDescriptor) -> Convert:
         descriptor = field.message_type
         if descriptor is not None:
             return lambda message: self.message(descriptor)(message)  # looked up late: a type may contain itself
         if field.enum_type is not None:
-            return _enum(field.enum_type)
+            return _plan_enum(field.enum_type)
         return lambda value: value
 
 
@@ -103,13 +103,13 @@ class _Shapes:
             return Anything()
         if name not in self._known:
             inside = (*above, name)
-            fields = tuple(self._field(field, inside) for field in descriptor.fields)
+            fields = tuple(self._build_field(field, inside) for field in descriptor.fields)
             self._known[name] = bounded(Struct(fields=fields))
         return self._known[name]
 
-    def _field(self, field: FieldDescriptor, above: tuple[str, ...]) -> Field:
+    def _build_field(self, field: FieldDescriptor, above: tuple[str, ...]) -> Field:
         entry = map_value(field)
-        single = self._single(entry or field, above)
+        single = self._build_single(entry or field, above)
         shape: Shape = single
         if entry is not None:
             shape = MapOf(value=single)
@@ -120,7 +120,7 @@ class _Shapes:
         description = self._comments.get(field.full_name, "")
         return Field(name=field.name, attribute=field.name, shape=shape, required=True, description=description)
 
-    def _single(self, field: FieldDescriptor, above: tuple[str, ...]) -> Shape:
+    def _build_single(self, field: FieldDescriptor, above: tuple[str, ...]) -> Shape:
         descriptor = field.message_type
         if descriptor is None:
             return Scalar(kind=_KINDS[field.type])
@@ -153,11 +153,11 @@ def _is_left_out(field: FieldDescriptor) -> bool:
     )
 
 
-def _key(key: Any) -> str:
+def _format_key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _enum(descriptor: EnumDescriptor) -> Convert:
+def _plan_enum(descriptor: EnumDescriptor) -> Convert:
     """Numbers to names; a number that a later version of the schema added stays a number, as text."""
     names = {number: value.name for number, value in descriptor.values_by_number.items()}
     return lambda number: names.get(number) or str(number)

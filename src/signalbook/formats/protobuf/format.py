@@ -91,13 +91,13 @@ class ProtobufSchema:
     def is_at(self, indices: tuple[int, ...]) -> bool:
         """Return True for the message type at this place of the document."""
         types = list(self.descriptors.file.message_types_by_name.values())
-        found: Descriptor | None = None
+        descriptor: Descriptor | None = None
         for index in indices:
             if not 0 <= index < len(types):
                 return False
-            found = types[index]
-            types = list(found.nested_types)
-        return found is not None and found.full_name == self.descriptor.full_name
+            descriptor = types[index]
+            types = list(descriptor.nested_types)
+        return descriptor is not None and descriptor.full_name == self.descriptor.full_name
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,7 +114,7 @@ class ProtobufSchema:
         message = self._from_json(payload) if is_json(content_type) else self._from_binary(payload, content_type)
         missing = message.FindInitializationErrors()
         if missing:
-            raise PayloadError("schema_violation", [_missing(path) for path in missing[:MAX_FINDINGS]])
+            raise PayloadError("schema_violation", [_build_missing(path) for path in missing[:MAX_FINDINGS]])
         try:
             return self.descriptors.plans.message(self.descriptor)(message)
         except (ValueError, TypeError, RecursionError, json_format.Error) as error:
@@ -125,12 +125,12 @@ class ProtobufSchema:
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise unsupported(content_type, self.format)
         try:
-            message = self._message(_jsonable(value))
+            message = self._parse_message(_encode_jsonable(value))
         except _UNFIT as error:
             raise refused("schema_violation", "protobuf", str(error)) from None
         missing = message.FindInitializationErrors()
         if missing:
-            raise PayloadError("schema_violation", [_missing(path) for path in missing[:MAX_FINDINGS]])
+            raise PayloadError("schema_violation", [_build_missing(path) for path in missing[:MAX_FINDINGS]])
         if not is_json(content_type):
             written: bytes = message.SerializeToString(deterministic=True)
             return written
@@ -148,12 +148,12 @@ class ProtobufSchema:
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
             raise refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
-            return self._message(value)
+            return self._parse_message(value)
         except (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError) as error:
             # Behind the first line are the names of all fields that there are.
             raise refused("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
-    def _message(self, value: JSON) -> Any:
+    def _parse_message(self, value: JSON) -> Any:
         return json_format.ParseDict(
             value,
             self.message_type(),
@@ -180,10 +180,10 @@ class ProtobufSchema:
     def validate(self, value: JSON) -> list[Finding]:
         """Return the findings about a decoded value as a message of this type."""
         try:
-            message = self._message(_jsonable(_set(value)))
+            message = self._parse_message(_encode_jsonable(_set(value)))
         except _UNFIT as error:
             return [Finding(path="", rule="protobuf", message=shorten(str(error)))]
-        return [_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
+        return [_build_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
 
     def shape(self) -> Shape:
         """The columns of the message's fields."""
@@ -202,12 +202,12 @@ class ProtobufSchema:
         return {}
 
 
-def _jsonable(value: Any) -> JSON:
+def _encode_jsonable(value: Any) -> JSON:
     """A decoded value in protobuf's JSON mapping, where null is a member that is not set, and bytes are base64."""
     if isinstance(value, dict):
-        return {name: _jsonable(item) for name, item in value.items()}
+        return {name: _encode_jsonable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_jsonable(item) for item in value]
+        return [_encode_jsonable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return nonfinite_name(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
@@ -238,7 +238,7 @@ def _set(value: Any) -> JSON:
     return [_set(item) for item in value] if isinstance(value, list) else value
 
 
-def _missing(path: str) -> Finding:
+def _build_missing(path: str) -> Finding:
     pointer = "/" + path.replace(".", "/").replace("[", "/").replace("]", "")
     return Finding(path=pointer, rule="required", message=f"the required field {path} is missing")
 
@@ -261,7 +261,7 @@ class ProtobufFormat:
         if refused := refused_imports(document):
             return refused
         try:
-            return self._checked(document, format, None)
+            return self._find_problems(document, format, None)
         except UnresolvedReferences:
             paths = shorten(", ".join(sorted(set(imports(document)))))
             text = f"not checked, since it imports {paths}"
@@ -273,66 +273,74 @@ class ProtobufFormat:
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Return the findings, including those with imports. Raises ``UnresolvedReferences``."""
-        return refused_imports(text.document) or self._checked(text.document, text.format, text.resolve)
+        return refused_imports(text.document) or self._find_problems(text.document, text.format, text.resolve)
 
-    def _checked(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
+    def _find_problems(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
         try:
-            found = describe(gather(document, resolve))
+            descriptors = describe(gather(document, resolve))
         except UnresolvedReferences:
             raise
         except SchemaError as error:
             return list(error.findings)
-        return [*found.warnings, *_syntax(found, self.canonical(format))]
+        return [*descriptors.warnings, *_check_syntax(descriptors, self.canonical(format))]
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> ProtobufSchema:
         """The message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
 
         ``resolve`` is asked for imports by their path. Raises ``SchemaError``.
         """
-        found = self._compiled(SchemaText(document=document, format=format, resolve=resolve))
-        descriptor, warnings = _named(found, link.lstrip("#:/"))
-        own = self.canonical(format)
-        version = own if own and own != self.name else found.syntax
-        return ProtobufSchema(format=version, descriptors=found, descriptor=descriptor, warnings=warnings)
+        descriptors = self._compile_text(SchemaText(document=document, format=format, resolve=resolve))
+        descriptor, warnings = _find_message(descriptors, link.lstrip("#:/"))
+        canonical = self.canonical(format)
+        version = canonical if canonical and canonical != self.name else descriptors.syntax
+        return ProtobufSchema(format=version, descriptors=descriptors, descriptor=descriptor, warnings=warnings)
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
         """The full names of the message types of a document, but for nested ones, in order. Raises ``SchemaError``."""
-        return tuple(each.full_name for each in self._compiled(text).file.message_types_by_name.values())
+        return tuple(
+            descriptor.full_name for descriptor in self._compile_text(text).file.message_types_by_name.values()
+        )
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
-        return comparison.differences(self._compiled(reader).file, self._compiled(writer).file)
+        return comparison.differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what keeps ``reader`` from following ``writer`` by their bytes alone. Raises ``SchemaError``."""
-        return comparison.wire_differences(self._compiled(reader).file, self._compiled(writer).file)
+        return comparison.wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
         """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
-        return comparison.hazards(self._compiled(new).file, self._compiled(old).file)
+        return comparison.hazards(self._compile_text(new).file, self._compile_text(old).file)
 
-    def _compiled(self, text: SchemaText) -> Descriptors:
-        found = describe(gather(text.document, text.resolve))
-        findings = _syntax(found, self.canonical(text.format))
+    def _compile_text(self, text: SchemaText) -> Descriptors:
+        descriptors = describe(gather(text.document, text.resolve))
+        findings = _check_syntax(descriptors, self.canonical(text.format))
         if findings:
             raise SchemaError(findings)
-        return found
+        return descriptors
 
 
-def _syntax(found: Descriptors, wanted: str | None) -> list[Finding]:
-    if wanted in (None, "Protobuf", found.syntax):
+def _check_syntax(descriptors: Descriptors, syntax: str | None) -> list[Finding]:
+    if syntax in (None, "Protobuf", descriptors.syntax):
         return []
-    return [Finding(path="", rule="syntax", message=f"the format says {wanted}, but the document is {found.syntax}")]
+    return [
+        Finding(path="", rule="syntax", message=f"the format says {syntax}, but the document is {descriptors.syntax}")
+    ]
 
 
-def _named(found: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ...]]:
+def _find_message(descriptors: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ...]]:
     """The message of a name, or the only one there is (G-17)."""
     if name:
-        if name in found.messages:
-            return found.messages[name], ()
-        text = f"there is no message {name!r}; there are: {', '.join(found.messages) or 'none'}"
+        if name in descriptors.messages:
+            return descriptors.messages[name], ()
+        text = f"there is no message {name!r}; there are: {', '.join(descriptors.messages) or 'none'}"
         raise SchemaError([Finding(path=name, rule="link", message=shorten(text))])
-    top = {descriptor.full_name: descriptor for descriptor in found.messages.values() if not descriptor.containing_type}
+    top = {
+        descriptor.full_name: descriptor
+        for descriptor in descriptors.messages.values()
+        if not descriptor.containing_type
+    }
     if len(top) != 1:
         text = f"a message must be named, as in #Message; there are: {', '.join(top) or 'none'}"
         raise SchemaError([Finding(path="", rule="link", message=shorten(text))])
@@ -384,9 +392,9 @@ def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
     except SchemaError as error:
         if not all(_UNDEFINED_OPTION.match(finding.message) for finding in error.findings):
             raise
-        others = tuple((path, remove_custom_options(text.decode()).encode()) for path, text in sources)
+        plain_sources = tuple((path, remove_custom_options(text.decode()).encode()) for path, text in sources)
         try:
-            return compile_set(others), tuple(replace(finding, severity="warning") for finding in error.findings)
+            return compile_set(plain_sources), tuple(replace(finding, severity="warning") for finding in error.findings)
         except SchemaError:
             raise error from None
 

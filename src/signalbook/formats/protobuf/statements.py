@@ -62,33 +62,33 @@ def remove_custom_options(text: str, *, extensions: bool = False) -> str:
     """Return a document without options that extensions define, with ``extensions`` also without the extensions."""
     edits: list[Edit] = []
     extending: Tokens | None = None
-    for each in parse_statements(text):
+    for statement in parse_statements(text):
         if extending is not None:
-            if each.word == "}" and each.blocks[-1] is extending:
-                edits.append((extending[0].start, each.end, ""))
+            if statement.word == "}" and statement.blocks[-1] is extending:
+                edits.append((extending[0].start, statement.end, ""))
                 extending = None
-        elif extensions and each.word == "extend" and each.opens:
-            extending = each.tokens
-        elif (extensions and each.word == "extensions") or (
-            each.word == "option" and len(each.tokens) > 1 and each.tokens[1].text == "("
+        elif extensions and statement.word == "extend" and statement.opens:
+            extending = statement.tokens
+        elif (extensions and statement.word == "extensions") or (
+            statement.word == "option" and len(statement.tokens) > 1 and statement.tokens[1].text == "("
         ):
-            edits.append((each.tokens[0].start, each.end, ""))
-        elif not each.opens and each.blocks and each.word != "option":
-            options = list_options(each.tokens)
-            kept = [text_of(text, option) for option in options if option and option[0].text != "("]
-            if len(kept) < len(options):
-                edits.append(replace_options(each.tokens, kept))
+            edits.append((statement.tokens[0].start, statement.end, ""))
+        elif not statement.opens and statement.blocks and statement.word != "option":
+            options = list_options(statement.tokens)
+            standard_options = [text_of(text, option) for option in options if option and option[0].text != "("]
+            if len(standard_options) < len(options):
+                edits.append(replace_options(statement.tokens, standard_options))
     return apply_edits(text, edits)
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """Return a text with parts of it replaced."""
-    found: list[str] = []
-    done = 0
+    parts: list[str] = []
+    position = 0
     for start, end, put in sorted(edits):
-        found += [text[done:start], put]
-        done = end
-    return "".join([*found, text[done:]])
+        parts += [text[position:start], put]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def replace_options(tokens: Tokens, options: Sequence[str]) -> Edit:
@@ -154,15 +154,15 @@ def list_options(tokens: Tokens) -> list[Tokens]:
     start = _find_list(tokens)
     if start is None:
         return []
-    found: list[list[Token]] = [[]]
+    options: list[list[Token]] = [[]]
     depth = 0
     for token in tokens[start + 1 : -1]:
         depth += (token.text in OPENING) - (token.text in CLOSING)
         if token.text == "," and not depth:
-            found.append([])
+            options.append([])
         else:
-            found[-1].append(token)
-    return [each for each in found if each]
+            options[-1].append(token)
+    return [option for option in options if option]
 
 
 def text_of(text: str, tokens: Tokens) -> str:

@@ -57,7 +57,7 @@ class _Tree:
             return SchemaNode(kind=kind, type=full, name=name, required=required, description=about, values=values)
         cut = full in above or not self._room.take(len(above))
         fields = [] if cut else list(descriptor.fields)
-        members = tuple(self._field(field, (*above, full)) for field in self._room.share(fields))
+        members = tuple(self._build_field(field, (*above, full)) for field in self._room.share(fields))
         return SchemaNode(
             kind="object",
             type=full,
@@ -68,22 +68,22 @@ class _Tree:
             cut=cut or len(members) < len(fields),
         )
 
-    def _field(self, field: FieldDescriptor, above: tuple[str, ...]) -> SchemaNode:
+    def _build_field(self, field: FieldDescriptor, above: tuple[str, ...]) -> SchemaNode:
         about = text(self._comments.get(field.full_name, ""))
         entry = map_value(field)
         if entry is not None:
-            inner = self._single(entry, "", above)
+            inner = self._build_single(entry, "", above)
             return SchemaNode(
                 kind="map", type=f"map of {inner.type}", name=field.name, description=about, members=(inner,)
             )
         if field.is_repeated:
-            inner = self._single(field, "", above)
+            inner = self._build_single(field, "", above)
             return SchemaNode(
                 kind="array", type=f"repeated {inner.type}", name=field.name, description=about, members=(inner,)
             )
-        return self._single(field, field.name, above, about)
+        return self._build_single(field, field.name, above, about)
 
-    def _single(self, field: FieldDescriptor, name: str, above: tuple[str, ...], about: str = "") -> SchemaNode:
+    def _build_single(self, field: FieldDescriptor, name: str, above: tuple[str, ...], about: str = "") -> SchemaNode:
         if field.message_type is not None:
             return self.message(field.message_type, name, above, required=field.is_required, about=about)
         kind = _NAMES[field.type]
@@ -92,7 +92,7 @@ class _Tree:
         bounds = [("one of", ", ".join(symbols[:20]))] if symbols else []
         # What proto3 calls optional is a oneof of its own, which says nothing more.
         if oneof is not None and len(oneof.fields) > 1:
-            bounds.append((ONLY_ONE, ", ".join(each.name for each in oneof.fields)))
+            bounds.append((ONLY_ONE, ", ".join(member.name for member in oneof.fields)))
         return SchemaNode(
             kind=_KINDS.get(kind, "integer"),
             type=field.enum_type.full_name if field.enum_type is not None else kind,

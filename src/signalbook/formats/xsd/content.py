@@ -84,10 +84,10 @@ class Simple:
     def shape(self, *, nullable: bool = False) -> Scalar | ListOf:
         """The column."""
         if self.is_list:
-            return ListOf(item=self._scalar(nullable=False), nullable=nullable)
-        return self._scalar(nullable=nullable)
+            return ListOf(item=self._build_scalar(nullable=False), nullable=nullable)
+        return self._build_scalar(nullable=nullable)
 
-    def _scalar(self, *, nullable: bool) -> Scalar:
+    def _build_scalar(self, *, nullable: bool) -> Scalar:
         digits = {"precision": self.precision, "scale": self.scale}
         return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, zoned=self.kind == "date", **digits)
 
@@ -106,48 +106,48 @@ class Simple:
         return " ".join(map(self._write, value))
 
     def _write(self, value: JSON) -> str:
-        taken = _TAKEN[self.coding]
-        if float in taken and isinstance(value, str):  # as JSON has it
+        types = _TAKEN[self.coding]
+        if float in types and isinstance(value, str):  # as JSON has it
             value = NONFINITE.get(value, value)
-        if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise TypeError(f"a value of the kind {self.kind}")
         return _WRITE.get(self.coding, str)(value)
 
 
 def simple(xsd: XsdType) -> Simple:
     """Return how values of a simple type are read. A union's are text, since they may be of any member."""
-    items = _items(xsd)
+    items = _find_items(xsd)
     if items is not None:
-        inner = simple(items) if _items(items) is None else _text(items)
+        inner = simple(items) if _find_items(items) is None else _read_as_text(items)
         return replace(inner, is_list=True, type=xsd)
-    known = _known(xsd)
-    kind: Kind = _KINDS.get(known, "string")
+    builtin = _find_builtin(xsd)
+    kind: Kind = _KINDS.get(builtin, "string")
     if kind == "decimal":
-        return _decimal(xsd)
+        return _read_decimal(xsd)
     if kind in _TIMES:
-        return replace(_text(xsd), kind=kind, sent="string")
-    coding = {names.XSD_BASE64_BINARY: "base64", names.XSD_HEX_BINARY: "hex"}.get(known, kind)
+        return replace(_read_as_text(xsd), kind=kind, sent="string")
+    coding = {names.XSD_BASE64_BINARY: "base64", names.XSD_HEX_BINARY: "hex"}.get(builtin, kind)
     return Simple(kind=kind, coding=coding, is_list=False, type=xsd)
 
 
-def _text(xsd: XsdType) -> Simple:
+def _read_as_text(xsd: XsdType) -> Simple:
     return Simple(kind="string", coding="string", is_list=False, type=xsd)
 
 
-def _decimal(xsd: XsdType) -> Simple:
+def _read_decimal(xsd: XsdType) -> Simple:
     """Exact where digits are bounded, else text."""
-    total, fraction = _digits(xsd, names.XSD_TOTAL_DIGITS), _digits(xsd, names.XSD_FRACTION_DIGITS)
+    total, fraction = _find_digits(xsd, names.XSD_TOTAL_DIGITS), _find_digits(xsd, names.XSD_FRACTION_DIGITS)
     if total is None or fraction is None or total > _MAX_DIGITS:
-        return _text(xsd)
+        return _read_as_text(xsd)
     return Simple(kind="decimal", coding="decimal", is_list=False, type=xsd, precision=total, scale=fraction)
 
 
-def _digits(xsd: XsdType, facet: str) -> int | None:
-    found = xsd.get_facet(facet)
-    return None if found is None else int(found.value)
+def _find_digits(xsd: XsdType, facet: str) -> int | None:
+    limit = xsd.get_facet(facet)
+    return None if limit is None else int(limit.value)
 
 
-def _items(xsd: XsdType) -> XsdType | None:
+def _find_items(xsd: XsdType) -> XsdType | None:
     """The item type of a list, or of a restriction of one."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if isinstance(xsd, XsdList):
@@ -156,7 +156,7 @@ def _items(xsd: XsdType) -> XsdType | None:
     return None
 
 
-def _known(xsd: XsdType) -> str:
+def _find_builtin(xsd: XsdType) -> str:
     """The nearest built-in type above that has a column of its own."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if xsd.name in _KINDS:
@@ -235,9 +235,9 @@ class Value:
         return self.simple.read(element.text or self.default or "")
 
     def write(self, value: JSON, tag: str, path: Path) -> Element:
-        made = Element(tag)
-        made.text = _written(self.simple, value, path)
-        return made
+        written = Element(tag)
+        written.text = _write_value(self.simple, value, path)
+        return written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +274,11 @@ class Child:
     @property
     def shape(self) -> Shape:
         """The column: nothing in it may be lost, so a nil is null."""
-        own = _nullable(self.plan.shape) if self.nillable else self.plan.shape
-        return ListOf(item=own) if self.repeated else own
+        item_shape = _make_nullable(self.plan.shape) if self.nillable else self.plan.shape
+        return ListOf(item=item_shape) if self.repeated else item_shape
 
     def read(self, element: Element, path: Path) -> JSON:
-        _same_type(element, self.type_name, path)
+        _check_same_type(element, self.type_name, path)
         if element.get(f"{XSI}nil", "").strip() in ("true", "1"):
             return None
         return self.plan.read(element, path)
@@ -299,63 +299,65 @@ class ChildrenPlan:
     shape: Shape
 
     def read(self, element: Element, path: Path) -> JSON:
-        found: dict[str, JSON] = {}
+        members: dict[str, JSON] = {}
         for attribute in self.attributes:
             text = element.get(attribute.tag, attribute.default)
             if text is not None:
-                found[attribute.name] = attribute.simple.read(text)
+                members[attribute.name] = attribute.simple.read(text)
         if self.value is not None:
-            found["$"] = self.value.read(element, path)
+            members["$"] = self.value.read(element, path)
         for child in self.children:
             items = element.findall(child.tag)
             if child.repeated:
                 # An empty list where there is none: a column of lists does not distinguish the two.
-                found[child.name] = [child.read(item, (*path, child.name, i)) for i, item in enumerate(items)]
+                members[child.name] = [child.read(item, (*path, child.name, i)) for i, item in enumerate(items)]
             elif items:
-                found[child.name] = child.read(items[0], (*path, child.name))
-        return found
+                members[child.name] = child.read(items[0], (*path, child.name))
+        return members
 
     def write(self, value: JSON, tag: str, path: Path) -> Element:
         if not isinstance(value, dict):
             raise Unfit(path, "type", f"expected an object for the element {local(tag)}")
-        known = {*(part.name for part in self.attributes), *(part.name for part in self.children)}
-        known |= {"$"} if self.value else set()
-        for name in value.keys() - known:
+        names = {*(part.name for part in self.attributes), *(part.name for part in self.children)}
+        names |= {"$"} if self.value else set()
+        for name in value.keys() - names:
             raise Unfit((*path, name), "unknown", f"the element {local(tag)} has no such member")
-        made = self.value.write(value.get("$"), tag, (*path, "$")) if self.value else Element(tag)
+        written = self.value.write(value.get("$"), tag, (*path, "$")) if self.value else Element(tag)
         for attribute in self.attributes:
             if value.get(attribute.name) is not None:
-                made.set(attribute.tag, _written(attribute.simple, value[attribute.name], (*path, attribute.name)))
-        made.extend([part for child in self.children for part in _parts(child, value, (*path, child.name))])
-        return made
+                written.set(
+                    attribute.tag, _write_value(attribute.simple, value[attribute.name], (*path, attribute.name))
+                )
+        written.extend([part for child in self.children for part in _write_parts(child, value, (*path, child.name))])
+        return written
 
 
-def _parts(child: Child, value: dict[str, JSON], path: Path) -> Iterator[Element]:
-    given = value.get(child.name)
+def _write_parts(child: Child, value: dict[str, JSON], path: Path) -> Iterator[Element]:
+    member = value.get(child.name)
     if not child.repeated:
-        if given is not None or (child.nillable and child.name in value):
-            yield child.write(given, path)
-    elif given is not None:
-        if not isinstance(given, list):
+        if member is not None or (child.nillable and child.name in value):
+            yield child.write(member, path)
+    elif member is not None:
+        if not isinstance(member, list):
             raise Unfit(path, "type", "expected an array")
-        yield from (child.write(item, (*path, index)) for index, item in enumerate(given))
+        yield from (child.write(item, (*path, index)) for index, item in enumerate(member))
 
 
-def _written(kind: Simple, value: JSON, path: Path) -> str:
+def _write_value(kind: Simple, value: JSON, path: Path) -> str:
     try:
         return kind.write(value)
     except TypeError as error:
         raise Unfit(path, "type", f"expected {error}") from None
 
 
-def _same_type(element: Element, name: str, path: Path) -> None:
+def _check_same_type(element: Element, name: str, path: Path) -> None:
     """A payload may name another type than its place in the schema has; then the columns are of another one, too."""
-    given = element.get(f"{XSI}type")
-    if given is not None and given.strip().rpartition(":")[2] != name:
-        raise Unfit(path, "xsi_type", f"the type {given!r} in place of the declared one has no columns")
+    stated = element.get(f"{XSI}type")
+    if stated is not None and stated.strip().rpartition(":")[2] != name:
+        raise Unfit(path, "xsi_type", f"the type {stated!r} in place of the declared one has no columns")
 
 
-def _nullable(shape: Shape) -> Shape:
+def _make_nullable(shape: Shape) -> Shape:
     if isinstance(shape, (Scalar, ListOf, Struct)):
         return replace(shape, nullable=True)
     return Anything(nullable=True)
@@ -377,7 +379,7 @@ class Planner:
 
     def top(self, element: XsdElement) -> Child:
         """The plan of a payload's root."""
-        return self._child(element, repeated=False, required=True)
+        return self._plan_child(element, repeated=False, required=True)
 
     def root_of(self, xsd: XsdType) -> Child:
         """The plan of a payload's root that is of a type, whatever its name."""
@@ -392,24 +394,24 @@ class Planner:
         if id(xsd) in self._above or len(self._above) > _MAX_NESTING:
             return XmlElement()
         if default is not None:
-            return self._complex(xsd, default)
+            return self._plan_complex(xsd, default)
         if id(xsd) not in self._plans:
-            self._plans[id(xsd)] = self._complex(xsd, None)
+            self._plans[id(xsd)] = self._plan_complex(xsd, None)
         return self._plans[id(xsd)]
 
-    def _complex(self, xsd: XsdType, default: str | None) -> ElementPlan:
+    def _plan_complex(self, xsd: XsdType, default: str | None) -> ElementPlan:
         self._above.append(id(xsd))
         try:
-            return self._members(xsd, default)
+            return self._plan_members(xsd, default)
         except _Opaque:
             return XmlElement()
         finally:
             self._above.pop()
 
-    def _members(self, xsd: XsdType, default: str | None) -> ElementPlan:
+    def _plan_members(self, xsd: XsdType, default: str | None) -> ElementPlan:
         if xsd.mixed or xsd.open_content is not None or None in xsd.attributes:
             raise _Opaque
-        attributes = tuple(_attribute(part) for part in xsd.attributes.values() if part.use != "prohibited")
+        attributes = tuple(_plan_attribute(part) for part in xsd.attributes.values() if part.use != "prohibited")
         value: Value | None = None
         children: tuple[Child, ...] = ()
         if xsd.has_simple_content():
@@ -417,35 +419,35 @@ class Planner:
             if not attributes:
                 return value
         else:
-            children = tuple(self._children(xsd.content, repeated=False, required=True))
+            children = tuple(self._plan_children(xsd.content, repeated=False, required=True))
         # Two children of one name, or of one local name in two namespaces, would be one member.
         names = [*(part.name for part in attributes), *(part.name for part in children)]
         if len(set(names)) < len(names) or not (names or value):
             raise _Opaque
         return ChildrenPlan(
-            attributes=attributes, children=children, value=value, shape=_struct(attributes, children, value)
+            attributes=attributes, children=children, value=value, shape=_build_struct(attributes, children, value)
         )
 
-    def _children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
+    def _plan_children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
         """Children in order; what is repeated together has an order that lists would not keep."""
         repeated = repeated or group.max_occurs != 1
         # Lists by name would lose in which order the children alternated.
-        if repeated and _size(group) > 1:
+        if repeated and _count_elements(group) > 1:
             raise _Opaque
         required = required and group.min_occurs > 0 and (group.model != "choice" or len(group) == 1)
         for part in group:
             if part.max_occurs == 0:
                 continue
             if isinstance(part, XsdGroup):
-                yield from self._children(part, repeated=repeated, required=required)
+                yield from self._plan_children(part, repeated=repeated, required=required)
             # Who may be substituted has children of other names than its own.
             elif isinstance(part, XsdElement) and not part.abstract and not any(True for _ in part.iter_substitutes()):
                 several = repeated or part.max_occurs != 1
-                yield self._child(part, repeated=several, required=required and part.min_occurs > 0)
+                yield self._plan_child(part, repeated=several, required=required and part.min_occurs > 0)
             else:
                 raise _Opaque
 
-    def _child(self, element: XsdElement, *, repeated: bool, required: bool) -> Child:
+    def _plan_child(self, element: XsdElement, *, repeated: bool, required: bool) -> Child:
         default = element.fixed if element.fixed is not None else element.default
         return Child(
             tag=element.name,
@@ -457,24 +459,24 @@ class Planner:
         )
 
 
-def _size(group: XsdGroup) -> int:
-    return sum(_size(part) if isinstance(part, XsdGroup) else 1 for part in group)
+def _count_elements(group: XsdGroup) -> int:
+    return sum(_count_elements(part) if isinstance(part, XsdGroup) else 1 for part in group)
 
 
-def _attribute(part: Any) -> AttributePlan:
+def _plan_attribute(part: Any) -> AttributePlan:
     default = part.fixed if part.fixed is not None else part.default
     required = part.use == "required" or default is not None
     return AttributePlan(tag=part.name, simple=simple(part.type), required=required, default=default)
 
 
-def _struct(attributes: tuple[AttributePlan, ...], children: tuple[Child, ...], value: Value | None) -> Shape:
+def _build_struct(attributes: tuple[AttributePlan, ...], children: tuple[Child, ...], value: Value | None) -> Shape:
     fields = [
-        *(_field(part.name, part.simple.shape(), required=part.required) for part in attributes),
-        *([_field("$", value.shape, required=True)] if value else []),
-        *(_field(part.name, part.shape, required=part.required or part.repeated) for part in children),
+        *(_build_field(part.name, part.simple.shape(), required=part.required) for part in attributes),
+        *([_build_field("$", value.shape, required=True)] if value else []),
+        *(_build_field(part.name, part.shape, required=part.required or part.repeated) for part in children),
     ]
     return bounded(Struct(fields=tuple(fields)))
 
 
-def _field(name: str, shape: Shape, *, required: bool) -> Field:
+def _build_field(name: str, shape: Shape, *, required: bool) -> Field:
     return Field(name=name, attribute=name, shape=shape, required=required)

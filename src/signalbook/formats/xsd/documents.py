@@ -74,22 +74,24 @@ def read(document: bytes, place: str = MAIN) -> limits.XmlDocument:
     if findings:
         raise SchemaError(findings)
     if len(document) > MAX_BYTES:
-        raise _refused(place, "size", f"more than {MAX_BYTES} bytes")
+        raise _build_refusal(place, "size", f"more than {MAX_BYTES} bytes")
     try:
-        found = limits.read(document)
+        xml = limits.read(document)
     except limits.XMLError as error:
-        raise _refused(place, "xml", str(error)) from None
-    if found.root.tag != f"{XS}schema":
-        raise _refused(place, "schema", f"the root is {found.root.tag}, and not {XS}schema")
-    if _BRACES & set(found.root.get("targetNamespace", "")):
-        raise _refused(place, "schema", "the targetNamespace is a URI, without braces")
-    findings = [_finding_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _no_paths(found)]
+        raise _build_refusal(place, "xml", str(error)) from None
+    if xml.root.tag != f"{XS}schema":
+        raise _build_refusal(place, "schema", f"the root is {xml.root.tag}, and not {XS}schema")
+    if _BRACES & set(xml.root.get("targetNamespace", "")):
+        raise _build_refusal(place, "schema", "the targetNamespace is a URI, without braces")
+    findings = [
+        _build_finding_at(place, line, f"no path: {part.get('xpath')!r}") for part, line in _find_bad_paths(xml)
+    ]
     if findings:
         raise SchemaError(findings[:MAX_FINDINGS])
-    return found
+    return xml
 
 
-def _no_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int]]:
+def _find_bad_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int]]:
     for part, line in zip(document.root.iter(), document.lines, strict=True):
         if part.tag in (f"{XS}selector", f"{XS}field"):
             xpath = part.get("xpath", ".")
@@ -105,7 +107,9 @@ def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
             continue
         location = part.get("schemaLocation", "").strip()
         if location or namespace:
-            yield DocumentReference(location=_joined(place, location) if location else namespace, optional=not location)
+            yield DocumentReference(
+                location=_join_urls(place, location) if location else namespace, optional=not location
+            )
 
 
 def identity_of(namespace: str) -> str:
@@ -127,13 +131,13 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 
     Raises ``UnresolvedReferences`` with all references that lead to nothing, else ``SchemaError``.
     """
-    found = {MAIN: document}
+    documents = {MAIN: document}
     missing: dict[str, str] = {}
     waiting = list(references(read(document).root))
     while waiting:
         reference = waiting.pop()
         place = reference.location
-        if place in found or place in missing:
+        if place in documents or place in missing:
             continue
         content = None
         if resolve and reference.optional:
@@ -144,23 +148,25 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
             if not reference.optional:
                 missing[place] = f"there is no {shorten(place)!r} to include or import"
             continue
-        found[place] = content
+        documents[place] = content
         # Counted while gathering: a chain of documents may be endless.
-        if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
+        if len(documents) > MAX_FILES or sum(map(len, documents.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
-            raise _refused(MAIN, "size", message)
+            raise _build_refusal(MAIN, "size", message)
         waiting += references(read(content, place).root, place)
     if missing:
         findings = [Finding(path="", rule=IMPORT, message=message) for message in missing.values()]
         raise UnresolvedReferences(findings[:MAX_FINDINGS])
-    return tuple(sorted(found.items()))
+    return tuple(sorted(documents.items()))
 
 
 def unknown_namespaces(sources: Sources) -> list[str]:
     """Return the namespaces that documents import without a location, and that no other document was found for."""
     places = dict(sources)
-    imports = (each for place, content in sources for each in references(read(content, place).root, place))
-    return sorted({each.location for each in imports if each.optional and each.location not in places})
+    imports = (reference for place, content in sources for reference in references(read(content, place).root, place))
+    return sorted(
+        {reference.location for reference in imports if reference.optional and reference.location not in places}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,32 +184,34 @@ def build(version: str, sources: Sources) -> Built:
     # Before anything is built: the library takes the square of a content model's length for its own checks.
     weight = weigh(roots)
     if weight.is_heavy:
-        raise _refused(MAIN, "weight", "the content models take too long to build")
+        raise _build_refusal(MAIN, "weight", "the content models take too long to build")
     test = next((test for root in roots for test in paths.unbounded(root)), None)
     if test is not None:
-        raise _refused(MAIN, "expression", f"not run, since nobody knows how long it takes: the expression {test!r}")
+        raise _build_refusal(
+            MAIN, "expression", f"not run, since nobody knows how long it takes: the expression {test!r}"
+        )
     most = min(weight.most_elements, limits.MAX_ELEMENTS)
     asserted = any(map(paths.has_any, roots))
-    return Built(schema=_schema(version, sources), most_elements=min(most, MAX_ASSERTED) if asserted else most)
+    return Built(schema=_build_schema(version, sources), most_elements=min(most, MAX_ASSERTED) if asserted else most)
 
 
-def _schema(version: str, sources: Sources) -> Any:
-    made = _Schema10 if version == "1.0" else _Schema11
+def _build_schema(version: str, sources: Sources) -> Any:
+    schema_type = _Schema10 if version == "1.0" else _Schema11
     try:
-        schema = made(
+        schema = schema_type(
             BytesIO(dict(sources)[MAIN]), validation="lax", allow="none", defuse="always", use_fallback=False,
-            loader_class=_loader(dict(sources)),
+            loader_class=_build_loader(dict(sources)),
         )  # fmt: skip
-        findings = _findings(schema, sources)
+        findings = _list_findings(schema, sources)
     except FAILED as error:
         findings = [part for place, content in sources for part in malformed(version, content, place)][:MAX_FINDINGS]
-        findings = findings or [_stopped(error)]
+        findings = findings or [_build_stopped(error)]
     if findings:
         raise SchemaError(findings)
     return schema
 
 
-def _stopped(error: Exception) -> Finding:
+def _build_stopped(error: Exception) -> Finding:
     message = shorten(f"cannot be read as XML Schema: {str(error) or type(error).__name__}")
     return Finding(path="", rule="schema", message=message)
 
@@ -215,18 +223,18 @@ def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
     if _VERSIONING in content:
         return []
     resource = XMLResource(BytesIO(content), allow="none", defuse="always")
-    lines = _lines(resource.root, content)
+    lines = _index_lines(resource.root, content)
     try:
         meta.build()
         errors = list(islice(meta.iter_errors(resource), MAX_FINDINGS))
     except FAILED as error:
-        return [_stopped(error)]
-    return [_finding(place, lines, error, error.reason or error.message) for error in errors]
+        return [_build_stopped(error)]
+    return [_build_finding(place, lines, error, error.reason or error.message) for error in errors]
 
 
-def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
+def _build_loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
     """A loader that knows what was gathered, and nothing else."""
-    places = {_url(place): content for place, content in sources.items() if place != MAIN}
+    places = {_build_url(place): content for place, content in sources.items() if place != MAIN}
 
     class Gathered(SchemaLoader):
         """Takes documents by where they are, each one once, so that two may refer to each other."""
@@ -241,9 +249,9 @@ def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             # A document that imports itself by another name is still one document, and its types are declared once.
             if content == sources[MAIN]:
                 return self.maps.validator
-            known = self.maps.get_schema(namespace, place)
-            if known is not None:
-                return known
+            loaded = self.maps.get_schema(namespace, place)
+            if loaded is not None:
+                return loaded
             resource = XMLResource(BytesIO(content), allow="none", defuse="always")
             resource.url = place
             return self.schema_class(
@@ -254,48 +262,48 @@ def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
         def import_namespace(self, schema: Any, namespace: str, location: str | None = None) -> None:
             if namespace in _KNOWN:
                 return
-            place = location or _url(namespace)
+            place = location or _build_url(namespace)
             if location is not None or place in places:
                 super().import_namespace(schema, namespace, place)
 
     return Gathered
 
 
-def _url(place: str) -> str:
+def _build_url(place: str) -> str:
     try:
         return normalize_url(place)
     except ValueError:
         return place
 
 
-def _joined(place: str, location: str) -> str:
+def _join_urls(place: str, location: str) -> str:
     try:
         return urljoin(place, location)
     except ValueError:
         return location
 
 
-def _findings(schema: Any, sources: Sources) -> list[Finding]:
-    places = {_url(place): place for place, _ in sources if place != MAIN}
-    found: list[Finding] = []
+def _list_findings(schema: Any, sources: Sources) -> list[Finding]:
+    places = {_build_url(place): place for place, _ in sources if place != MAIN}
+    findings: list[Finding] = []
     for part in (schema, *(part for part in schema.maps.schemas if part.url in places)):
         place = places.get(part.url, MAIN)
-        lines = _lines(part.source.root, dict(sources)[place])
-        found += [_finding(place, lines, error, error.message) for error in _once(_errors(part))]
-    return found[:MAX_FINDINGS]
+        lines = _index_lines(part.source.root, dict(sources)[place])
+        findings += [_build_finding(place, lines, error, error.message) for error in _skip_repeated(_list_errors(part))]
+    return findings[:MAX_FINDINGS]
 
 
-def _finding(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
-    return _finding_at(place, lines.get(id(error.elem)), message)
+def _build_finding(place: str, lines: Mapping[int, int], error: Any, message: Any) -> Finding:
+    return _build_finding_at(place, lines.get(id(error.elem)), message)
 
 
-def _finding_at(place: str, line: int | None, message: Any) -> Finding:
+def _build_finding_at(place: str, line: int | None, message: Any) -> Finding:
     where = [*([place] if place else []), *([f"line {line}"] if line else [])]
     text = _OBJECT.sub("…", " ".join(str(message).split()))
     return Finding(path=" ".join(where), rule="schema", message=shorten(text))
 
 
-def _errors(schema: Any) -> Iterator[Any]:
+def _list_errors(schema: Any) -> Iterator[Any]:
     """Yield all errors, also those of identity constraints, which the library leaves out."""
     yield from schema.all_errors
     for identity in schema.identities.values():
@@ -303,7 +311,7 @@ def _errors(schema: Any) -> Iterator[Any]:
             yield from part.errors if part is not None else ()
 
 
-def _once(errors: Iterable[Any]) -> Iterator[Any]:
+def _skip_repeated(errors: Iterable[Any]) -> Iterator[Any]:
     met: set[tuple[int, str]] = set()
     for error in errors:
         if (key := (id(error.elem), str(error.message))) not in met:
@@ -311,11 +319,11 @@ def _once(errors: Iterable[Any]) -> Iterator[Any]:
             yield error
 
 
-def _lines(root: Element, content: bytes) -> dict[int, int]:
+def _index_lines(root: Element, content: bytes) -> dict[int, int]:
     """The line of each element of the library's tree; none where it left parts out for its version."""
     elements, lines = list(root.iter()), limits.read(content).lines
     return dict(zip(map(id, elements), lines, strict=True)) if len(elements) == len(lines) else {}
 
 
-def _refused(place: str, rule: str, message: str) -> SchemaError:
+def _build_refusal(place: str, rule: str, message: str) -> SchemaError:
     return SchemaError([Finding(path=place, rule=rule, message=shorten(message))])

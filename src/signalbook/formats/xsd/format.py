@@ -33,7 +33,7 @@ class XsdFormat:
         """Return the findings about a document; with references, those that are possible without them."""
         from signalbook.formats.xsd import schema
 
-        return schema.check(document, self._version(format))
+        return schema.check(document, self._choose_version(format))
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> XsdSchema:
         """The element or type that ``link`` means: an XPath, or a name; without one, the top-level elements (G-17).
@@ -44,7 +44,7 @@ class XsdFormat:
         from signalbook.formats.xsd import schema
 
         name = self.canonical(format) or self.name
-        return schema.parse(document, self._version(format), format=name, link=link, resolve=resolve)
+        return schema.parse(document, self._choose_version(format), format=name, link=link, resolve=resolve)
 
     def identities(self, document: bytes) -> tuple[str, ...]:
         """Return ``{namespace}`` of a document with a ``targetNamespace``, by which others may import it."""
@@ -58,7 +58,7 @@ class XsdFormat:
 
         sources = documents.gather(text.document, text.resolve)
         try:
-            documents.build(self._version(text.format), sources)
+            documents.build(self._choose_version(text.format), sources)
         except SchemaError as error:
             # What a namespace without a location declares may be all that is missing.
             unknown = documents.unknown_namespaces(sources)
@@ -78,7 +78,7 @@ class XsdFormat:
         if reader.document == writer.document and reader.resolve is writer.resolve is None:
             return []
         new, old = (
-            documents.build(self._version(side.format), documents.gather(side.document, side.resolve)).schema
+            documents.build(self._choose_version(side.format), documents.gather(side.document, side.resolve)).schema
             for side in (reader, writer)
         )
         try:
@@ -87,7 +87,7 @@ class XsdFormat:
             # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
             return [inclusion.undecided("", f"comparing failed: {error or type(error).__name__}")]
 
-    def _version(self, format: str) -> str:
+    def _choose_version(self, format: str) -> str:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"
 
 

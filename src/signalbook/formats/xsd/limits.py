@@ -52,19 +52,19 @@ class _Reader:
         self.depth = 0
         self.parser = expat.ParserCreate(namespace_separator="}")
         self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self.doctype
-        self.parser.StartNamespaceDeclHandler = self.prefix
+        self.parser.StartDoctypeDeclHandler = self.refuse_doctype
+        self.parser.StartNamespaceDeclHandler = self.check_prefix
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.tree.data
 
-    def refuse(self, what: str) -> XMLError:
-        return XMLError(f"line {self.parser.CurrentLineNumber}: {what}")
+    def refuse(self, reason: str) -> XMLError:
+        return XMLError(f"line {self.parser.CurrentLineNumber}: {reason}")
 
-    def doctype(self, *_: object) -> None:
+    def refuse_doctype(self, *_: object) -> None:
         raise self.refuse("document types are not accepted, since their entities can stand for anything")
 
-    def prefix(self, prefix: str | None, uri: str | None) -> None:
+    def check_prefix(self, prefix: str | None, uri: str | None) -> None:
         if self.depth == 0:
             # Those of the root alone: deep links are written with them, and inner ones may redefine any.
             self.prefixes[prefix or ""] = uri or ""
@@ -76,14 +76,14 @@ class _Reader:
             raise self.refuse(f"nested deeper than {MAX_DEPTH} levels")
         if len(self.lines) > MAX_ELEMENTS:
             raise self.refuse(f"more than {MAX_ELEMENTS} elements")
-        self.tree.start(_name(name), {_name(key): value for key, value in attributes.items()})
+        self.tree.start(_mark_namespace(name), {_mark_namespace(key): value for key, value in attributes.items()})
 
     def end(self, name: str) -> None:
         self.depth -= 1
-        self.tree.end(_name(name))
+        self.tree.end(_mark_namespace(name))
 
 
-def _name(name: str) -> str:
+def _mark_namespace(name: str) -> str:
     return "{" + name if "}" in name else name
 
 
@@ -140,10 +140,10 @@ class _Scale:
     def __init__(self, roots: Iterable[Element]) -> None:
         self.named: dict[tuple[str, str], list[Element]] = {}
         self.inline: list[Element] = []
-        for part in (part for root in roots for part in _declared(root)):
+        for part in (part for root in roots for part in _list_declared(root)):
             kind = local(part.tag)
             if kind in _NAMED:
-                self.named.setdefault((_family(kind), part.get("name", "")), []).append(part)
+                self.named.setdefault((_choose_family(kind), part.get("name", "")), []).append(part)
             self.inline += [inner for inner in part.iter() if inner.tag in _INLINE and inner is not part]
         self.known: dict[int, float] = {}
 
@@ -186,11 +186,11 @@ _USES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
-def _family(kind: str) -> str:
+def _choose_family(kind: str) -> str:
     return "type" if kind.endswith("Type") else kind
 
 
-def _declared(root: Element) -> Iterable[Element]:
+def _list_declared(root: Element) -> Iterable[Element]:
     """Top-level declarations, and those that redefine or override them."""
     for part in root:
         yield from part if local(part.tag) in ("redefine", "override") else (part,)

@@ -68,20 +68,20 @@ def is_bounded(test: str) -> bool:
     if len(test) > MAX_LENGTH:
         return False
     # Strings first: what is in them is no part of the expression, whatever it looks like.
-    rest, depth, before = _TEXT.sub(" 0 ", test), 0, ""
-    while rest:
-        match = _TERM.match(rest)
+    remaining, depth, before = _TEXT.sub(" 0 ", test), 0, ""
+    while remaining:
+        match = _TERM.match(remaining)
         if match is None:
             return False
-        term, rest = match[0].strip(), rest[match.end() :]
+        term, remaining = match[0].strip(), remaining[match.end() :]
         depth += {"[": 1, "]": -1}.get(term, 0)
-        if not _allowed(term, before) or depth > 1:
+        if not _is_allowed(term, before) or depth > 1:
             return False
         before = term or before
     return True
 
 
-def _allowed(term: str, before: str) -> bool:
+def _is_allowed(term: str, before: str) -> bool:
     if term in _REFUSED:
         return False
     if term == "/":
@@ -117,13 +117,13 @@ def linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
     path = unquote(link).lstrip("#").strip().removeprefix(":")
     if path.startswith("xpath(") and path.endswith(")"):
         path = path[6:-1].strip()
-    found = _named(schema, path) if _LINK_NAME.fullmatch(path) else _selected(schema, path, prefixes)
-    if len(found) != 1:
+    declarations = _find_named(schema, path) if _LINK_NAME.fullmatch(path) else _find_selected(schema, path, prefixes)
+    if len(declarations) != 1:
         there = ", ".join(part.local_name for part in roots(schema)) or "none"
-        what = "nothing" if not found else "several declarations"
-        message = f"{link!r} selects {what}; one element or type is needed. Top-level elements: {there}"
+        count_text = "nothing" if not declarations else "several declarations"
+        message = f"{link!r} selects {count_text}; one element or type is needed. Top-level elements: {there}"
         raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
-    return found[0]
+    return declarations[0]
 
 
 def roots(schema: Any) -> list[Any]:
@@ -131,16 +131,16 @@ def roots(schema: Any) -> list[Any]:
     return [part for part in schema.elements.values() if part.schema is schema and not part.abstract]
 
 
-def _named(schema: Any, name: str) -> list[Any]:
+def _find_named(schema: Any, name: str) -> list[Any]:
     short = name.rpartition(":")[2]
-    for known in (schema.elements, schema.types):
-        found = [part for part in known.values() if part.local_name == short and part.schema is schema]
-        if found:
-            return found
+    for declarations in (schema.elements, schema.types):
+        parts = [part for part in declarations.values() if part.local_name == short and part.schema is schema]
+        if parts:
+            return parts
     return []
 
 
-def _selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
+def _find_selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
     """Return what an XPath selects, within ElementTree's part of the language, which is fast."""
     root = schema.source.root
     for start in ("/*", *(f"/{prefix}:schema" for prefix, uri in prefixes.items() if f"{{{uri}}}" == XS), "/schema"):
@@ -154,8 +154,8 @@ def _selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
         raise SchemaError(
             [Finding(path=path, rule="link", message=shorten(f"no XPath that is known here: {error}"))]
         ) from None
-    wanted = {id(node) for node in nodes}
-    return list(_declared(schema, wanted))
+    selected_ids = {id(node) for node in nodes}
+    return list(_list_declared(schema, selected_ids))
 
 
 def _find(root: Element, path: str, prefixes: Mapping[str, str]) -> list[Element]:
@@ -164,9 +164,9 @@ def _find(root: Element, path: str, prefixes: Mapping[str, str]) -> list[Element
     return root.findall(path, {prefix: uri for prefix, uri in prefixes.items() if prefix})
 
 
-def _declared(schema: Any, wanted: set[int]) -> Iterator[XsdComponent]:
+def _list_declared(schema: Any, selected_ids: set[int]) -> Iterator[XsdComponent]:
     met: set[int] = set()
     for part in schema.iter_components(_LINKED):
-        if id(part.elem) in wanted and id(part) not in met:
+        if id(part.elem) in selected_ids and id(part) not in met:
             met.add(id(part))
             yield part

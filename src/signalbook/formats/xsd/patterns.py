@@ -57,7 +57,7 @@ class LinearPattern:
             raise ValueError(f"a pattern of more than {MAX_PATTERN} characters")
         spend(_STEPS * len(pattern))
         self.pattern = pattern
-        self._compiled = _compiled(pattern, version)
+        self._compiled = _compile(pattern, version)
 
     def match(self, text: str) -> Literal[True] | None:
         """Return True if ``text`` matches, else None."""
@@ -83,7 +83,7 @@ def _is_unicode(text: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str, version: str) -> Any:
+def _compile(pattern: str, version: str) -> Any:
     try:
         python = translate_pattern(
             pattern, xsd_version=version, back_references=False, lazy_quantifiers=False, anchors=False
@@ -126,9 +126,9 @@ class _Translation:
         elif token["bar"]:
             pieces.append(("|", 1))
         elif token["repeat"]:
-            pieces.append(self._repeated(*pieces.pop(), token))
+            pieces.append(self._repeat(*pieces.pop(), token))
         elif token["members"]:
-            pieces.append((_class(token["negated"], token["members"]), 1))
+            pieces.append((_build_class(token["negated"], token["members"]), 1))
         elif token["escape"]:
             pieces.append((_CLASSES.get(token["escape"], "\\" + token["escape"]), 1))
         else:
@@ -141,7 +141,7 @@ class _Translation:
             raise ValueError("the pattern is too large")
         return f"(?:{text})", max((weight for _, weight in pieces), default=1)
 
-    def _repeated(self, text: str, weight: int, token: re.Match[str]) -> tuple[str, int]:
+    def _repeat(self, text: str, weight: int, token: re.Match[str]) -> tuple[str, int]:
         if token["least"] is None:
             return f"(?:{text}{token['repeat']})", weight
         least = int(token["least"])
@@ -160,20 +160,20 @@ class _Translation:
         return f"(?:{''.join(parts)})", weight * min(chunk, max(least, (most or least) - least, 1))
 
 
-def _class(negated: str, members: str) -> str:
+def _build_class(negated: str, members: str) -> str:
     """A class without surrogates, which RE2 has no text for. ``[^\\w\\W]`` is how the library writes an empty one."""
     if members == r"\w\W":
         return _NONE if negated else _ANY
-    kept = _SURROGATES.sub(_without_surrogates, members)
-    if not kept:
+    characters = _SURROGATES.sub(_cut_surrogates, members)
+    if not characters:
         return _ANY if negated else _NONE
-    return f"[{negated}{kept}]"
+    return f"[{negated}{characters}]"
 
 
-def _without_surrogates(found: re.Match[str]) -> str:
+def _cut_surrogates(match: re.Match[str]) -> str:
     """Return the rest of a range with an end among the surrogates."""
-    if found["first"] and not "\ud800" <= found["first"] <= "\udfff":
-        return f"{found['first']}-\ud7ff"
-    if found["high"] and not "\ud800" <= found["high"] <= "\udfff":
-        return f"\ue000-{found['high']}"
+    if match["first"] and not "\ud800" <= match["first"] <= "\udfff":
+        return f"{match['first']}-\ud7ff"
+    if match["high"] and not "\ud800" <= match["high"] <= "\udfff":
+        return f"\ue000-{match['high']}"
     return ""

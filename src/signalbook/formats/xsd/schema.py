@@ -62,12 +62,12 @@ class XsdSchema:
             document = limits.read(payload)
         except limits.XMLError as error:
             raise refused("decode_error", "xml", str(error)) from None
-        findings = self._violations(document.root, BytesIO(payload), document.prefixes)
+        findings = self._find_violations(document.root, BytesIO(payload), document.prefixes)
         if findings:
             raise PayloadError("schema_violation", findings)
-        return self._value(document.root)
+        return self._decode_value(document.root)
 
-    def _value(self, root: Element) -> JSON:
+    def _decode_value(self, root: Element) -> JSON:
         try:
             value = self._plan(root).read(root, ())
         except Unfit as unfit:
@@ -79,7 +79,7 @@ class XsdSchema:
     def _plan(self, root: Element) -> Child:
         return self.plans[root.tag if root.tag in self.plans else ""]
 
-    def _violations(self, root: Element, source: Any, prefixes: Mapping[str, str]) -> list[Finding]:
+    def _find_violations(self, root: Element, source: Any, prefixes: Mapping[str, str]) -> list[Finding]:
         component = self.components.get(root.tag, self.components.get(""))
         if component is None:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
@@ -90,11 +90,11 @@ class XsdSchema:
             message = f"more than {most} elements, which would take too long with this schema"
             return [Finding(path="", rule="size", message=message)]
         try:
-            if _tag(component) and component.is_global():
+            if _find_tag(component) and component.is_global():
                 errors = self.built.schema.iter_errors(source)
             else:
                 errors = component.iter_errors(root, namespaces=dict(prefixes))
-            return [_violation(error) for error in islice(errors, MAX_FINDINGS)]
+            return [_build_violation(error) for error in islice(errors, MAX_FINDINGS)]
         except documents.FAILED as error:
             return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
 
@@ -108,7 +108,7 @@ class XsdSchema:
             payload = value.encode("utf-8", "surrogatepass")
         else:
             try:
-                payload = tostring(self._element(value), encoding="utf-8", xml_declaration=True)
+                payload = tostring(self._encode_element(value), encoding="utf-8", xml_declaration=True)
             except Unfit as unfit:
                 raise PayloadError("schema_violation", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
         self.decode(payload, content_type)
@@ -117,12 +117,12 @@ class XsdSchema:
     def validate(self, value: JSON) -> list[Finding]:
         """Return the findings about a decoded value as an element of this schema."""
         try:
-            root = self._element(value)
+            root = self._encode_element(value)
         except Unfit as unfit:
             return [finding_at(unfit.path, unfit.rule, unfit.message)]
-        return self._violations(root, root, {})
+        return self._find_violations(root, root, {})
 
-    def _element(self, value: JSON) -> Element:
+    def _encode_element(self, value: JSON) -> Element:
         """A value as ``decode`` gives it as an element, not validated yet. Raises ``Unfit``."""
         if len(self.plans) == 1:
             ((tag, only),) = self.plans.items()
@@ -148,7 +148,7 @@ class XsdSchema:
         return {}
 
 
-def _violation(error: Any) -> Finding:
+def _build_violation(error: Any) -> Finding:
     message = error.reason or error.message
     return Finding(path=error.path or "", rule="xsd", message=shorten(" ".join(str(message).split())))
 
@@ -156,7 +156,7 @@ def _violation(error: Any) -> Finding:
 def check(document: bytes, version: str) -> list[Finding]:
     """Return the findings about a document; with references, those that are possible without them."""
     try:
-        reason = _unbuilt(documents.read(document).root)
+        reason = _explain_unbuilt(documents.read(document).root)
         if reason is not None:
             return [*documents.malformed(version, document), reason]
         documents.build(version, documents.gather(document, None))
@@ -178,35 +178,37 @@ def parse(document: bytes, version: str, *, format: str, link: str, resolve: Res
         built=built,
         sources=sources,
         link=link.strip(),
-        plans=_plans(meant),
-        components={_tag(part): part for part in meant},
-        warnings=tuple(_warnings(meant)),
+        plans=_build_plans(meant),
+        components={_find_tag(part): part for part in meant},
+        warnings=tuple(_list_warnings(meant)),
     )
 
 
-def _unbuilt(root: Element) -> Finding | None:
+def _explain_unbuilt(root: Element) -> Finding | None:
     """Return why a document is not built for checking, or None."""
-    wanted = sorted({part.location for part in documents.references(root)})
-    if wanted:
-        return _unchecked("import", f"it refers to {', '.join(wanted)}")
+    locations = sorted({part.location for part in documents.references(root)})
+    if locations:
+        return _build_unchecked("import", f"it refers to {', '.join(locations)}")
     test = next(paths.unbounded(root), None)
-    return None if test is None else _unchecked("expression", f"nobody knows how long this expression takes: {test}")
+    return (
+        None if test is None else _build_unchecked("expression", f"nobody knows how long this expression takes: {test}")
+    )
 
 
-def _unchecked(rule: str, why: str) -> Finding:
+def _build_unchecked(rule: str, why: str) -> Finding:
     return Finding(path="", rule=rule, message=shorten(f"checked in part only: {why}"), severity="warning")
 
 
-def _tag(component: Any) -> str:
+def _find_tag(component: Any) -> str:
     return str(component.name) if hasattr(component, "nillable") else ""
 
 
-def _plans(components: Iterable[Any]) -> Mapping[str, Child]:
+def _build_plans(components: Iterable[Any]) -> Mapping[str, Child]:
     planner = Planner()
-    return {_tag(part): planner.top(part) if _tag(part) else planner.root_of(part) for part in components}
+    return {_find_tag(part): planner.top(part) if _find_tag(part) else planner.root_of(part) for part in components}
 
 
-def _warnings(components: list[Any]) -> Iterable[Finding]:
+def _list_warnings(components: list[Any]) -> Iterable[Finding]:
     if len(components) > 1:
         names = ", ".join(part.local_name for part in components)
         message = shorten(f"no element is named; the root of a payload may be {names}")

@@ -59,8 +59,8 @@ class _Tree:
         """The node of an element."""
         xsd = getattr(component, "type", component)
         if not child.repeated:
-            return self._plan(child.plan, child.name, xsd, component, depth, child)
-        item = self._plan(child.plan, "", xsd, component, depth + 1, child)
+            return self._build_plan(child.plan, child.name, xsd, component, depth, child)
+        item = self._build_plan(child.plan, "", xsd, component, depth + 1, child)
         return SchemaNode(
             kind="array",
             type=f"several {item.type}",
@@ -70,12 +70,14 @@ class _Tree:
             members=(item,),
         )
 
-    def _plan(self, plan: ElementPlan, name: str, xsd: Any, component: Any, depth: int, child: Child) -> SchemaNode:
-        about = _about(component) or _about(xsd)
+    def _build_plan(
+        self, plan: ElementPlan, name: str, xsd: Any, component: Any, depth: int, child: Child
+    ) -> SchemaNode:
+        about = _find_description(component) or _find_description(xsd)
         required = child.required and name != ""
         if isinstance(plan, Value):
-            found = _simple(plan.simple, name=name, required=required, about=about, default=plan.default)
-            return replace(found, nullable=child.nillable)
+            leaf = _build_simple(plan.simple, name=name, required=required, about=about, default=plan.default)
+            return replace(leaf, nullable=child.nillable)
         kind = child.type_name or "element"
         node = SchemaNode(
             kind="object", type=kind, name=name, required=required, nullable=child.nillable, description=about
@@ -85,31 +87,31 @@ class _Tree:
             return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local(child.tag)}/>",))
         if not self._room.take(depth):
             return replace(node, cut=True)
-        members = tuple(self._members(plan, xsd, depth + 1))
+        members = tuple(self._build_members(plan, xsd, depth + 1))
         whole = len(plan.attributes) + (plan.value is not None) + len(plan.children)
         return replace(node, members=members, cut=len(members) < whole)
 
-    def _members(self, plan: ChildrenPlan, xsd: Any, depth: int) -> list[SchemaNode]:
+    def _build_members(self, plan: ChildrenPlan, xsd: Any, depth: int) -> list[SchemaNode]:
         content: Any = getattr(xsd, "content", None)
-        elements = {each.name: each for each in content.iter_elements()} if hasattr(content, "iter_elements") else {}
+        elements = {part.name: part for part in content.iter_elements()} if hasattr(content, "iter_elements") else {}
         declared = getattr(xsd, "attributes", {})
-        found = [
-            _simple(
-                each.simple,
-                about=_about(declared.get(each.tag)),
-                name=each.name,
-                required=each.required,
-                default=each.default,
+        members = [
+            _build_simple(
+                part.simple,
+                about=_find_description(declared.get(part.tag)),
+                name=part.name,
+                required=part.required,
+                default=part.default,
             )
-            for each in plan.attributes
+            for part in plan.attributes
         ]
         if plan.value is not None:
-            found.append(_simple(plan.value.simple, name="$", required=True, default=plan.value.default))
+            members.append(_build_simple(plan.value.simple, name="$", required=True, default=plan.value.default))
         children = self._room.share(plan.children)
-        return found + [self.child(each, elements.get(each.tag), depth) for each in children]
+        return members + [self.child(part, elements.get(part.tag), depth) for part in children]
 
 
-def _simple(
+def _build_simple(
     simple: Simple,
     *,
     name: str,
@@ -119,39 +121,39 @@ def _simple(
 ) -> SchemaNode:
     xsd = simple.type
     kind = _KINDS.get(simple.coding, "string")
-    listed = [str(each) for each in xsd.enumeration or ()][:20]
-    values: tuple[Any, ...] = tuple(simple.read(each) for each in listed)
+    listed = [str(text) for text in xsd.enumeration or ()][:20]
+    values: tuple[Any, ...] = tuple(simple.read(text) for text in listed)
     # A decimal of any size is text in decoded values, like times.
-    known = "decimal" if getattr(xsd.root_type, "local_name", "") == "decimal" else simple.kind
-    if not values and kind == "string" and known in _TEXTS:
-        values = (_TEXTS[known],)
-    own = SchemaNode(
+    value_kind = "decimal" if getattr(xsd.root_type, "local_name", "") == "decimal" else simple.kind
+    if not values and kind == "string" and value_kind in _TEXTS:
+        values = (_TEXTS[value_kind],)
+    node = SchemaNode(
         kind=kind,
         type=xsd.local_name or xsd.root_type.local_name or simple.kind,
         name="" if simple.is_list else name,
         required=required,
-        description=about or _about(xsd),
-        constraints=tuple(_constraints(xsd, listed, default)),
+        description=about or _find_description(xsd),
+        constraints=tuple(_list_constraints(xsd, listed, default)),
         values=() if simple.is_list else values,
     )
     if not simple.is_list:
-        return own
-    return SchemaNode(kind="array", type=f"list of {own.type}", name=name, required=required, members=(own,))
+        return node
+    return SchemaNode(kind="array", type=f"list of {node.type}", name=name, required=required, members=(node,))
 
 
-def _constraints(xsd: Any, listed: list[str], default: str | None) -> list[tuple[str, str]]:
-    found = [("one of", ", ".join(listed))] if listed else []
+def _list_constraints(xsd: Any, listed: list[str], default: str | None) -> list[tuple[str, str]]:
+    limits = [("one of", ", ".join(listed))] if listed else []
     for name, attribute in _FACETS:
         value = getattr(xsd, attribute, None)
         # A built-in type's own bounds are in its name.
         if value is not None and not isinstance(xsd, XsdAtomicBuiltin):
-            found.append((name, text(str(value))))
+            limits.append((name, text(str(value))))
     patterns = getattr(xsd, "patterns", None)
     if patterns is not None and not isinstance(xsd, XsdAtomicBuiltin):
-        found += [("pattern", text(each)) for each in patterns.regexps]
-    return [*found, ("default", text(default))] if default is not None else found
+        limits += [("pattern", text(pattern)) for pattern in patterns.regexps]
+    return [*limits, ("default", text(default))] if default is not None else limits
 
 
-def _about(component: Any) -> str:
+def _find_description(component: Any) -> str:
     annotation = getattr(component, "annotation", None)
     return "" if annotation is None else text(" ".join(str(annotation).split()))
