@@ -57,14 +57,14 @@ class AsyncTypedReceiver:
         self._handlers.receive(received(found), self._on_unexpected)
 
 
-def received(found: Any) -> Message:
+def received(consumed: Any) -> Message:
     """An ``aiokafka.ConsumerRecord`` as ``parse`` takes it."""
     return record(
-        found.topic,
-        found.value,
-        [(name, value or b"") for name, value in found.headers or ()],
-        key=found.key,
-        partition=found.partition,
-        offset=found.offset,
-        received_at=datetime.fromtimestamp(found.timestamp / 1000, UTC) if found.timestamp >= 0 else None,
+        consumed.topic,
+        consumed.value,
+        [(name, value or b"") for name, value in consumed.headers or ()],
+        key=consumed.key,
+        partition=consumed.partition,
+        offset=consumed.offset,
+        received_at=datetime.fromtimestamp(consumed.timestamp / 1000, UTC) if consumed.timestamp >= 0 else None,
     )

@@ -71,7 +71,7 @@ class TypedAmqpSender:
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """
-        return self._sender.send(_made(bind(outbound, self._endpoint, context)))
+        return self._sender.send(_build_message(bind(outbound, self._endpoint, context)))
 
 
 class TypedAmqpReceiver:
@@ -89,54 +89,58 @@ class TypedAmqpReceiver:
         self._handlers.receive(received(found), self._on_unexpected)
 
 
-def received(found: Any) -> Message:
+def received(message: Any) -> Message:
     """A ``proton.Message`` as ``parse`` takes it.
 
     Proton does not tell a field that was not sent from one that has its default: such are absent.
     """
-    header = {ours: getattr(found, theirs) for ours, theirs in _HEADER.items()}
+    header = {ours: getattr(message, theirs) for ours, theirs in _HEADER.items()}
     if header["priority"] == _PRIORITY:
         del header["priority"]
     if header["ttl"]:
         header["ttl"] = round(header["ttl"] * 1000)  # milliseconds (part 3, 3.2.1)
-    properties = {ours: _property(ours, getattr(found, theirs)) for ours, theirs in _PROPERTIES.items()}
+    properties = {ours: _read_property(ours, getattr(message, theirs)) for ours, theirs in _PROPERTIES.items()}
     sections = {"header": header, "properties": properties}
     present: dict[str, Any] = {
         name: {key: value for key, value in fields.items() if value or (value is not None and key in _IDS)}
         for name, fields in sections.items()
     }
     for ours, theirs in _MAPS.items():
-        present[ours] = {str(key): _plain(value) for key, value in (getattr(found, theirs) or {}).items()}
-    return amqp_message(body_bytes(_plain(found.body)), {name: fields for name, fields in present.items() if fields})
+        present[ours] = {str(key): _simplify(value) for key, value in (getattr(message, theirs) or {}).items()}
+    return amqp_message(
+        body_bytes(_simplify(message.body)), {name: fields for name, fields in present.items() if fields}
+    )
 
 
-def _made(message: Message) -> Any:
+def _build_message(message: Message) -> Any:
     # The client is the program's: only who sends needs it.
     import proton
 
-    made: Any = proton.Message(body=message.body or b"", inferred=True)
+    proton_message: Any = proton.Message(body=message.body or b"", inferred=True)
     for section, names in (("header", _HEADER), ("properties", _PROPERTIES)):
         for ours, theirs in names.items():
             value = message.sections.get(section, {}).get(ours)
             if value is not None:
-                setattr(made, theirs, _field(ours, value))
+                setattr(proton_message, theirs, _convert_field(ours, value))
     for ours, theirs in _MAPS.items():
-        fields = {_key(ours, name, proton): _typed(value, proton) for name, value in _fields(message, ours)}
+        fields = {
+            _build_key(ours, name, proton): _convert_time(value, proton) for name, value in _list_fields(message, ours)
+        }
         if fields:
-            setattr(made, theirs, fields)
-    return made
+            setattr(proton_message, theirs, fields)
+    return proton_message
 
 
-def _fields(message: Message, section: str) -> list[tuple[str, Any]]:
+def _list_fields(message: Message, section: str) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in message.sections.get(section, {}).items() if value is not None]
 
 
-def _key(section: str, name: str, proton: Any) -> Any:
+def _build_key(section: str, name: str, proton: Any) -> Any:
     # Annotations are by symbols, application properties by strings (part 3, 3.2.10 and 3.2.5).
     return name if section == "application-properties" else proton.symbol(name)
 
 
-def _field(name: str, value: Any) -> Any:
+def _convert_field(name: str, value: Any) -> Any:
     """A field of the header or the properties as Proton takes it: times in seconds, who sends in bytes."""
     if isinstance(value, datetime):
         return (value - _EPOCH) / timedelta(seconds=1)
@@ -145,31 +149,31 @@ def _field(name: str, value: Any) -> Any:
     return value.encode() if name == "user-id" and isinstance(value, str) else value
 
 
-def _typed(value: Any, proton: Any) -> Any:
+def _convert_time(value: Any, proton: Any) -> Any:
     return (
         proton.timestamp(round((value - _EPOCH) / timedelta(milliseconds=1))) if isinstance(value, datetime) else value
     )
 
 
-def _property(name: str, value: Any) -> Any:
+def _read_property(name: str, value: Any) -> Any:
     if name in _SECONDS:
         return Timestamp(round(value * 1000)).moment() if value else None
     if name in _SYMBOLS and value == "None":  # which Proton makes of one that is absent
         return None
-    return _plain(value)
+    return _simplify(value)
 
 
-def _plain(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     """A value as Python has it, without the classes that Proton has for widths and kinds."""
     if isinstance(value, memoryview):
         return value.tobytes()
     if type(value).__name__ == "timestamp":
         return Timestamp(value).moment()
     if type(value).__name__ == "Described":
-        return _plain(value.value)
+        return _simplify(value.value)
     if isinstance(value, dict):
-        return {_plain(key): _plain(each) for key, each in value.items()}
+        return {_simplify(key): _simplify(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
-    kind = next((each for each in _KINDS if isinstance(value, each)), None)
+        return [_simplify(item) for item in value]
+    kind = next((item for item in _KINDS if isinstance(value, item)), None)
     return value if kind is None else kind(value)

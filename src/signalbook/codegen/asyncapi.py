@@ -79,11 +79,11 @@ class _Channel:
     xids: list[str] = field(default_factory=list)
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """Generate one document."""
-    document = _Document(given)
-    xids = [xid for xid in given.messages if xid not in document.left_out]
-    files = (yaml_file(given, "asyncapi.yaml", document.made(), xids),) if xids else ()
+    document = _Document(input)
+    xids = [xid for xid in input.messages if xid not in document.left_out]
+    files = (yaml_file(input, "asyncapi.yaml", document.made(), xids),) if xids else ()
     return Generated(files=files, left_out=document.left_out)
 
 
@@ -94,50 +94,55 @@ class _Document:
         self._given = given
         self.left_out: dict[str, str] = {}
         self._schemas: dict[str, JSONObject] = {}
-        found = [(xid, server) for xid, entity in given.endpoints.items() for server in _servers(entity)]
-        keys = unique(map(str, range(len(found))), lambda index: _plain(last_part(found[int(index)][0])))
+        found = [(xid, server) for xid, entity in given.endpoints.items() for server in _build_servers(entity)]
+        keys = unique(map(str, range(len(found))), lambda index: _replace_special(last_part(found[int(index)][0])))
         self._servers = {keys[str(index)]: server for index, (_, server) in enumerate(found)}
         self._served = {keys[str(index)]: xid for index, (xid, _) in enumerate(found)}
-        self._schema_names = unique(self._documents(), _identifier)
+        self._schema_names = unique(self._list_documents(), _build_identifier)
         payloads: dict[str, JSONObject | None] = {}
         for xid, definition in given.messages.items():
             try:
-                payloads[xid] = self._payload(definition)
+                payloads[xid] = self._build_payload(definition)
             except Inexpressible as error:
                 self.left_out[xid] = str(error)
-        self._names = unique(payloads, _identifier)
-        self._channels = self._gathered(payloads)
+        self._names = unique(payloads, _build_identifier)
+        self._channels = self._gather_channels(payloads)
         self._messages = {
-            self._names[xid]: _message(given.messages[xid], payload, self._protocol(xid))
+            self._names[xid]: _build_message(given.messages[xid], payload, self._find_protocol(xid))
             for xid, payload in payloads.items()
         }
 
     def made(self) -> JSONObject:
         """The document."""
-        channels = unique((str(index) for index in range(len(self._channels))), self._channel_name)
-        operations = dict(self._operations(list(channels.values())))
+        channels = unique((str(index) for index in range(len(self._channels))), self._choose_channel_name)
+        operations = dict(self._build_operations(list(channels.values())))
         return {
             "asyncapi": _VERSION,
-            "info": self._info(),
+            "info": self._build_info(),
             **({"servers": self._servers} if self._servers else {}),
             "channels": {
-                name: self._channel(each) for name, each in zip(channels.values(), self._channels, strict=True)
+                name: self._build_channel(channel)
+                for name, channel in zip(channels.values(), self._channels, strict=True)
             },
             **({"operations": operations} if operations else {}),
             "components": {"messages": self._messages, **({"schemas": self._schemas} if self._schemas else {})},
         }
 
-    def _info(self) -> JSONObject:
+    def _build_info(self) -> JSONObject:
         root = next(iter(self._given.documents), {})
-        said = {"description": str(root["description"])} if root.get("description") else {}
+        description = {"description": str(root["description"])} if root.get("description") else {}
         title = self._given.option("title") or str(root.get("name") or "Messages")
-        return {"title": title, "version": self._given.option("version") or "1.0.0", **said}
+        return {"title": title, "version": self._given.option("version") or "1.0.0", **description}
 
-    def _documents(self) -> Iterator[str]:
-        found = (each.schema_use.document for each in self._given.messages.values() if each.schema_use.schema)
-        return iter(dict.fromkeys(found))
+    def _list_documents(self) -> Iterator[str]:
+        documents = (
+            definition.schema_use.document
+            for definition in self._given.messages.values()
+            if definition.schema_use.schema
+        )
+        return iter(dict.fromkeys(documents))
 
-    def _payload(self, definition: CompiledDefinition) -> JSONObject | None:
+    def _build_payload(self, definition: CompiledDefinition) -> JSONObject | None:
         """A reference to the schema, None if there is none. Raises ``Inexpressible``."""
         use, document = definition.schema_use, self._given.document(definition)
         if use.schema is None or document is None:
@@ -145,8 +150,8 @@ class _Document:
         name = self._schema_names[use.document]
         kind = family(use.schema.format)
         if name not in self._schemas:
-            made = _schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
-            self._schemas[name] = made | ({"x-xid": use.resource} if use.resource else {})
+            schema = _build_schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
+            self._schemas[name] = schema | ({"x-xid": use.resource} if use.resource else {})
         if not use.link.strip("#"):
             return {"$ref": f"#/components/schemas/{name}"}
         if kind not in ("jsonschema", "jsonstructure"):
@@ -157,108 +162,117 @@ class _Document:
         target = f"#/components/schemas/{name}/schema{pointer}"
         return {"schemaFormat": self._schemas[name]["schemaFormat"], "schema": {"$ref": target}}
 
-    def _gathered(self, xids: Iterable[str]) -> list[_Channel]:
+    def _gather_channels(self, xids: Iterable[str]) -> list[_Channel]:
         """Return all channels, those of endpoints first."""
-        wanted = list(xids)
-        found: dict[tuple[str, str, str | None], _Channel] = {}
+        ordered_xids = list(xids)
+        channels: dict[tuple[str, str, str | None], _Channel] = {}
         placed: set[str] = set()
         for endpoint, entity in self._given.endpoints.items():
             protocol = canonical_protocol(str(entity.get("protocol") or ""))
             groups = {
                 endpoint,
-                *("/" + "/".join(str(each).rstrip("/").split("/")[-2:]) for each in entity.get("messagegroups") or ()),
+                *(
+                    "/" + "/".join(str(xid_text).rstrip("/").split("/")[-2:])
+                    for xid_text in entity.get("messagegroups") or ()
+                ),
             }
-            for xid in wanted:
-                own = self._given.messages[xid].protocol
-                if group_of(xid) in groups and own in ("", protocol):
-                    address = self._address(xid, protocol) or _option(entity, _ADDRESSES.get(protocol, ("", ""))[1])
+            for xid in ordered_xids:
+                message_protocol = self._given.messages[xid].protocol
+                if group_of(xid) in groups and message_protocol in ("", protocol):
+                    address = self._find_address(xid, protocol) or _find_option(
+                        entity, _ADDRESSES.get(protocol, ("", ""))[1]
+                    )
                     key = (endpoint, protocol, address)
-                    channel = found.setdefault(key, _Channel(address=address, protocol=protocol, endpoint=endpoint))
+                    channel = channels.setdefault(key, _Channel(address=address, protocol=protocol, endpoint=endpoint))
                     channel.xids.append(xid)
                     placed.add(xid)
-        for xid in wanted:
+        for xid in ordered_xids:
             if xid not in placed:
                 protocol = self._given.messages[xid].protocol
-                address = self._address(xid, protocol)
+                address = self._find_address(xid, protocol)
                 key = (group_of(xid), protocol, address)
-                found.setdefault(key, _Channel(address=address, protocol=protocol)).xids.append(xid)
-        return list(found.values())
+                channels.setdefault(key, _Channel(address=address, protocol=protocol)).xids.append(xid)
+        return list(channels.values())
 
-    def _address(self, xid: str, protocol: str) -> str | None:
+    def _find_address(self, xid: str, protocol: str) -> str | None:
         if protocol == "AMQP/1.0":
-            to = (each.value for each in _properties(self._given.messages[xid]) if each.name == "properties.to")
-            return next((each for each in to if isinstance(each, str)), None)
-        return _option(self._given.messages[xid].definition, _ADDRESSES.get(protocol, ("", ""))[0])
+            to = (value.value for value in _list_properties(self._given.messages[xid]) if value.name == "properties.to")
+            return next((value for value in to if isinstance(value, str)), None)
+        return _find_option(self._given.messages[xid].definition, _ADDRESSES.get(protocol, ("", ""))[0])
 
-    def _protocol(self, xid: str) -> str:
-        return next((each.protocol for each in self._channels if xid in each.xids), "")
+    def _find_protocol(self, xid: str) -> str:
+        return next((channel.protocol for channel in self._channels if xid in channel.xids), "")
 
-    def _channel_name(self, index: str) -> str:
+    def _choose_channel_name(self, index: str) -> str:
         channel = self._channels[int(index)]
-        return _plain(last_part(channel.endpoint) or channel.address or group_of(channel.xids[0]))
+        return _replace_special(last_part(channel.endpoint) or channel.address or group_of(channel.xids[0]))
 
-    def _channel(self, channel: _Channel) -> JSONObject:
-        made: JSONObject = {"address": None}
+    def _build_channel(self, channel: _Channel) -> JSONObject:
+        document: JSONObject = {"address": None}
         if channel.address is not None:
-            names = [_plain(name) for name in _PLACEHOLDER.findall(channel.address)]
-            made["address"] = _PLACEHOLDER.sub(lambda found: f"{{{_plain(found[1])}}}", channel.address)
+            names = [_replace_special(name) for name in _PLACEHOLDER.findall(channel.address)]
+            document["address"] = _PLACEHOLDER.sub(lambda found: f"{{{_replace_special(found[1])}}}", channel.address)
             if names:
-                made["parameters"] = {name: {} for name in dict.fromkeys(names)}
+                document["parameters"] = {name: {} for name in dict.fromkeys(names)}
         if channel.endpoint:
             names = [name for name, endpoint in self._served.items() if endpoint == channel.endpoint]
-            made |= {"servers": [{"$ref": f"#/servers/{name}"} for name in names]} if names else {}
-            made["x-xid"] = channel.endpoint
+            document |= {"servers": [{"$ref": f"#/servers/{name}"} for name in names]} if names else {}
+            document["x-xid"] = channel.endpoint
         names = [self._names[xid] for xid in channel.xids]
-        made["messages"] = {name: {"$ref": f"#/components/messages/{name}"} for name in names}
-        return made
+        document["messages"] = {name: {"$ref": f"#/components/messages/{name}"} for name in names}
+        return document
 
-    def _operations(self, names: list[str]) -> Iterator[tuple[str, JSONObject]]:
+    def _build_operations(self, names: list[str]) -> Iterator[tuple[str, JSONObject]]:
         for name, channel in zip(names, self._channels, strict=True):
             usage = self._given.endpoints[channel.endpoint].get("usage") if channel.endpoint else ()
-            actions = [_ACTIONS[each] for each in usage or () if each in _ACTIONS]
+            actions = [_ACTIONS[use] for use in usage or () if use in _ACTIONS]
             for action in dict.fromkeys(actions):
                 messages = [{"$ref": f"#/channels/{name}/messages/{self._names[xid]}"} for xid in channel.xids]
-                made: JSONObject = {"action": action, "channel": {"$ref": f"#/channels/{name}"}, "messages": messages}
-                bindings = self._operation_bindings(channel)
-                yield f"{action}-{name}", made | ({"bindings": bindings} if bindings else {})
+                operation: JSONObject = {
+                    "action": action,
+                    "channel": {"$ref": f"#/channels/{name}"},
+                    "messages": messages,
+                }
+                bindings = self._build_bindings(channel)
+                yield f"{action}-{name}", operation | ({"bindings": bindings} if bindings else {})
 
-    def _operation_bindings(self, channel: _Channel) -> JSONObject:
+    def _build_bindings(self, channel: _Channel) -> JSONObject:
         """Return the bindings that all messages of a channel share."""
-        found: JSONObject = {}
+        bindings: JSONObject = {}
         for name in _OF_OPERATIONS.get(channel.protocol, ()):
-            said = [
-                next((each.value for each in _properties(self._given.messages[xid]) if each.name == name), None)
+            values = [
+                next((value.value for value in _list_properties(self._given.messages[xid]) if value.name == name), None)
                 for xid in channel.xids
             ]
-            if said[0] is not None and all(each == said[0] for each in said):
-                found[name] = said[0]
-        return {_BINDINGS[channel.protocol]: found} if found else {}
+            if values[0] is not None and all(value == values[0] for value in values):
+                bindings[name] = values[0]
+        return {_BINDINGS[channel.protocol]: bindings} if bindings else {}
 
 
-def _servers(endpoint: JSONObject) -> Iterator[JSONObject]:
+def _build_servers(endpoint: JSONObject) -> Iterator[JSONObject]:
     """Yield a server for each address of an endpoint that is a URI."""
     options = endpoint.get("protocoloptions")
     addresses = options.get("endpoints") if isinstance(options, dict) else None
     protocol = canonical_protocol(str(endpoint.get("protocol") or ""))
-    for text in _uris(addresses):
+    for text in _list_uris(addresses):
         try:
             uri = urlsplit(text if "://" in text else f"//{text}")
         except ValueError:  # brackets that are not around an IPv6 address
             continue
         # The user in a URI is nobody's business, and may have a password.
         host = uri.netloc.rpartition("@")[2]
-        made: JSONObject = {"host": host, "protocol": _PROTOCOLS.get(protocol, protocol.lower() or "unknown")}
+        server: JSONObject = {"host": host, "protocol": _PROTOCOLS.get(protocol, protocol.lower() or "unknown")}
         if uri.scheme == "https" and protocol == "HTTP":
-            made["protocol"] = "https"
+            server["protocol"] = "https"
         if uri.path.strip("/"):
-            made["pathname"] = uri.path
-        variables = [_plain(name) for name in _PLACEHOLDER.findall(host + uri.path)]
+            server["pathname"] = uri.path
+        variables = [_replace_special(name) for name in _PLACEHOLDER.findall(host + uri.path)]
         if variables:
-            made["variables"] = {name: {} for name in dict.fromkeys(variables)}
-        yield made
+            server["variables"] = {name: {} for name in dict.fromkeys(variables)}
+        yield server
 
 
-def _uris(addresses: JSON) -> Iterator[str]:
+def _list_uris(addresses: JSON) -> Iterator[str]:
     """The addresses of an endpoint: URIs, or the servers of Kafka clusters."""
     for address in addresses if isinstance(addresses, list) else ():
         if not isinstance(address, dict):
@@ -269,109 +283,109 @@ def _uris(addresses: JSON) -> Iterator[str]:
             yield from map(str, servers)
 
 
-def _message(definition: CompiledDefinition, payload: JSONObject | None, protocol: str) -> JSONObject:
+def _build_message(definition: CompiledDefinition, payload: JSONObject | None, protocol: str) -> JSONObject:
     raw = definition.definition
-    made: JSONObject = {"name": definition.message_id}
+    document: JSONObject = {"name": definition.message_id}
     for name, text in (("title", raw.get("name")), ("description", raw.get("description"))):
-        made |= {name: str(text)} if text else {}
+        document |= {name: str(text)} if text else {}
     if definition.payload_type:
-        made["contentType"] = definition.payload_type
-    headers = _headers(definition, protocol)
+        document["contentType"] = definition.payload_type
+    headers = _build_headers(definition, protocol)
     if headers["properties"]:
-        made["headers"] = headers
+        document["headers"] = headers
     if payload is not None:
-        made["payload"] = payload
+        document["payload"] = payload
     if definition.protocol in _BINDINGS:
-        key = [_header(each) for each in _properties(definition) if each.name == "key"]
-        made["bindings"] = {_BINDINGS[definition.protocol]: {"key": key[0]} if key else {}}
-    made["x-xid"] = definition.xid
-    return made
+        key = [_build_header(prop) for prop in _list_properties(definition) if prop.name == "key"]
+        document["bindings"] = {_BINDINGS[definition.protocol]: {"key": key[0]} if key else {}}
+    document["x-xid"] = definition.xid
+    return document
 
 
-def _headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
+def _build_headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
     """The attributes of an event in binary mode, and the headers that the definition has for its protocol."""
-    found: list[tuple[str, JSONObject, bool]] = []
+    headers: list[tuple[str, JSONObject, bool]] = []
     prefix = _PREFIXES.get(protocol)
     if definition.is_event and prefix is not None:
-        found.append((f"{prefix}specversion", {"type": "string", "const": "1.0"}, True))
-        declared = {each.name: each for each in declare_attributes(definition.definition)}
+        headers.append((f"{prefix}specversion", {"type": "string", "const": "1.0"}, True))
+        declared = {prop.name: prop for prop in declare_attributes(definition.definition)}
         for name in dict.fromkeys(("id", "source", "type", *declared)):
-            each = declared.get(name)
+            prop = declared.get(name)
             if name != "datacontenttype":
-                made = {"type": "string"} if each is None else _header(each) | {"type": "string"}
-                found.append((f"{prefix}{name}", made, each is None or each.required))
+                schema = {"type": "string"} if prop is None else _build_header(prop) | {"type": "string"}
+                headers.append((f"{prefix}{name}", schema, prop is None or prop.required))
     section = _SECTIONS.get(definition.protocol)
-    for each in _properties(definition) if section is not None else ():
-        if each.name.startswith(section or "") and each.comparison == "value":
-            name = each.path.removeprefix(f"protocoloptions.{section}")  # as it is written there
-            found.append((name, _header(each), each.required))
+    for prop in _list_properties(definition) if section is not None else ():
+        if prop.name.startswith(section or "") and prop.comparison == "value":
+            name = prop.path.removeprefix(f"protocoloptions.{section}")  # as it is written there
+            headers.append((name, _build_header(prop), prop.required))
     return {
         "type": "object",
-        "required": [name for name, _, required in found if required],
-        "properties": {name: made for name, made, _ in found},
+        "required": [name for name, _, required in headers if required],
+        "properties": {name: schema for name, schema, _ in headers},
     }
 
 
-def _properties(definition: CompiledDefinition) -> list[Property]:
+def _list_properties(definition: CompiledDefinition) -> list[Property]:
     """Return the definition's properties of its protocol."""
     return declare_options(definition.protocol, definition.definition.get("protocoloptions"))
 
 
-def _header(declared: Property) -> JSONObject:
+def _build_header(declared: Property) -> JSONObject:
     """A property as a schema."""
-    made: JSONObject = {"type": _JSON_TYPES.get(declared.type, "string")}
+    schema: JSONObject = {"type": _JSON_TYPES.get(declared.type, "string")}
     if declared.type in _STRING_FORMATS:
-        made["format"] = _STRING_FORMATS[declared.type]
+        schema["format"] = _STRING_FORMATS[declared.type]
     if declared.template() is not None:
-        return {**made, "description": f"as {declared.value}", "x-uritemplate": str(declared.value)}
+        return {**schema, "description": f"as {declared.value}", "x-uritemplate": str(declared.value)}
     if declared.value is not None:
         text = declared.type in _JSON_TYPES and isinstance(declared.value, str)
-        made["const"] = parse_json(str(declared.value)) if text else declared.value
-    return made
+        schema["const"] = parse_json(str(declared.value)) if text else declared.value
+    return schema
 
 
-def _schema(document: SchemaDocument, format: str, place: str) -> JSONObject:
+def _build_schema(document: SchemaDocument, format: str, place: str) -> JSONObject:
     """A schema document with its format; references within it lead to its ``place``. Raises ``Inexpressible``."""
     kind, _, version = format.partition("/")
     stated = _FORMATS.get(kind.lower(), "application/octet-stream").format(version.replace("draft/", ""))
     if kind.lower() in ("protobuf", "xsd"):
         return {"schemaFormat": stated, "schema": document.content.decode("utf-8", "replace")}
     try:
-        return {"schemaFormat": stated, "schema": _rebased(parse_json(document.content), place)}
+        return {"schemaFormat": stated, "schema": _rebase(parse_json(document.content), place)}
     except JSONError as error:
         raise Inexpressible(f"its schema is no JSON: {error}") from None
 
 
-def _rebased(value: JSON, place: str) -> JSON:
+def _rebase(value: JSON, place: str) -> JSON:
     """A schema whose references begin at the root of the document that it is in now. Raises ``Inexpressible``."""
     if isinstance(value, list):
-        return [_rebased(each, place) for each in value]
+        return [_rebase(part, place) for part in value]
     if not isinstance(value, dict):
         return value
-    found: dict[str, Any] = {name: _rebased(each, place) for name, each in value.items()}
-    reference = found.get("$ref")
+    members: dict[str, Any] = {name: _rebase(part, place) for name, part in value.items()}
+    reference = members.get("$ref")
     if isinstance(reference, str):
         pointer = reference.removeprefix("#")
         if pointer == reference or (pointer and not pointer.startswith("/")):
             raise Inexpressible(f"its schema refers to {reference}, and references of AsyncAPI are within the document")
-        found["$ref"] = place + pointer
-    return found
+        members["$ref"] = place + pointer
+    return members
 
 
-def _option(entity: Mapping[str, JSON], name: str) -> str | None:
+def _find_option(entity: Mapping[str, JSON], name: str) -> str | None:
     """An option of a definition (an object with a value, or the value) or an endpoint."""
     options = entity.get("protocoloptions")
-    found = options.get(name) if isinstance(options, dict) else None
-    found = found.get("value") if isinstance(found, dict) else found
-    return found if isinstance(found, str) and found else None
+    value = options.get(name) if isinstance(options, dict) else None
+    value = value.get("value") if isinstance(value, dict) else value
+    return value if isinstance(value, str) and value else None
 
 
-def _identifier(xid: str) -> str:
+def _build_identifier(xid: str) -> str:
     """The key of a message or schema: letters, digits, dots, hyphens and underscores."""
-    return _plain(last_part(xid.partition("/versions/")[0]))
+    return _replace_special(last_part(xid.partition("/versions/")[0]))
 
 
-def _plain(name: str) -> str:
+def _replace_special(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "_"
 
 

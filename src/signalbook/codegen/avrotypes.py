@@ -43,9 +43,9 @@ class AvroTypes:
         """The type of the data of ``node``."""
         if isinstance(node, list):
             return union(self.of(branch, hint) for branch in node)
-        own = self._types[node] if isinstance(node, str) and node not in PRIMITIVES else node
-        kind = own if isinstance(own, str) else str(own["type"])
-        schema: JSONObject = {"type": own} if isinstance(own, str) else own
+        definition = self._types[node] if isinstance(node, str) and node not in PRIMITIVES else node
+        kind = definition if isinstance(definition, str) else str(definition["type"])
+        schema: JSONObject = {"type": definition} if isinstance(definition, str) else definition
         match kind:
             case "null":
                 return NULL
@@ -57,7 +57,7 @@ class AvroTypes:
                 return ClosedSet(tuple(schema["symbols"]))
             case "record" | "error":
                 return self._record(schema)
-        shape = shape_of(own, self._types)
+        shape = shape_of(definition, self._types)
         return PlainType(SCALARS[shape.sent or shape.kind]) if isinstance(shape, Scalar) else ANY
 
     def _record(self, schema: JSONObject) -> DataType:

@@ -92,8 +92,8 @@ class GeneratorInput:
         """A group or an endpoint as the registry has it; empty if it has none."""
         _, kind, name = xid.split("/")[:3]
         for document in self.documents:
-            found = document.get(kind)
-            entity = found.get(name) if isinstance(found, dict) else None
+            entities = document.get(kind)
+            entity = entities.get(name) if isinstance(entities, dict) else None
             if isinstance(entity, dict):
                 return entity
         return {}
@@ -101,12 +101,12 @@ class GeneratorInput:
     @cached_property
     def endpoints(self) -> Mapping[str, JSONObject]:
         """The endpoints of the registry by xid, in order."""
-        found: dict[str, JSONObject] = {}
+        endpoints_by_xid: dict[str, JSONObject] = {}
         for document in self.documents:
             for name, entity in (document.get("endpoints") or {}).items():
                 if isinstance(entity, dict):
-                    found.setdefault(f"/endpoints/{name}", entity)
-        return dict(sorted(found.items()))
+                    endpoints_by_xid.setdefault(f"/endpoints/{name}", entity)
+        return dict(sorted(endpoints_by_xid.items()))
 
     def document(self, definition: CompiledDefinition) -> SchemaDocument | None:
         """The schema document of a usable definition, None if it has no schema."""
@@ -122,7 +122,7 @@ class GeneratorInput:
     @cached_property
     def fingerprints(self) -> Mapping[str, str]:
         """SHA-256 of each message and its schema, by xid; what a registry notes of them (times, epochs) is no part."""
-        return {xid: _fingerprint(definition) for xid, definition in self.messages.items()}
+        return {xid: _compute_fingerprint(definition) for xid, definition in self.messages.items()}
 
     @property
     def notice(self) -> str:
@@ -134,10 +134,10 @@ class GeneratorInput:
 
         Ids are percent-encoded as in a URI, so that no line ends a comment or is read as a template in any language.
         """
-        named = sorted(xids)
+        sorted_xids = sorted(xids)
         yield f"{self.notice}: change the definitions."
-        yield f"Fingerprint: {digest(''.join(self.fingerprints[xid] for xid in named).encode())}"
-        yield from (f"Definition: {quote(xid, '/:@', errors='surrogatepass')}" for xid in named)
+        yield f"Fingerprint: {digest(''.join(self.fingerprints[xid] for xid in sorted_xids).encode())}"
+        yield from (f"Definition: {quote(xid, '/:@', errors='surrogatepass')}" for xid in sorted_xids)
 
 
 def runtime_files(package: str, suffix: str) -> Iterator[tuple[str, str]]:
@@ -145,26 +145,26 @@ def runtime_files(package: str, suffix: str) -> Iterator[tuple[str, str]]:
 
     Each by its path in that folder, with its text.
     """
-    return _texts(files(package) / "runtime", suffix)
+    return _read_texts(files(package) / "runtime", suffix)
 
 
-def _texts(folder: Traversable, suffix: str, path: str = "") -> Iterator[tuple[str, str]]:
-    for each in sorted(folder.iterdir(), key=lambda each: each.name):
-        if each.is_dir():
-            yield from _texts(each, suffix, f"{path}{each.name}/")
-        elif each.name.endswith(suffix):
-            yield f"{path}{each.name}", each.read_text(encoding="utf-8")
+def _read_texts(folder: Traversable, suffix: str, path: str = "") -> Iterator[tuple[str, str]]:
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.is_dir():
+            yield from _read_texts(file, suffix, f"{path}{file.name}/")
+        elif file.name.endswith(suffix):
+            yield f"{path}{file.name}", file.read_text(encoding="utf-8")
 
 
 def grouped(definitions: Iterable[CompiledDefinition]) -> Mapping[str, tuple[CompiledDefinition, ...]]:
     """Definitions by the xids of their groups, in order."""
-    found: dict[str, list[CompiledDefinition]] = {}
+    groups: dict[str, list[CompiledDefinition]] = {}
     for definition in definitions:
-        found.setdefault(group_of(definition.xid), []).append(definition)
-    return {group: tuple(found[group]) for group in sorted(found)}
+        groups.setdefault(group_of(definition.xid), []).append(definition)
+    return {group: tuple(groups[group]) for group in sorted(groups)}
 
 
-def _fingerprint(definition: CompiledDefinition) -> str:
+def _compute_fingerprint(definition: CompiledDefinition) -> str:
     use = definition.schema_use
     return fingerprint([definition.xid, lasting(definition), "" if use.schema is None else use.schema.fingerprint])
 
@@ -194,28 +194,28 @@ class Generator:
 
 def targets() -> Mapping[str, str]:
     """The targets there are, each with its summary; without one, if a package for it is missing."""
-    found = {}
-    for name in sorted(_offered()):
+    summaries = {}
+    for name in sorted(_find_offered()):
         try:
-            found[name] = find_generator(name).summary
+            summaries[name] = find_generator(name).summary
         except GeneratorError as error:
-            found[name] = str(error)
-    return found
+            summaries[name] = str(error)
+    return summaries
 
 
 def find_generator(target: str) -> Generator:
     """The generator of a target. Raises ``GeneratorError`` if there is none, or not all that it takes."""
-    point = _offered().get(target.lower())
+    point = _find_offered().get(target.lower())
     if point is None:
-        raise GeneratorError(f"there is no target {target!r}; there are: {', '.join(sorted(_offered()))}")
+        raise GeneratorError(f"there is no target {target!r}; there are: {', '.join(sorted(_find_offered()))}")
     try:
-        found: Generator = plugins.load(point)
+        generator: Generator = plugins.load(point)
     except ModuleNotFoundError as error:
         raise GeneratorError(f"{target} needs {error.name}: {plugins.install(*point.extras)}") from error
-    return found
+    return generator
 
 
-def _offered() -> Mapping[str, EntryPoint]:
+def _find_offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "generator", plugins.lower)
 
 
@@ -236,41 +236,41 @@ def read_input(
     snapshot = Snapshot.load(registry, groups) if foreign else Snapshot.of_registry(registry, documents, groups)
     contract = snapshot.compile(Policy())
     progress("reading their schemas")
-    unusable = _reasons(contract.verify())
+    unusable = _format_reasons(contract.verify())
     return GeneratorInput(
         target=target,
         snapshot=snapshot,
         messages={xid: contract.definitions[xid] for xid in sorted(contract.definitions) if xid not in unusable},
         unusable=unusable,
-        incomplete=_reasons(contract.incomplete),
+        incomplete=_format_reasons(contract.incomplete),
         documents=tuple(document for _, document in documents),
         options=dict(options or {}),
         progress=progress,
     )
 
 
-def _reasons(findings: Mapping[str, Sequence[Finding]]) -> dict[str, str]:
+def _format_reasons(findings: Mapping[str, Sequence[Finding]]) -> dict[str, str]:
     return {xid: "; ".join(map(str, findings[xid])) for xid in sorted(findings)}
 
 
-def generate(given: GeneratorInput) -> Generated:
+def generate(input: GeneratorInput) -> Generated:
     """The files of a target, and all definitions that are left out.
 
     Raises ``GeneratorError`` if an option is unknown or nothing is left to generate.
     """
-    generator = find_generator(given.target)
-    for name in given.options:
+    generator = find_generator(input.target)
+    for name in input.options:
         if name not in generator.options:
             there = ", ".join(generator.options) or "none"
-            raise GeneratorError(f"{given.target} has no option {name}; there are: {there}")
-    if not given.messages:
-        raise GeneratorError(_nothing(given.unusable))
-    found = generator.generate(given)
-    left_out = dict(sorted({**given.unusable, **found.left_out}.items()))
-    if not found.files:
-        raise GeneratorError(_nothing(left_out))
-    return Generated(files=tuple(sorted(found.files, key=lambda file: file.path)), left_out=left_out)
+            raise GeneratorError(f"{input.target} has no option {name}; there are: {there}")
+    if not input.messages:
+        raise GeneratorError(_explain_nothing(input.unusable))
+    generated = generator.generate(input)
+    left_out = dict(sorted({**input.unusable, **generated.left_out}.items()))
+    if not generated.files:
+        raise GeneratorError(_explain_nothing(left_out))
+    return Generated(files=tuple(sorted(generated.files, key=lambda file: file.path)), left_out=left_out)
 
 
-def _nothing(left_out: Mapping[str, str]) -> str:
+def _explain_nothing(left_out: Mapping[str, str]) -> str:
     return "\n".join(["none of the definitions can be generated:", *(f"  {x}: {why}" for x, why in left_out.items())])

@@ -110,14 +110,14 @@ class RecordTable:
 
 def union(members: Iterable[DataType]) -> DataType:
     """Return the union of types: the type itself for one, any if one of them is any."""
-    flat = [each for one in members for each in (one.members if isinstance(one, UnionType) else (one,))]
+    flat = [member for branch in members for member in (branch.members if isinstance(branch, UnionType) else (branch,))]
     # By how they are written: to Python a set of 1 is equal to one of True.
-    found = list({repr(each): each for each in flat}.values())
-    if ANY in found:
+    distinct = list({repr(member): member for member in flat}.values())
+    if ANY in distinct:
         return ANY
     # Null last, as people write it.
-    found.sort(key=lambda each: each == NULL)
-    return found[0] if len(found) == 1 else UnionType(tuple(found))
+    distinct.sort(key=lambda member: member == NULL)
+    return distinct[0] if len(distinct) == 1 else UnionType(tuple(distinct))
 
 
 def nullable(kind: DataType) -> bool:

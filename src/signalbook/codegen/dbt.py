@@ -28,87 +28,89 @@ _UNSAFE_NAME: Final = re.compile(r"[\"`\\\x00-\x1f\x7f]|\$\{")
 _UNSAFE_VALUE: Final = re.compile(r"[\\\x00-\x1f\x7f]|\$\{")
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """A file for each group, which is a source."""
-    files = group_files(given.by_group)
-    sources = unique(given.by_group, lambda group: snake(files[group], "source"))
+    files = group_files(input.by_group)
+    sources = unique(input.by_group, lambda group: snake(files[group], "source"))
     return Generated(
         files=tuple(
             yaml_file(
-                given,
+                input,
                 f"{files[group]}.yml",
-                _source(given, sources[group], group, definitions),
-                (each.xid for each in definitions),
+                _build_source(input, sources[group], group, definitions),
+                (definition.xid for definition in definitions),
             )
-            for group, definitions in given.by_group.items()
+            for group, definitions in input.by_group.items()
         )
     )
 
 
-def _source(given: GeneratorInput, name: str, group: str, definitions: tuple[CompiledDefinition, ...]) -> JSONObject:
-    names = unique((each.xid for each in definitions), lambda xid: snake(last_part(xid), "message"))
+def _build_source(
+    input: GeneratorInput, name: str, group: str, definitions: tuple[CompiledDefinition, ...]
+) -> JSONObject:
+    names = unique((definition.xid for definition in definitions), lambda xid: snake(last_part(xid), "message"))
     source: JSONObject = {"name": name, "schema": landing_table(definitions[0]).group}
-    source |= _described(given.entity(group))
+    source |= _describe_entity(input.entity(group))
     source["quoting"] = {"schema": True, "identifier": True}
-    source["tables"] = [_table(each, names[each.xid]) for each in definitions]
+    source["tables"] = [_build_table(definition, names[definition.xid]) for definition in definitions]
     return {"version": 2, "sources": [source]}
 
 
-def _table(definition: CompiledDefinition, name: str) -> JSONObject:
+def _build_table(definition: CompiledDefinition, name: str) -> JSONObject:
     table: JSONObject = {"name": name, "identifier": landing_table(definition).message}
-    table |= _described(definition.definition)
-    table["columns"] = [_column(column) for column in table_columns(definition, times=True)]
+    table |= _describe_entity(definition.definition)
+    table["columns"] = [_build_column(column) for column in table_columns(definition, times=True)]
     return table
 
 
-def _column(column: TableColumn) -> JSONObject:
-    made: JSONObject = {
+def _build_column(column: TableColumn) -> JSONObject:
+    document: JSONObject = {
         "name": escape_template(column.name),
         "quote": True,
         "data_type": escape_template(column.type),
-        **_description(column.description),
+        **_build_description(column.description),
     }
-    tests = [] if _UNSAFE_NAME.search(column.name) else list(_tests(column))
-    return {**made, "data_tests": tests} if tests else made
+    tests = [] if _UNSAFE_NAME.search(column.name) else list(_list_tests(column))
+    return {**document, "data_tests": tests} if tests else document
 
 
-def _tests(column: TableColumn) -> Iterator[str | JSONObject]:
+def _list_tests(column: TableColumn) -> Iterator[str | JSONObject]:
     if column.required:
         yield "not_null"
     if column.values and not any(map(_UNSAFE_VALUE.search, column.values)):
-        values = [_accepted_value(value) for value in column.values]
+        values = [_quote_accepted(value) for value in column.values]
         yield {"accepted_values": {"arguments": {"values": values}}}  # as of dbt 1.10.5
 
 
-def _described(entity: JSONObject) -> JSONObject:
-    return _description(str(entity.get("description") or ""))
+def _describe_entity(entity: JSONObject) -> JSONObject:
+    return _build_description(str(entity.get("description") or ""))
 
 
-def _description(text: str) -> JSONObject:
+def _build_description(text: str) -> JSONObject:
     # dbt renders a description only if it has something of a template.
-    return {"description": _template_literal(text) if _TEMPLATE.search(text) else text} if text else {}
+    return {"description": _quote_template(text) if _TEMPLATE.search(text) else text} if text else {}
 
 
 def escape_template(text: str) -> str:
     """Return a Jinja template that renders ``text``: the text itself, unless Jinja would change it."""
-    return _template_literal(text) if _TEMPLATE.search(text) or _LINE_BREAK.search(text) else text
+    return _quote_template(text) if _TEMPLATE.search(text) or _LINE_BREAK.search(text) else text
 
 
-def _template_literal(text: str) -> str:
-    return f"{{{{ {_jinja_string(text)} }}}}"
+def _quote_template(text: str) -> str:
+    return f"{{{{ {_quote_jinja(text)} }}}}"
 
 
-def _jinja_string(text: str) -> str:
+def _quote_jinja(text: str) -> str:
     # Jinja reads the escapes of JSON. Without braces no delimiter of a template is left.
     return dump_json(text).decode().replace("{", "\\u007b").replace("}", "\\u007d")
 
 
-def _accepted_value(value: str) -> str:
+def _quote_accepted(value: str) -> str:
     """Return the template of what dbt puts between single quotes in the SQL of a test."""
     if "'" in value:
-        return f"{{{{ dbt.escape_single_quotes({_jinja_string(value)}) }}}}"
+        return f"{{{{ dbt.escape_single_quotes({_quote_jinja(value)}) }}}}"
     # Of a text like var('x') dbt makes a template by itself.
-    return _template_literal(value) if "(" in value else escape_template(value)
+    return _quote_template(value) if "(" in value else escape_template(value)
 
 
 GENERATOR: Final = Generator(summary="the landed tables as sources of dbt, with tests", generate=_generate)

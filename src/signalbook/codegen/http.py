@@ -40,6 +40,6 @@ def request_arguments(
     """Return the arguments of ``request`` for a client of httpx, also an ``AsyncClient``. Raises ``OutboundError``."""
     message = bind(outbound, endpoint or {"protocol": "HTTP"}, context)
     sections = message.sections
-    found = {"method": sections["method"], "url": sections["path"], "headers": list(sections["headers"])}
+    arguments = {"method": sections["method"], "url": sections["path"], "headers": list(sections["headers"])}
     query = list(sections.get("query", ()))
-    return {**found, "content": message.body or b"", **({"params": query} if query else {})}
+    return {**arguments, "content": message.body or b"", **({"params": query} if query else {})}

@@ -51,44 +51,44 @@ class JsonTypes:
 
     def at(self, uri: str, hint: str) -> DataType:
         """The type of the values at a URI."""
-        return self._placed(uri, hint, None)
+        return self._find_type(uri, hint, None)
 
-    def _placed(self, uri: str, hint: str, node: NormalForm | None) -> DataType:
+    def _find_type(self, uri: str, hint: str, node: NormalForm | None) -> DataType:
         """The type of the values at a URI, whose normal form may be known."""
-        target = self._target(uri)
-        hint = (_name(target) if target != uri else "") or hint
-        branches = self._branches(target)
+        target = self._find_target(uri)
+        hint = (_find_name(target) if target != uri else "") or hint
+        branches = self._list_branches(target)
         if branches:
             # Each by itself: their normal forms together do not say which of them was a definition of its own.
             if target in self._open:
                 return ANY
             self._open.add(target)
-            found = [
-                self.at(f"{target}{branch}", _numbered(hint, index, branches))
+            types = [
+                self.at(f"{target}{branch}", _number_hint(hint, index, branches))
                 for index, branch in enumerate(branches, 1)
             ]
             self._open.discard(target)
-            return union(found)
+            return union(types)
         # Where a schema leads back to itself its normal form is cut: there it begins anew.
         if node is None or (not node.exact and node.kinds > _MOST_KINDS):
             node = read(self._document, target)
-        return self._type(node, target, hint)
+        return self._build_type(node, target, hint)
 
-    def _branches(self, uri: str) -> list[str]:
+    def _list_branches(self, uri: str) -> list[str]:
         """The pointers below a schema that is alternatives and nothing else."""
-        schema = self._schema(uri)
+        schema = self._look_up(uri)
         if not isinstance(schema, dict):
             return []
-        named = schema.keys() - _ANNOTATIONS
+        keywords = schema.keys() - _ANNOTATIONS
         for keyword in ("anyOf", "oneOf"):
-            if named == {keyword} and isinstance(schema[keyword], list):
+            if keywords == {keyword} and isinstance(schema[keyword], list):
                 return [f"{'' if '#' in uri else '#'}/{keyword}/{index}" for index in range(len(schema[keyword]))]
         return []
 
-    def _target(self, uri: str) -> str:
+    def _find_target(self, uri: str) -> str:
         """Return the final target of a schema that is only a reference."""
         for _ in range(_MOST_STEPS):
-            schema = self._schema(uri)
+            schema = self._look_up(uri)
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(reference, str):
                 return uri
@@ -101,7 +101,7 @@ class JsonTypes:
             uri = target
         return uri
 
-    def _schema(self, uri: str) -> JSON:
+    def _look_up(self, uri: str) -> JSON:
         base, _, fragment = uri.partition("#")
         root = self._document.documents.get(base)
         try:
@@ -109,33 +109,34 @@ class JsonTypes:
         except (LookupError, ValueError):
             return None
 
-    def _child(self, node: NormalForm, hint: str) -> DataType:
+    def _find_child(self, node: NormalForm, hint: str) -> DataType:
         """The type of a member or an item: what stands at its place, where one place says all about it."""
-        if len(node.uris) != 1 or node is normal.ANY or self._schema(node.uris[0]) is None:
-            return self._type(node, "", hint)
-        return self._placed(node.uris[0], hint, node)
+        if len(node.uris) != 1 or node is normal.ANY or self._look_up(node.uris[0]) is None:
+            return self._build_type(node, "", hint)
+        return self._find_type(node.uris[0], hint, node)
 
-    def _type(self, node: NormalForm, uri: str, hint: str) -> DataType:
+    def _build_type(self, node: NormalForm, uri: str, hint: str) -> DataType:
         if node is normal.ANY or node.kinds > _MOST_KINDS or node.never:
             return ANY
-        found: list[DataType] = [NULL] if node.null else []
+        types: list[DataType] = [NULL] if node.null else []
         if node.booleans:
-            found.append(PlainType("boolean") if node.booleans == BOTH else ClosedSet(tuple(node.booleans)))
+            types.append(PlainType("boolean") if node.booleans == BOTH else ClosedSet(tuple(node.booleans)))
         if node.strings:
-            found.append(_closed(node.strings.values) or PlainType("text"))
+            types.append(_build_closed(node.strings.values) or PlainType("text"))
         if node.numbers:
             integers = PlainType("integer" if node.numbers.integer else "number")
-            found.append(_closed(node.numbers.values) or integers)
+            types.append(_build_closed(node.numbers.values) or integers)
         if node.arrays:
-            found.append(ListType(self._child(node.arrays.item, _single(hint))))
+            types.append(ListType(self._find_child(node.arrays.item, _singular_hint(hint))))
         if node.objects:
-            found.append(self._object(node, node.objects, uri, hint))
-        return union(found)
+            types.append(self._build_object(node, node.objects, uri, hint))
+        return union(types)
 
-    def _object(self, node: NormalForm, part: Objects, uri: str, hint: str) -> DataType:
+    def _build_object(self, node: NormalForm, part: Objects, uri: str, hint: str) -> DataType:
         if part.alternatives and not part.properties:
             return union(
-                self._record(each, "", f"{hint} {number}", "") for number, each in enumerate(part.alternatives, 1)
+                self._record(alternative, "", f"{hint} {number}", "")
+                for number, alternative in enumerate(part.alternatives, 1)
             )
         return self._record(part, uri, hint, node.description)
 
@@ -143,7 +144,9 @@ class JsonTypes:
         if not part.properties:
             if part.extra is None and part.exact:
                 return self._refer(part, uri, hint, description)
-            return MapType(ANY if part.extra is None or part.extra is normal.ANY else self._child(part.extra, hint))
+            return MapType(
+                ANY if part.extra is None or part.extra is normal.ANY else self._find_child(part.extra, hint)
+            )
         return self._refer(part, uri, hint, description)
 
     def _refer(self, part: Objects, uri: str, hint: str, description: str) -> DataType:
@@ -154,31 +157,31 @@ class JsonTypes:
             record.members = tuple(
                 RecordMember(
                     name=name,
-                    type=self._child(member, f"{hint} {name}"),
+                    type=self._find_child(member, f"{hint} {name}"),
                     required=name in part.required,
                     description=member.description,
                 )
                 for name, member in part.properties.items()
             )
             if part.extra is not None and part.extra is not normal.ANY and part.extra.here_exact:
-                record.extra = self._child(part.extra, f"{hint} extra")
+                record.extra = self._find_child(part.extra, f"{hint} extra")
 
         return self._table.refer(uri or f"#{id(part)}", hint, fill, description)
 
 
-def _closed(values: frozenset[str] | frozenset[int] | None) -> ClosedSet | None:
+def _build_closed(values: frozenset[str] | frozenset[int] | None) -> ClosedSet | None:
     return None if values is None or len(values) > _MOST_VALUES else ClosedSet(tuple(sorted(values)))
 
 
-def _name(uri: str) -> str:
+def _find_name(uri: str) -> str:
     """The name of a definition."""
     return unquote(uri.partition("#")[2].rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
 
 
-def _numbered(hint: str, index: int, branches: list[str]) -> str:
+def _number_hint(hint: str, index: int, branches: list[str]) -> str:
     """The hint for one of several branches; of two, one is often null."""
     return hint if len(branches) < _SEVERAL else f"{hint} {index}"
 
 
-def _single(hint: str) -> str:
+def _singular_hint(hint: str) -> str:
     return hint[:-1] if hint.endswith("s") and not hint.endswith("ss") else f"{hint} item"

@@ -62,21 +62,21 @@ class TypedProducer:
             value=message.body,
             key=sections["key"],
             headers=list(sections["headers"]),
-            on_delivery=self._delivered,
+            on_delivery=self._record_failure,
             **chosen,
         )
         self._producer.poll(0)
 
     def flush(self, timeout: float = 30.0) -> None:
         """Wait until all is delivered. Raises ``ProduceFailed`` for what was not, in ``timeout`` seconds or at all."""
-        left = self._producer.flush(timeout)
+        undelivered = self._producer.flush(timeout)
         failures, self._failures = self._failures, []
-        if left:
-            failures.append(f"{left} records are not delivered after {timeout:g} seconds")
+        if undelivered:
+            failures.append(f"{undelivered} records are not delivered after {timeout:g} seconds")
         if failures:
             raise ProduceFailed("; ".join(dict.fromkeys(failures)))
 
-    def _delivered(self, error: Any, _: Any) -> None:
+    def _record_failure(self, error: Any, _: Any) -> None:
         if error is not None:
             self._failures.append(str(error))
 
@@ -100,24 +100,24 @@ class TypedConsumer:
 
         Raises ``ConsumeFailed``, ``UnexpectedMessage``, and what handlers raise.
         """
-        found = self._consumer.poll(timeout)
-        if found is None:
+        message = self._consumer.poll(timeout)
+        if message is None:
             return False
-        if found.error() is not None:
-            raise ConsumeFailed(str(found.error()))
-        self._handlers.receive(received(found), self._on_unexpected)
+        if message.error() is not None:
+            raise ConsumeFailed(str(message.error()))
+        self._handlers.receive(received(message), self._on_unexpected)
         return True
 
 
-def received(found: Any) -> Message:
+def received(message: Any) -> Message:
     """A ``confluent_kafka.Message`` as ``parse`` takes it."""
-    kind, milliseconds = found.timestamp()
+    kind, milliseconds = message.timestamp()
     return record(
-        found.topic(),
-        found.value(),
-        [(name, value or b"") for name, value in found.headers() or ()],
-        key=found.key(),
-        partition=found.partition(),
-        offset=found.offset(),
+        message.topic(),
+        message.value(),
+        [(name, value or b"") for name, value in message.headers() or ()],
+        key=message.key(),
+        partition=message.partition(),
+        offset=message.offset(),
         received_at=datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None,
     )

@@ -20,103 +20,115 @@ _BLOCK_START: Final = re.compile(r"^(\d*)([-+=:.)])")
 _UNSAFE_CODE: Final = re.compile(r"\\\||\{[{%#]")
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """A page for each group, and one that leads to them."""
-    names = group_files(given.by_group)
+    names = group_files(input.by_group)
     files = [
         GeneratedFile(
             path=f"groups/{names[group]}.md",
-            content="\n".join(_page(given, group, definitions)).encode(),
-            xids=tuple(each.xid for each in definitions),
+            content="\n".join(_write_page(input, group, definitions)).encode(),
+            xids=tuple(definition.xid for definition in definitions),
         )
-        for group, definitions in given.by_group.items()
+        for group, definitions in input.by_group.items()
     ]
-    index = "\n".join(_index(given, names)).encode()
-    return Generated(files=(*files, GeneratedFile(path="README.md", content=index, xids=tuple(given.messages))))
+    index = "\n".join(_write_index(input, names)).encode()
+    return Generated(files=(*files, GeneratedFile(path="README.md", content=index, xids=tuple(input.messages))))
 
 
-def _head(given: GeneratorInput, xids: Iterable[str]) -> Iterator[str]:
+def _write_head(input: GeneratorInput, xids: Iterable[str]) -> Iterator[str]:
     # Two hyphens may end the comment.
-    yield from (f"<!-- {re.sub('-(?=-)', '- ', line)} -->" for line in given.header(xids))
+    yield from (f"<!-- {re.sub('-(?=-)', '- ', line)} -->" for line in input.header(xids))
     yield ""
 
 
-def _index(given: GeneratorInput, names: Mapping[str, str]) -> Iterator[str]:
-    yield from _head(given, given.messages)
+def _write_index(input: GeneratorInput, names: Mapping[str, str]) -> Iterator[str]:
+    yield from _write_head(input, input.messages)
     yield "# Messages"
     yield ""
-    for group, definitions in given.by_group.items():
+    for group, definitions in input.by_group.items():
         name = last_part(group)
         target = names[group].replace("%", "%25").replace(" ", "%20")
-        said = str(given.entity(group).get("description") or "")
-        yield f"- [{_text(name)}](groups/{target}.md): {len(definitions)} messages{'. ' + _text(said) if said else ''}"
+        description = str(input.entity(group).get("description") or "")
+        ending = f". {_escape_text(description)}" if description else ""
+        yield f"- [{_escape_text(name)}](groups/{target}.md): {len(definitions)} messages{ending}"
     yield ""
 
 
-def _page(given: GeneratorInput, group: str, definitions: tuple[CompiledDefinition, ...]) -> Iterator[str]:
-    yield from _head(given, (each.xid for each in definitions))
-    yield f"# {_text(last_part(group))}"
+def _write_page(input: GeneratorInput, group: str, definitions: tuple[CompiledDefinition, ...]) -> Iterator[str]:
+    yield from _write_head(input, (definition.xid for definition in definitions))
+    yield f"# {_escape_text(last_part(group))}"
     yield ""
-    if given.entity(group).get("description"):
-        yield from (_text(str(given.entity(group)["description"])), "")
-    for each in definitions:
-        yield from _message(each)
+    if input.entity(group).get("description"):
+        yield from (_escape_text(str(input.entity(group)["description"])), "")
+    for definition in definitions:
+        yield from _write_message(definition)
 
 
-def _message(definition: CompiledDefinition) -> Iterator[str]:
+def _write_message(definition: CompiledDefinition) -> Iterator[str]:
     raw = definition.definition
-    yield f"## {_text(definition.message_id)}"
+    yield f"## {_escape_text(definition.message_id)}"
     yield ""
     if raw.get("description"):
-        yield from (_text(str(raw["description"])), "")
+        yield from (_escape_text(str(raw["description"])), "")
     if definition.warnings:
-        yield from (f"**{_text(finding.message)}**\n" for finding in definition.warnings)
+        yield from (f"**{_escape_text(finding.message)}**\n" for finding in definition.warnings)
     facts = [("definition", definition.xid), ("version", definition.version), ("protocol", definition.protocol)]
     facts += [("envelope", str(raw.get("envelope") or "")), ("payload", definition.payload_type)]
-    yield from (f"- {name}: {_code(value)}" for name, value in facts if value)
+    yield from (f"- {name}: {_format_code(value)}" for name, value in facts if value)
     yield ""
-    yield from _properties("Attributes", declare_attributes(raw))
-    yield from _properties("Protocol options", declare_options(definition.protocol, raw.get("protocoloptions")))
-    inputs = [each.name for each in required_inputs(definition) if each.required]
+    yield from _write_properties("Attributes", declare_attributes(raw))
+    yield from _write_properties("Protocol options", declare_options(definition.protocol, raw.get("protocoloptions")))
+    inputs = [param.name for param in required_inputs(definition) if param.required]
     if inputs:
-        yield from (f"A producer gives: {', '.join(map(_code, inputs))}, and the payload.", "")
-    yield from _payload(definition)
+        yield from (f"A producer gives: {', '.join(map(_format_code, inputs))}, and the payload.", "")
+    yield from _write_payload(definition)
 
 
-def _properties(title: str, declared: list[Property]) -> Iterator[str]:
+def _write_properties(title: str, declared: list[Property]) -> Iterator[str]:
     if declared:
         rows = [
-            (_code(each.name), _code(each.type), _code(str(each.value or "")), _mark(each.required))
-            for each in declared
+            (
+                _format_code(prop.name),
+                _format_code(prop.type),
+                _format_code(str(prop.value or "")),
+                _mark(prop.required),
+            )
+            for prop in declared
         ]
-        yield from _table(title, ("name", "type", "value", "required"), rows)
+        yield from _write_table(title, ("name", "type", "value", "required"), rows)
 
 
-def _payload(definition: CompiledDefinition) -> Iterator[str]:
+def _write_payload(definition: CompiledDefinition) -> Iterator[str]:
     schema = definition.schema_use.schema
     if schema is None:
         return
-    yield from (f"### Payload ({_text(schema.format)})", "")
+    yield from (f"### Payload ({_escape_text(schema.format)})", "")
     if isinstance(schema, Described):
         tree = schema.tree()
-        rows = list(_rows(tree, ""))
+        rows = list(_write_rows(tree, ""))
         if rows:
-            yield from _table("", ("member", "type", "required", "rules", "description"), rows)
+            yield from _write_table("", ("member", "type", "required", "rules", "description"), rows)
         else:
-            yield from (_code(tree.type), "")
+            yield from (_format_code(tree.type), "")
 
 
-def _rows(node: SchemaNode, above: str) -> Iterator[tuple[str, ...]]:
-    for index, each in enumerate(node.members):
-        step = each.name or {"array": "[]", "map": "{}", "choice": f"({index + 1})"}.get(node.kind, "")
-        path = f"{above}.{step}" if each.name and above else f"{above}{step}"
-        rules = ", ".join(f"{name} {value}" for name, value in each.constraints)
-        said = f"{each.description} …" if each.cut else each.description
-        yield _code(path), _text(each.type), _mark(each.required), _code(rules), _text(said)
-        yield from _rows(each, path)
+def _write_rows(node: SchemaNode, above: str) -> Iterator[tuple[str, ...]]:
+    for index, member in enumerate(node.members):
+        step = member.name or {"array": "[]", "map": "{}", "choice": f"({index + 1})"}.get(node.kind, "")
+        path = f"{above}.{step}" if member.name and above else f"{above}{step}"
+        rules = ", ".join(f"{name} {value}" for name, value in member.constraints)
+        description = f"{member.description} …" if member.cut else member.description
+        yield (
+            _format_code(path),
+            _escape_text(member.type),
+            _mark(member.required),
+            _format_code(rules),
+            _escape_text(description),
+        )
+        yield from _write_rows(member, path)
 
 
-def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def _write_table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     if title:
         yield from (f"### {title}", "")
     yield f"| {' | '.join(names)} |"
@@ -129,22 +141,22 @@ def _mark(yes: bool) -> str:
     return "yes" if yes else ""
 
 
-def _line(text: Any) -> str:
+def _join_lines(text: Any) -> str:
     return " ".join(printable(str(text)).split())
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return Markdown that shows ``text`` as it is."""
-    return _BLOCK_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", _line(text)))
+    return _BLOCK_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", _join_lines(text)))
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     """Return Markdown that shows ``text`` as code, or as plain text where code is not safe in all renderers."""
-    line = _line(text).replace("|", "\\|")
+    line = _join_lines(text).replace("|", "\\|")
     if not line:
         return ""
-    if _UNSAFE_CODE.search(_line(text)):
-        return _text(text)
+    if _UNSAFE_CODE.search(_join_lines(text)):
+        return _escape_text(text)
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 

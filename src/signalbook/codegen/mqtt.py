@@ -47,7 +47,7 @@ class TypedMqttPublisher:
         """
         message = bind(outbound, self._endpoint, context)
         sections = message.sections
-        more = {"properties": _properties(sections)} if message.protocol == V5 else {}
+        more = {"properties": _build_properties(sections)} if message.protocol == V5 else {}
         info = self._client.publish(
             sections["topic_name"],
             message.body or b"",
@@ -78,29 +78,29 @@ class TypedMqttReceiver:
         self._handlers.receive(received(found, self._protocol), self._on_unexpected)
 
 
-def received(found: Any, protocol: str = V5) -> Message:
+def received(message: Any, protocol: str = V5) -> Message:
     """A ``paho.mqtt.client.MQTTMessage`` as ``parse`` takes it."""
-    sections: dict[str, Any] = {"topic_name": found.topic, "qos": found.qos, "retain": found.retain}
-    properties = getattr(found, "properties", None)
+    sections: dict[str, Any] = {"topic_name": message.topic, "qos": message.qos, "retain": message.retain}
+    properties = getattr(message, "properties", None)
     if protocol != V3 and properties is not None:
-        given = {ours: getattr(properties, theirs, None) for ours, theirs in _PROPERTIES.items()}
-        sections |= {name: value for name, value in given.items() if value is not None}
+        values = {ours: getattr(properties, theirs, None) for ours, theirs in _PROPERTIES.items()}
+        sections |= {name: value for name, value in values.items() if value is not None}
         if "user_properties" in sections:
             sections["user_properties"] = tuple(sections["user_properties"])
-    return publish(protocol, found.payload, sections)
+    return publish(protocol, message.payload, sections)
 
 
-def _properties(sections: Mapping[str, Any]) -> Any:
+def _build_properties(sections: Mapping[str, Any]) -> Any:
     # The client is the program's: only who sends needs it.
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.properties import Properties
 
-    made: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     for ours, theirs in _PROPERTIES.items():
         value = sections.get(ours)
         if value is None or value in ((), ""):
             continue
         if ours == "correlation_data" and isinstance(value, str):
             value = value.encode()
-        setattr(made, theirs, list(value) if ours == "user_properties" else value)
-    return made
+        setattr(properties, theirs, list(value) if ours == "user_properties" else value)
+    return properties

@@ -20,21 +20,21 @@ def words(text: str) -> list[str]:
 
 def underscored(text: str, fallback: str) -> str:
     """Words in lower case with underscores between them, which may be one that a language has a use for."""
-    found = "_".join(word.lower() for word in words(text)) or fallback
-    return f"n_{found}" if found[0].isdigit() else found
+    name = "_".join(word.lower() for word in words(text)) or fallback
+    return f"n_{name}" if name[0].isdigit() else name
 
 
 def snake(text: str, fallback: str = "value") -> str:
     """A name as a function or variable of Python has it."""
-    found = underscored(text, fallback)
-    return f"{found}_" if iskeyword(found) or issoftkeyword(found) else found
+    name = underscored(text, fallback)
+    return f"{name}_" if iskeyword(name) or issoftkeyword(name) else name
 
 
 def pascal(text: str, fallback: str = "Value") -> str:
     """A name as a class has it."""
-    found = "".join(word[:1].upper() + word[1:] for word in words(text)) or fallback
-    found = f"N{found}" if found[0].isdigit() else found
-    return f"{found}_" if iskeyword(found) else found
+    name = "".join(word[:1].upper() + word[1:] for word in words(text)) or fallback
+    name = f"N{name}" if name[0].isdigit() else name
+    return f"{name}_" if iskeyword(name) else name
 
 
 def last_part(xid: str) -> str:
@@ -58,17 +58,17 @@ def _group_file(group: str) -> str:
 
 
 def unique(
-    things: Iterable[str], name: Callable[[str], str], taken: Iterable[str] = (), before_number: str = "_"
+    keys: Iterable[str], name: Callable[[str], str], reserved: Iterable[str] = (), before_number: str = "_"
 ) -> dict[str, str]:
     """A name for each thing, in the order of ``things``: those that collide get a number, whatever their case."""
-    used = {each.lower() for each in taken}
-    found: dict[str, str] = {}
-    for thing in things:
-        stem = made = name(thing)
+    used = {text.lower() for text in reserved}
+    names: dict[str, str] = {}
+    for key in keys:
+        stem = candidate = name(key)
         number = 1
-        while made.lower() in used:
+        while candidate.lower() in used:
             number += 1
-            made = f"{stem}{before_number}{number}"
-        used.add(made.lower())
-        found[thing] = made
-    return found
+            candidate = f"{stem}{before_number}{number}"
+        used.add(candidate.lower())
+        names[key] = candidate
+    return names

@@ -49,11 +49,13 @@ class TypedNatsReceiver:
         self._handlers = handlers
         self._on_unexpected = on_unexpected
 
-    async def receive(self, found: Any) -> None:
+    async def receive(self, message: Any) -> None:
         """Take a ``nats.aio.msg.Msg``. Raises ``UnexpectedMessage``, and what handlers raise."""
-        self._handlers.receive(received(found), self._on_unexpected)
+        self._handlers.receive(received(message), self._on_unexpected)
 
 
-def received(found: Any) -> Message:
+def received(message: Any) -> Message:
     """A ``nats.aio.msg.Msg`` as ``parse`` takes it."""
-    return nats_message(found.subject, found.data, tuple((found.headers or {}).items()), reply_to=found.reply or "")
+    return nats_message(
+        message.subject, message.data, tuple((message.headers or {}).items()), reply_to=message.reply or ""
+    )

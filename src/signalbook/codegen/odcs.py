@@ -30,42 +30,42 @@ _KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
 )
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """A contract for each group."""
-    names = group_files(given.by_group)
+    names = group_files(input.by_group)
     return Generated(
         files=tuple(
             yaml_file(
-                given,
+                input,
                 f"{names[group]}.odcs.yaml",
-                _contract(given, group, definitions),
-                (each.xid for each in definitions),
+                _build_contract(input, group, definitions),
+                (definition.xid for definition in definitions),
             )
-            for group, definitions in given.by_group.items()
+            for group, definitions in input.by_group.items()
         )
     )
 
 
-def _contract(given: GeneratorInput, group: str, definitions: tuple[CompiledDefinition, ...]) -> JSONObject:
-    entity = given.entity(group)
-    deprecated = all(each.definition.get("deprecated") for each in definitions)
+def _build_contract(input: GeneratorInput, group: str, definitions: tuple[CompiledDefinition, ...]) -> JSONObject:
+    entity = input.entity(group)
+    deprecated = all(definition.definition.get("deprecated") for definition in definitions)
     contract: JSONObject = {
         "apiVersion": _VERSION,
         "kind": "DataContract",
         # The same in every run: a contract is known by it.
         "id": str(uuid5(NAMESPACE_URL, group)),
         "name": str(entity.get("name") or last_part(group)),
-        "version": given.option("version") or "1.0.0",
+        "version": input.option("version") or "1.0.0",
         "status": "deprecated" if deprecated else "active",
     }
     if entity.get("description"):
         contract["description"] = {"purpose": str(entity["description"])}
-    contract["schema"] = [_table(each) for each in definitions]
+    contract["schema"] = [_build_table(definition) for definition in definitions]
     contract["customProperties"] = [{"property": "xid", "value": group}]
     return contract
 
 
-def _table(definition: CompiledDefinition) -> JSONObject:
+def _build_table(definition: CompiledDefinition) -> JSONObject:
     name = landing_table(definition)
     table: JSONObject = {
         "name": str(definition.definition.get("name") or definition.message_id),
@@ -75,31 +75,31 @@ def _table(definition: CompiledDefinition) -> JSONObject:
     }
     if definition.definition.get("description"):
         table["description"] = str(definition.definition["description"])
-    table["properties"] = [_column(each) for each in table_columns(definition, times=True)]
+    table["properties"] = [_build_column(column) for column in table_columns(definition, times=True)]
     table["customProperties"] = [{"property": "xid", "value": definition.xid}]
     return table
 
 
-def _column(column: TableColumn) -> JSONObject:
-    found = {"name": column.name, **_typed(column.field.type), "physicalType": column.type}
+def _build_column(column: TableColumn) -> JSONObject:
+    document = {"name": column.name, **_describe_type(column.field.type), "physicalType": column.type}
     if column.description:
-        found["description"] = column.description
+        document["description"] = column.description
     if column.required:
-        found["required"] = True
+        document["required"] = True
     if column.values:
         arguments = {"validValues": list(column.values)}
-        found["quality"] = [{"type": "library", "metric": "invalidValues", "arguments": arguments, "mustBe": 0}]
-    return found
+        document["quality"] = [{"type": "library", "metric": "invalidValues", "arguments": arguments, "mustBe": 0}]
+    return document
 
 
-def _typed(kind: pa.DataType) -> JSONObject:
+def _describe_type(kind: pa.DataType) -> JSONObject:
     """The logical type; what the standard has no word for (bytes, text) is a string."""
-    found: JSONObject = {"logicalType": next((name for holds, name in _KINDS if holds(kind)), "string")}
+    document: JSONObject = {"logicalType": next((name for holds, name in _KINDS if holds(kind)), "string")}
     if pa.types.is_list(kind):
-        found["items"] = _typed(kind.value_type)
+        document["items"] = _describe_type(kind.value_type)
     elif pa.types.is_struct(kind):
-        found["properties"] = [{"name": field.name, **_typed(field.type)} for field in kind]
-    return found
+        document["properties"] = [{"name": field.name, **_describe_type(field.type)} for field in kind]
+    return document
 
 
 GENERATOR: Final = Generator(

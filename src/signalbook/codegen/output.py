@@ -63,37 +63,37 @@ def manifest_name(target: str) -> str:
     return f".signalbook-{target}.json"
 
 
-def plan_output(folder: Path, given: GeneratorInput, generated: Generated) -> OutputPlan:
+def plan_output(folder: Path, input: GeneratorInput, generated: Generated) -> OutputPlan:
     """Compare the generated files with those in ``folder``.
 
     Raises:
         GeneratorError: for a broken manifest, and for a path that leads out of the folder or that two files have.
     """
-    name = manifest_name(given.target)
-    _check_paths(folder, given.target, generated)
+    name = manifest_name(input.target)
+    _check_paths(folder, input.target, generated)
     before = _read_manifest(folder / name)
-    made = {file.path: file.content for file in generated.files}
+    contents = {file.path: file.content for file in generated.files}
     manifest = dump_json(
         msgspec.to_builtins(
             _Manifest(
-                target=given.target,
-                options=dict(sorted(given.options.items())),
+                target=input.target,
+                options=dict(sorted(input.options.items())),
                 files={file.path: _Entry(digest(file.content), file.xids) for file in generated.files},
                 left_out=dict(generated.left_out),
             )
         ),
         indent=2,
     ) + b"\n"  # fmt: skip
-    found: dict[str, list[str]] = {}
-    for path in sorted(made.keys() | before.keys()):
-        for kind in _state(folder, path, made.get(path), before.get(path)):
-            found.setdefault(kind, []).append(path)
-    writes = {path: made[path] for path in (*found.get("created", ()), *found.get("updated", ()))}
-    if _content(folder, name) != manifest:
-        if not found.keys() & {"created", "updated", "removed"}:
-            found["updated"] = [name]
+    paths_by_kind: dict[str, list[str]] = {}
+    for path in sorted(contents.keys() | before.keys()):
+        for kind in _find_states(folder, path, contents.get(path), before.get(path)):
+            paths_by_kind.setdefault(kind, []).append(path)
+    writes = {path: contents[path] for path in (*paths_by_kind.get("created", ()), *paths_by_kind.get("updated", ()))}
+    if _read_content(folder, name) != manifest:
+        if not paths_by_kind.keys() & {"created", "updated", "removed"}:
+            paths_by_kind["updated"] = [name]
         writes[name] = manifest  # last: a crash before it leaves files that are known to be ours, or as they would be
-    return OutputPlan(**{kind: tuple(paths) for kind, paths in found.items()}, writes=writes)
+    return OutputPlan(**{kind: tuple(paths) for kind, paths in paths_by_kind.items()}, writes=writes)
 
 
 def _check_paths(folder: Path, target: str, generated: Generated) -> None:
@@ -107,24 +107,24 @@ def _check_paths(folder: Path, target: str, generated: Generated) -> None:
             raise GeneratorError(f"{target}: {error}") from None
 
 
-def _state(folder: Path, path: str, made: bytes | None, before: _Entry | None) -> Iterator[str]:
+def _find_states(folder: Path, path: str, content: bytes | None, before: _Entry | None) -> Iterator[str]:
     """The names of the fields of ``OutputPlan`` that a path belongs to."""
-    there = _content(folder, path)
-    if made is not None and there == made:
+    there = _read_content(folder, path)
+    if content is not None and there == content:
         yield "unchanged"
         return
     if there is not None and before is None:
         yield "foreign"
     elif there is not None and before is not None and digest(there) != before.sha256:
         yield "edited"
-    if made is None:
+    if content is None:
         if there is not None:
             yield "removed"
     else:
         yield "created" if there is None else "updated"
 
 
-def _content(folder: Path, path: str) -> bytes | None:
+def _read_content(folder: Path, path: str) -> bytes | None:
     """The file's bytes, ``None`` if there is none. Raises ``GeneratorError`` for what is no file of this folder."""
     place = folder
     for part in PurePosixPath(path).parts:
@@ -142,18 +142,18 @@ def _content(folder: Path, path: str) -> bytes | None:
 
 
 def _read_manifest(path: Path) -> Mapping[str, _Entry]:
-    content = _content(path.parent, path.name)
+    content = _read_content(path.parent, path.name)
     if content is None:
         return {}
     try:
-        found = msgspec.json.decode(content, type=_Manifest)
+        manifest = msgspec.json.decode(content, type=_Manifest)
     except msgspec.DecodeError as error:
         advice = "restore it, or generate into another folder"
         raise GeneratorError(f"{path}: the list of generated files is broken: {error}; {advice}") from None
-    for name in found.files:
+    for name in manifest.files:
         # The list says what may be removed: it may have come from anywhere.
         try:
             check_path(name)
         except FileNameError as error:
             raise GeneratorError(f"{path}: {error}") from None
-    return found.files
+    return manifest.files

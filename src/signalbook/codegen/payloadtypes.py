@@ -34,7 +34,7 @@ class PayloadTypes:
 
 
 def payload_types(
-    given: GeneratorInput, formats: frozenset[str] = JSON_AVRO_PROTOBUF
+    input: GeneratorInput, formats: frozenset[str] = JSON_AVRO_PROTOBUF
 ) -> tuple[dict[str, PayloadTypes], dict[str, str]]:
     """The documents by what names them, and the definitions whose types cannot be had, with the reason.
 
@@ -42,13 +42,13 @@ def payload_types(
     """
     documents: dict[str, PayloadTypes] = {}
     left_out: dict[str, str] = {}
-    for xid, definition in given.messages.items():
+    for xid, definition in input.messages.items():
         use = definition.schema_use
         if use.schema is None or use.schema.format.partition("/")[0] not in formats:
             continue
-        document = documents.setdefault(use.document, PayloadTypes(_name(definition), RecordTable(), {}))
+        document = documents.setdefault(use.document, PayloadTypes(_choose_name(definition), RecordTable(), {}))
         try:
-            document.roots[xid] = _root(definition, document.table)
+            document.roots[xid] = _find_root(definition, document.table)
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
     names = unique(documents, lambda key: documents[key].name)
@@ -57,12 +57,12 @@ def payload_types(
     return documents, left_out
 
 
-def _name(definition: CompiledDefinition) -> str:
+def _choose_name(definition: CompiledDefinition) -> str:
     """Return the name of the schema. An inline one has the name of its message."""
     return snake(last_part(definition.schema_use.resource or definition.xid), "payload")
 
 
-def _root(definition: CompiledDefinition, table: RecordTable) -> DataType:
+def _find_root(definition: CompiledDefinition, table: RecordTable) -> DataType:
     """Raises ``Inexpressible``."""
     use = definition.schema_use
     link = _LINK.search(use.link)

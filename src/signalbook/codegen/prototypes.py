@@ -48,29 +48,29 @@ class ProtobufTypes:
 
     def message(self, descriptor: Descriptor) -> DataType:
         """The type of the messages of a descriptor."""
-        known = _KNOWN.get(descriptor.full_name)
-        if known is not None:
-            return known
+        well_known = _KNOWN.get(descriptor.full_name)
+        if well_known is not None:
+            return well_known
 
         def fill(record: DataRecord) -> None:
-            record.members = tuple(map(self._member, descriptor.fields))
+            record.members = tuple(map(self._build_member, descriptor.fields))
 
         return self._table.refer(descriptor.full_name, descriptor.name, fill)
 
-    def _member(self, field: FieldDescriptor) -> RecordMember:
+    def _build_member(self, field: FieldDescriptor) -> RecordMember:
         entry = map_value(field)
         if entry is not None:
-            kind: DataType = MapType(self._single(entry))
+            kind: DataType = MapType(self._build_single(entry))
         elif field.is_repeated:
-            kind = ListType(self._single(field))
+            kind = ListType(self._build_single(field))
         else:
-            kind = self._single(field)
+            kind = self._build_single(field)
             # Decoded, what is not set is null, but for messages, which are left out.
             if field.has_presence and not field.is_required and field.message_type is None:
                 kind = union((kind, NULL))
         return RecordMember(name=field.name, type=kind, required=field.is_required)
 
-    def _single(self, field: FieldDescriptor) -> DataType:
+    def _build_single(self, field: FieldDescriptor) -> DataType:
         if field.message_type is not None:
             return self.message(field.message_type)
         if field.enum_type is not None:

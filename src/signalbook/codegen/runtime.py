@@ -70,17 +70,17 @@ class PackagedDefinitions:
     def contract(self, *groups: str) -> Contract:
         """Return the contract of message groups or endpoints (by xid), or of all; compiled on first use."""
         snapshot = self._snapshot
-        return self._of([xid for xid in snapshot.selected if not groups or group_of(xid) in groups])
+        return self._compile_contract([xid for xid in snapshot.selected if not groups or group_of(xid) in groups])
 
     def alone(self, xid: str) -> Contract:
         """Return the contract of one definition, without others that would fit a message."""
         if xid not in self._alone:
-            self._alone[xid] = self._of([xid])
+            self._alone[xid] = self._compile_contract([xid])
         return self._alone[xid]
 
-    def _of(self, xids: Sequence[str]) -> Contract:
+    def _compile_contract(self, xids: Sequence[str]) -> Contract:
         chosen = set(xids)
-        outlines = tuple(each for each in self._snapshot.outlines if each.xid in chosen)
+        outlines = tuple(outline for outline in self._snapshot.outlines if outline.xid in chosen)
         return replace(self._snapshot, selected=tuple(xids), outlines=outlines).compile(Policy())
 
 
@@ -116,12 +116,12 @@ class MessageType(Generic[P]):
     def build(self, payload: P, context: Mapping[str, str | None], values: Mapping[str, Any]) -> Outbound:
         """A message. Raises ``OutboundError`` with all that the definition has against it, each with its path."""
         data = UNSET if payload is None and self.definition.schema_use.schema is None else to_data(payload)
-        given = {name: value for name, value in context.items() if value is not None}
-        return build(self.definition, given, data, values)
+        placeholders = {name: value for name, value in context.items() if value is not None}
+        return build(self.definition, placeholders, data, values)
 
     def parse(self, message: Message) -> TypedMessage[P]:
         """Parse a message of this definition. Raises ``UnexpectedMessage`` for any other, and for several."""
-        accepted = list(_accepted(self.definitions.alone(self.xid), message))
+        accepted = list(_list_accepted(self.definitions.alone(self.xid), message))
         if len(accepted) != 1:
             raise UnexpectedMessage(f"{len(accepted)} messages in one, where one of {self.xid} is expected")
         return self.typed(accepted[0])
@@ -137,7 +137,7 @@ class MessageType(Generic[P]):
         return TypedMessage(self.typed_of(data), data, accepted.context, accepted.event, accepted.message, self.xid)
 
 
-def _accepted(contract: Contract, message: Message) -> Iterator[Accepted]:
+def _list_accepted(contract: Contract, message: Message) -> Iterator[Accepted]:
     """The events in a message. Raises ``UnexpectedMessage`` for one that is not accepted."""
     for outcome in contract.process(message):
         if isinstance(outcome, Rejected):
@@ -173,7 +173,7 @@ class MessageHandlers:
         Messages of a type without a handler are passed over. Raises ``UnexpectedMessage``, and what handlers raise.
         """
         called = 0
-        for accepted in list(_accepted(self._contract, message)):
+        for accepted in list(_list_accepted(self._contract, message)):
             handler = self._handlers.get(accepted.definition.xid)
             if handler is not None:
                 handler(accepted)
@@ -226,66 +226,66 @@ def _record(kind: Any) -> _Record:
 
 
 @cache
-def _hints(kind: Any) -> Mapping[str, Any]:
+def _find_hints(kind: Any) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 
 def to_data(value: Any) -> JSON:
     """A payload as ``Schema.encode`` takes it."""
     if isinstance(value, list | tuple):
-        return [to_data(each) for each in value]
+        return [to_data(item) for item in value]
     if isinstance(value, dict):
-        return {name: to_data(each) for name, each in value.items()}
+        return {name: to_data(item) for name, item in value.items()}
     kind: Any = type(value)
     if not _is_record(kind):
         return value
     record = _record(kind)
-    found = {} if not record.extra else dict(to_data(getattr(value, record.extra) or {}))
+    members = {} if not record.extra else dict(to_data(getattr(value, record.extra) or {}))
     for member in record.members:
-        each = getattr(value, member.attribute)
-        if each is not msgspec.UNSET and not (each is None and member.null_is_absent):
-            found[member.wire] = to_data(each)
-    return found
+        item = getattr(value, member.attribute)
+        if item is not msgspec.UNSET and not (item is None and member.null_is_absent):
+            members[member.wire] = to_data(item)
+    return members
 
 
 def from_data(kind: Any, data: JSON) -> Any:
     """Convert data from ``Schema.decode`` to the type of an annotation. Undescribed data stay as they are."""
     if _is_record(kind):
-        return _object(_record(kind), data) if isinstance(data, dict) else data
+        return _build_object(_record(kind), data) if isinstance(data, dict) else data
     origin = get_origin(kind)
     if origin is list and isinstance(data, list):
         (item,) = get_args(kind)
-        return [from_data(item, each) for each in data]
+        return [from_data(item, part) for part in data]
     if origin is dict and isinstance(data, dict):
         inner = get_args(kind)[1]
-        return {name: from_data(inner, each) for name, each in data.items()}
+        return {name: from_data(inner, part) for name, part in data.items()}
     if origin in _UNIONS:
-        return from_data(_branch(get_args(kind), data), data)
+        return from_data(_choose_branch(get_args(kind), data), data)
     # JSON Schema takes 1.0 for an integer.
     return int(data) if kind is int and isinstance(data, float) and data.is_integer() else data
 
 
-def _object(record: _Record, data: dict[str, JSON]) -> Any:
-    hints = _hints(record.kind)
-    known = {
+def _build_object(record: _Record, data: dict[str, JSON]) -> Any:
+    hints = _find_hints(record.kind)
+    attributes = {
         member.attribute: from_data(hints[member.attribute], data[member.wire])
         for member in record.members
         if member.wire in data
     }
     if record.extra:
-        named = {member.wire for member in record.members}
+        wire_names = {member.wire for member in record.members}
         inner = get_args(get_args(hints[record.extra])[0])[1]
-        others = {name: from_data(inner, each) for name, each in data.items() if name not in named}
-        known |= {record.extra: others} if others else {}
-    return record.kind(**known)
+        extra = {name: from_data(inner, item) for name, item in data.items() if name not in wire_names}
+        attributes |= {record.extra: extra} if extra else {}
+    return record.kind(**attributes)
 
 
 _UNIONS: Final = frozenset({Union, types.UnionType})
 
 
-def _branch(branches: tuple[Any, ...], data: JSON) -> Any:
+def _choose_branch(branches: tuple[Any, ...], data: JSON) -> Any:
     """The branch of a union that loses nothing of a value, or least; of several that which says most, or the first."""
-    return min(branches, key=lambda each: _fit(each, data))
+    return min(branches, key=lambda each: _measure_fit(each, data))
 
 
 # Members of a value that an annotation does not describe, and, negative, those that it does; deep.
@@ -294,41 +294,43 @@ _UNFIT: Final[_Fit] = (math.inf, 0)
 _FITS: Final[_Fit] = (0, 0)
 
 
-def _fit(kind: Any, data: JSON) -> _Fit:
+def _measure_fit(kind: Any, data: JSON) -> _Fit:
     """Return how badly an annotation describes a value: less is better."""
     origin = get_origin(kind)
     if _is_record(kind):
-        return _record_fit(_record(kind), data) if isinstance(data, dict) else _UNFIT
+        return _measure_record(_record(kind), data) if isinstance(data, dict) else _UNFIT
     if origin is Literal:
-        return (0, -1) if any(each == data and type(each) is type(data) for each in get_args(kind)) else _UNFIT
+        return (0, -1) if any(option == data and type(option) is type(data) for option in get_args(kind)) else _UNFIT
     if origin in _UNIONS:
-        return min(_fit(each, data) for each in get_args(kind))
+        return min(_measure_fit(option, data) for option in get_args(kind))
     if origin is list:
-        return _sum(_fit(get_args(kind)[0], each) for each in data) if isinstance(data, list) else _UNFIT
+        return (
+            _sum_fits(_measure_fit(get_args(kind)[0], option) for option in data) if isinstance(data, list) else _UNFIT
+        )
     if origin is dict:
         inner = get_args(kind)[1]
-        return _sum(_fit(inner, each) for each in data.values()) if isinstance(data, dict) else _UNFIT
+        return _sum_fits(_measure_fit(inner, option) for option in data.values()) if isinstance(data, dict) else _UNFIT
     return _FITS if kind is Any or _is_of(kind, data) else _UNFIT
 
 
-def _sum(fits: Iterable[_Fit]) -> _Fit:
-    lost, known = 0.0, 0
-    for each in fits:
-        lost, known = lost + each[0], known + each[1]
-    return lost, known
+def _sum_fits(fits: Iterable[_Fit]) -> _Fit:
+    lost, described = 0.0, 0
+    for fit in fits:
+        lost, described = lost + fit[0], described + fit[1]
+    return lost, described
 
 
-def _record_fit(record: _Record, data: dict[str, JSON]) -> _Fit:
-    hints = _hints(record.kind)
+def _measure_record(record: _Record, data: dict[str, JSON]) -> _Fit:
+    hints = _find_hints(record.kind)
     if any(member.required and member.wire not in data for member in record.members):
         return _UNFIT
-    named = {member.wire: hints[member.attribute] for member in record.members}
-    fits = [_fit(named[name], each) for name, each in data.items() if name in named]
-    others = [each for name, each in data.items() if name not in named]
+    declared = {member.wire: hints[member.attribute] for member in record.members}
+    fits = [_measure_fit(declared[name], item) for name, item in data.items() if name in declared]
+    undeclared = [item for name, item in data.items() if name not in declared]
     if record.extra:
         inner = get_args(get_args(hints[record.extra])[0])[1]
-        return _sum([*fits, *(_fit(inner, each) for each in others), (0, -len(fits))])
-    return _sum([*fits, (len(others), -len(fits))])
+        return _sum_fits([*fits, *(_measure_fit(inner, item) for item in undeclared), (0, -len(fits))])
+    return _sum_fits([*fits, (len(undeclared), -len(fits))])
 
 
 def _is_of(kind: Any, data: JSON) -> bool:

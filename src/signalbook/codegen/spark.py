@@ -23,29 +23,29 @@ _TYPES: Final = (
 )
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """Return a file of statements for each group, and ``schemas.py`` for all."""
-    table_format = given.option("format", _FORMATS)
-    names = group_files(given.by_group)
-    columns = {xid: table_columns(definition) for xid, definition in given.messages.items()}
+    table_format = input.option("format", _FORMATS)
+    names = group_files(input.by_group)
+    columns = {xid: table_columns(definition) for xid, definition in input.messages.items()}
     files = [
         GeneratedFile(
             path=f"{names[group]}.sql",
-            content="\n".join(_write_statements(given, definitions, columns, table_format)).encode(),
+            content="\n".join(_write_statements(input, definitions, columns, table_format)).encode(),
             xids=tuple(definition.xid for definition in definitions),
         )
-        for group, definitions in given.by_group.items()
+        for group, definitions in input.by_group.items()
     ]
-    given.progress("formatting")
-    schemas = format_python({_SCHEMAS: "\n".join(_write_schemas(given, columns))})[_SCHEMAS]
-    files.append(GeneratedFile(path=_SCHEMAS, content=schemas, xids=tuple(given.messages)))
+    input.progress("formatting")
+    schemas = format_python({_SCHEMAS: "\n".join(_write_schemas(input, columns))})[_SCHEMAS]
+    files.append(GeneratedFile(path=_SCHEMAS, content=schemas, xids=tuple(input.messages)))
     return Generated(files=tuple(files))
 
 
 def _write_statements(
-    given: GeneratorInput, definitions: tuple[CompiledDefinition, ...], columns: _Columns, table_format: str
+    input: GeneratorInput, definitions: tuple[CompiledDefinition, ...], columns: _Columns, table_format: str
 ) -> Iterator[str]:
-    yield from (f"-- {line}" for line in given.header(definition.xid for definition in definitions))
+    yield from (f"-- {line}" for line in input.header(definition.xid for definition in definitions))
     yield ""
     groups = sorted({landing_table(definition).group for definition in definitions})
     yield from (f"CREATE NAMESPACE IF NOT EXISTS {identifier(group)};" for group in groups)
@@ -59,20 +59,20 @@ def _write_statements(
     yield ""
 
 
-def _write_schemas(given: GeneratorInput, columns: _Columns) -> Iterator[str]:
-    yield from (f"# {line}" for line in given.header(given.messages))
+def _write_schemas(input: GeneratorInput, columns: _Columns) -> Iterator[str]:
+    yield from (f"# {line}" for line in input.header(input.messages))
     yield '"""The columns of landed tables."""'
     yield f"from pyspark.sql.types import {', '.join(_TYPES)}"
-    names = unique(given.messages, constant_name, (_TABLES,))
-    for xid in given.messages:
-        yield f"{names[xid]} = StructType([{' '.join(map(_column_source, columns[xid]))}])"
+    names = unique(input.messages, constant_name, (_TABLES,))
+    for xid in input.messages:
+        yield f"{names[xid]} = StructType([{' '.join(map(_write_column, columns[xid]))}])"
     yield f"{_TABLES} = {{"
-    for xid, definition in given.messages.items():
+    for xid, definition in input.messages.items():
         yield f"{str(landing_table(definition))!r}: {names[xid]},"
     yield "}"
 
 
-def _column_source(column: TableColumn) -> str:
+def _write_column(column: TableColumn) -> str:
     metadata = f", {{'comment': {column.description!r}}}" if column.description else ""
     return f"StructField({column.name!r}, {column.spark_source}, True{metadata}),"
 

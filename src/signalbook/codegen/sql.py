@@ -42,36 +42,38 @@ _SCALE: Final = 9
 _MICROSECONDS: Final = 6
 
 
-def _for_bigquery(kind: exp.DataType) -> exp.DataType:
+def _convert_for_bigquery(kind: exp.DataType) -> exp.DataType:
     """BigQuery has no maps, no lists of lists, and two widths of decimals."""
     # By the values of types: a name would be parsed as SQL each time.
     if kind.is_type(exp.DType.MAP):
-        key, value = map(_for_bigquery, kind.expressions)
-        return _list_of(key=key, value=value)
+        key, value = map(_convert_for_bigquery, kind.expressions)
+        return _build_list(key=key, value=value)
     if kind.is_type(exp.DType.ARRAY):
-        item = _for_bigquery(kind.expressions[0])
-        return _list_of(element=item) if item.is_type(exp.DType.ARRAY) else _nested("ARRAY", [item])
+        item = _convert_for_bigquery(kind.expressions[0])
+        return _build_list(element=item) if item.is_type(exp.DType.ARRAY) else _nest("ARRAY", [item])
     if kind.is_type(exp.DType.STRUCT):
-        members = [exp.ColumnDef(this=each.this, kind=_for_bigquery(each.args["kind"])) for each in kind.expressions]
-        return _nested("STRUCT", members)
+        members = [
+            exp.ColumnDef(this=part.this, kind=_convert_for_bigquery(part.args["kind"])) for part in kind.expressions
+        ]
+        return _nest("STRUCT", members)
     if kind.is_type(exp.DType.DECIMAL):
-        precision, scale = (int(each.name) for each in kind.expressions)
+        precision, scale = (int(part.name) for part in kind.expressions)
         if precision - scale > _WHOLE_DIGITS or scale > _SCALE:
             return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=kind.expressions)
     return kind
 
 
-def _list_of(**members: exp.DataType) -> exp.DataType:
+def _build_list(**members: exp.DataType) -> exp.DataType:
     """A list of structures."""
-    made = [exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=kind) for name, kind in members.items()]
-    return _nested("ARRAY", [_nested("STRUCT", made)])
+    columns = [exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=kind) for name, kind in members.items()]
+    return _nest("ARRAY", [_nest("STRUCT", columns)])
 
 
-def _nested(name: str, expressions: list[exp.DataType] | list[exp.ColumnDef]) -> exp.DataType:
+def _nest(name: str, expressions: list[exp.DataType] | list[exp.ColumnDef]) -> exp.DataType:
     return exp.DataType(this=exp.DType[name], expressions=expressions, nested=True)
 
 
-def _for_trino(kind: exp.DataType) -> exp.DataType:
+def _convert_for_trino(kind: exp.DataType) -> exp.DataType:
     """Times in microseconds, as the pipeline writes them; Trino's own are in milliseconds."""
     for node in kind.find_all(exp.DataType):
         if node.is_type(exp.DType.TIMESTAMPTZ, exp.DType.TIME):
@@ -83,12 +85,12 @@ DIALECTS: Final[Mapping[str, SqlDialect]] = {
     each.name: each
     for each in (
         SqlDialect(name="duckdb", apart=True),
-        SqlDialect(name="trino", convert=_for_trino),
+        SqlDialect(name="trino", convert=_convert_for_trino),
         SqlDialect(
             name="bigquery",
             described="{} OPTIONS(description={})",
             table_described="\nOPTIONS(description={})",
-            convert=_for_bigquery,
+            convert=_convert_for_bigquery,
             plain_names=True,
             refused_in_names=re.compile(r"[!\"$()*,./;?@\[\]\\^`{}~\x00-\x1f\x7f\x85\u2028\u2029]"),
         ),
@@ -104,32 +106,32 @@ DIALECTS: Final[Mapping[str, SqlDialect]] = {
 }
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """A file of statements for each group and dialect."""
-    wanted = given.option("dialect", ("all", *DIALECTS))
+    choice = input.option("dialect", ("all", *DIALECTS))
     files: list[GeneratedFile] = []
     left_out: dict[str, str] = {}
-    names = group_files(given.by_group)
-    columns = {xid: table_columns(each, times=True) for xid, each in given.messages.items()}
-    for dialect in DIALECTS.values() if wanted == "all" else (DIALECTS[wanted],):
-        given.progress(f"writing {dialect.name}")
-        schemas = unique(given.by_group, partial(_schema_name, given, dialect))
-        for group, definitions in given.by_group.items():
-            tables, failed = _tables(dialect, schemas[group], definitions, columns)
+    names = group_files(input.by_group)
+    columns = {xid: table_columns(definition, times=True) for xid, definition in input.messages.items()}
+    for dialect in DIALECTS.values() if choice == "all" else (DIALECTS[choice],):
+        input.progress(f"writing {dialect.name}")
+        schemas = unique(input.by_group, partial(_choose_schema_name, input, dialect))
+        for group, definitions in input.by_group.items():
+            tables, failed = _write_tables(dialect, schemas[group], definitions, columns)
             if tables:
-                text = _text(given, dialect, schemas[group], tables)
+                text = _write_text(input, dialect, schemas[group], tables)
                 path = f"{dialect.name}/{names[group]}.sql"
                 files.append(GeneratedFile(path=path, content=text.encode(), xids=tuple(tables)))
             left_out |= failed
     return Generated(files=tuple(files), left_out=left_out)
 
 
-def _schema_name(given: GeneratorInput, dialect: SqlDialect, group: str) -> str:
-    name = landing_table(given.by_group[group][0]).group
-    return _plain(name) if dialect.plain_names else name
+def _choose_schema_name(input: GeneratorInput, dialect: SqlDialect, group: str) -> str:
+    name = landing_table(input.by_group[group][0]).group
+    return _replace_special(name) if dialect.plain_names else name
 
 
-def _tables(
+def _write_tables(
     dialect: SqlDialect,
     schema: str,
     definitions: tuple[CompiledDefinition, ...],
@@ -138,47 +140,51 @@ def _tables(
     """The statements for the table of each definition, and why some have none."""
     tables: dict[str, str] = {}
     left_out: dict[str, str] = {}
-    landed = {each.xid: landing_table(each).message for each in definitions}
-    names = unique(landed, lambda xid: _plain(landed[xid])) if dialect.plain_names else landed
-    for each in definitions:
+    landed = {definition.xid: landing_table(definition).message for definition in definitions}
+    names = unique(landed, lambda xid: _replace_special(landed[xid])) if dialect.plain_names else landed
+    for definition in definitions:
         try:
-            tables[each.xid] = "\n".join(_table(each, columns[each.xid], dialect, schema, names[each.xid]))
+            tables[definition.xid] = "\n".join(
+                _write_table(definition, columns[definition.xid], dialect, schema, names[definition.xid])
+            )
         except Inexpressible as error:
-            left_out[each.xid] = f"{dialect.name}: {error}"
+            left_out[definition.xid] = f"{dialect.name}: {error}"
     return tables, left_out
 
 
-def _text(given: GeneratorInput, dialect: SqlDialect, schema: str, tables: Mapping[str, str]) -> str:
-    head = [*(f"-- {line}" for line in given.header(tables)), ""]
-    head.append(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema, dialect)};")
+def _write_text(input: GeneratorInput, dialect: SqlDialect, schema: str, tables: Mapping[str, str]) -> str:
+    head = [*(f"-- {line}" for line in input.header(tables)), ""]
+    head.append(f"CREATE SCHEMA IF NOT EXISTS {_quote(schema, dialect)};")
     return "\n\n".join(["\n".join(head), *tables.values()]) + "\n"
 
 
-def _table(
+def _write_table(
     definition: CompiledDefinition, columns: tuple[TableColumn, ...], dialect: SqlDialect, schema: str, name: str
 ) -> Iterator[str]:
     """Raises ``Inexpressible``."""
-    table = f"{_quoted(schema, dialect)}.{_quoted(name, dialect)}"
-    lines = ",\n".join(f"  {_column(column, dialect)}" for column in columns)
+    table = f"{_quote(schema, dialect)}.{_quote(name, dialect)}"
+    lines = ",\n".join(f"  {_write_column(column, dialect)}" for column in columns)
     description = str(definition.definition.get("description") or "")
-    said = "" if dialect.apart or not description else dialect.table_described.format(_literal(description, dialect))
-    yield f"CREATE TABLE IF NOT EXISTS {table} (\n{lines}\n){said};"
+    clause = (
+        "" if dialect.apart or not description else dialect.table_described.format(_write_literal(description, dialect))
+    )
+    yield f"CREATE TABLE IF NOT EXISTS {table} (\n{lines}\n){clause};"
     if dialect.apart:
         if description:
-            yield f"COMMENT ON TABLE {table} IS {_literal(description, dialect)};"
+            yield f"COMMENT ON TABLE {table} IS {_write_literal(description, dialect)};"
         for column in columns:
             if column.description:
-                place = f"{table}.{_quoted(column.name, dialect)}"
-                yield f"COMMENT ON COLUMN {place} IS {_literal(column.description, dialect)};"
+                place = f"{table}.{_quote(column.name, dialect)}"
+                yield f"COMMENT ON COLUMN {place} IS {_write_literal(column.description, dialect)};"
 
 
-def _column(column: TableColumn, dialect: SqlDialect) -> str:
+def _write_column(column: TableColumn, dialect: SqlDialect) -> str:
     """Raises ``Inexpressible``."""
     _check_name(column.name, dialect)
-    made = f"{_quoted(column.name, dialect)} {_type(column.type, dialect.name)}"
+    text = f"{_quote(column.name, dialect)} {_convert_type(column.type, dialect.name)}"
     if dialect.apart or not column.description:
-        return made
-    return dialect.described.format(made, _literal(column.description, dialect))
+        return text
+    return dialect.described.format(text, _write_literal(column.description, dialect))
 
 
 def _check_name(name: str, dialect: SqlDialect) -> None:
@@ -189,7 +195,7 @@ def _check_name(name: str, dialect: SqlDialect) -> None:
 # Messages have many columns in common, with types of hundreds of members: to read or write them again takes longer than
 # all else.
 @lru_cache(maxsize=4096)
-def _type(text: str, dialect: str) -> str:
+def _convert_type(text: str, dialect: str) -> str:
     """A type of Spark's in a dialect. Raises ``Inexpressible``."""
     chosen = DIALECTS[dialect]
     parsed: exp.DataType = parse_one(text, read="spark", into=exp.DataType)
@@ -199,16 +205,16 @@ def _type(text: str, dialect: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _quoted(name: str, dialect: SqlDialect) -> str:
+def _quote(name: str, dialect: SqlDialect) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect.name)
 
 
 @lru_cache(maxsize=4096)
-def _literal(text: str, dialect: SqlDialect) -> str:
+def _write_literal(text: str, dialect: SqlDialect) -> str:
     return dialect.escape_literal(exp.Literal.string(printable(text)).sql(dialect.name))
 
 
-def _plain(name: str) -> str:
+def _replace_special(name: str) -> str:
     """A name of letters, digits and underscores."""
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in name)
 

@@ -39,54 +39,54 @@ class XsdTypes:
         """The type of a payload: of its root, or of an object with the root as its only member."""
         children = list(schema.plans.values())
         if len(children) == 1:
-            return self._child(children[0], schema.link)
-        return union(self._alone(child, schema.link) for child in children)
+            return self._build_child(children[0], schema.link)
+        return union(self._build_document(child, schema.link) for child in children)
 
-    def _alone(self, child: Child, path: str) -> DataType:
+    def _build_document(self, child: Child, path: str) -> DataType:
         def fill(record: DataRecord) -> None:
-            record.members = (RecordMember(name=child.name, type=self._child(child, path), required=True),)
+            record.members = (RecordMember(name=child.name, type=self._build_child(child, path), required=True),)
 
         return self._table.refer(f"{path}#{child.tag}", f"{child.name} document", fill)
 
-    def _child(self, child: Child, path: str) -> DataType:
-        own = self._plan(child.plan, f"{path}/{child.tag}", child.type_name or child.name)
-        own = union((own, NULL)) if child.nillable else own
-        return ListType(own) if child.repeated else own
+    def _build_child(self, child: Child, path: str) -> DataType:
+        child_type = self._plan(child.plan, f"{path}/{child.tag}", child.type_name or child.name)
+        child_type = union((child_type, NULL)) if child.nillable else child_type
+        return ListType(child_type) if child.repeated else child_type
 
     def _plan(self, plan: ElementPlan, path: str, hint: str) -> DataType:
         if isinstance(plan, Value):
-            return _simple(plan.simple)
+            return _build_simple(plan.simple)
         if not isinstance(plan, ChildrenPlan):
             return PlainType("text")  # XML that stays XML
         key = self._keys.setdefault(id(plan), path)
 
         def fill(record: DataRecord) -> None:
-            record.members = tuple(self._members(plan, key))
+            record.members = tuple(self._build_members(plan, key))
 
         return self._table.refer(key, hint, fill)
 
-    def _members(self, plan: ChildrenPlan, path: str) -> Iterator[RecordMember]:
+    def _build_members(self, plan: ChildrenPlan, path: str) -> Iterator[RecordMember]:
         for attribute in plan.attributes:
             needed = attribute.required and attribute.default is None
-            yield RecordMember(name=attribute.name, type=_simple(attribute.simple), required=needed)
+            yield RecordMember(name=attribute.name, type=_build_simple(attribute.simple), required=needed)
         if plan.value is not None:
-            yield RecordMember(name="$", type=_simple(plan.value.simple), required=True)
+            yield RecordMember(name="$", type=_build_simple(plan.value.simple), required=True)
         for child in plan.children:
-            yield RecordMember(name=child.name, type=self._child(child, path), required=child.required)
+            yield RecordMember(name=child.name, type=self._build_child(child, path), required=child.required)
 
 
-def _simple(simple: Simple) -> DataType:
-    own: DataType = PlainType(_KINDS.get(simple.coding, "text"))
+def _build_simple(simple: Simple) -> DataType:
+    plain: DataType = PlainType(_KINDS.get(simple.coding, "text"))
     if simple.is_list:
-        return ListType(own)
-    values = tuple(_listed(simple))
-    return ClosedSet(values) if values else own
+        return ListType(plain)
+    values = tuple(_list_values(simple))
+    return ClosedSet(values) if values else plain
 
 
-def _listed(simple: Simple) -> Iterator[str | int]:
+def _list_values(simple: Simple) -> Iterator[str | int]:
     """The values that a type has, where it lists them and they are text or whole numbers."""
     listed: Any = simple.type.enumeration or ()
-    if simple.coding in _INTEGERS and all(isinstance(each, int) for each in listed):
-        yield from dict.fromkeys(int(each) for each in listed)
-    elif simple.kind == "string" and all(isinstance(each, str) for each in listed):
-        yield from dict.fromkeys(str(each) for each in listed)
+    if simple.coding in _INTEGERS and all(isinstance(value, int) for value in listed):
+        yield from dict.fromkeys(int(value) for value in listed)
+    elif simple.kind == "string" and all(isinstance(value, str) for value in listed):
+        yield from dict.fromkeys(str(value) for value in listed)

@@ -36,9 +36,9 @@ _Dumper.add_implicit_resolver(
 )
 
 
-def yaml_file(given: GeneratorInput, path: str, document: JSONObject, xids: Iterable[str]) -> GeneratedFile:
+def yaml_file(input: GeneratorInput, path: str, document: JSONObject, xids: Iterable[str]) -> GeneratedFile:
     """The file of a document about these definitions."""
-    named = tuple(sorted(xids))
-    head = "".join(f"# {line}\n" for line in given.header(named))
+    sorted_xids = tuple(sorted(xids))
+    head = "".join(f"# {line}\n" for line in input.header(sorted_xids))
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    return GeneratedFile(path=path, content=(head + text).encode(), xids=named)
+    return GeneratedFile(path=path, content=(head + text).encode(), xids=sorted_xids)

@@ -75,19 +75,19 @@ _LARGEST: Final = 2**63
 
 def exported(text: str, fallback: str = "Value") -> str:
     """A name that other packages see, such as ``OrderID`` of ``order_id``."""
-    made = "".join(
-        each.upper() if each.upper() in _INITIALISMS else each[:1].upper() + each[1:] for each in words(text)
+    name = "".join(
+        word.upper() if word.upper() in _INITIALISMS else word[:1].upper() + word[1:] for word in words(text)
     )
-    made = made or fallback
-    return f"N{made}" if made[:1].isdigit() else made
+    name = name or fallback
+    return f"N{name}" if name[:1].isdigit() else name
 
 
 def unexported(text: str, fallback: str = "value") -> str:
     """A name as a parameter has it, such as ``orderID``."""
     parts = words(text)
-    made = "".join([*(part.lower() for part in parts[:1]), exported(" ".join(parts[1:]), "")]) if parts else fallback
-    made = f"n{made}" if made[0].isdigit() else made
-    return f"{made}_" if made in KEYWORDS else made
+    name = "".join([*(part.lower() for part in parts[:1]), exported(" ".join(parts[1:]), "")]) if parts else fallback
+    name = f"n{name}" if name[0].isdigit() else name
+    return f"{name}_" if name in KEYWORDS else name
 
 
 Sets = Mapping[ClosedSet, str]
@@ -128,14 +128,16 @@ def type_names(documents: Mapping[str, RecordTable]) -> dict[str, TypeNames]:
     """
     records = _record_names(documents)
     schemas = unique(documents, lambda name: f"{exported(name)}Schema", records.values(), "")
-    places = _set_places(documents)
+    places = _find_set_places(documents)
     kinds = unique(
         places,
-        lambda name: records[_joined(places[name].document, places[name].record)] + exported(places[name].member),
+        lambda name: records[_join_parts(places[name].document, places[name].record)] + exported(places[name].member),
         (*records.values(), *schemas.values()),
         "",
     )
-    texts = {_joined(kinds[name], str(text)): str(text) for name, each in places.items() for text in each.kind.values}
+    texts = {
+        _join_parts(kinds[name], str(text)): str(text) for name, place in places.items() for text in place.kind.values
+    }
     constants = unique(
         texts,
         lambda name: name.partition("\0")[0] + exported(texts[name], "Value" if texts[name] else "Empty"),
@@ -144,15 +146,15 @@ def type_names(documents: Mapping[str, RecordTable]) -> dict[str, TypeNames]:
     )
     sets: dict[str, dict[tuple[str, str], dict[ClosedSet, str]]] = {document: {} for document in documents}
     values: dict[str, dict[str, dict[str, str]]] = {document: {} for document in documents}
-    for name, each in places.items():
-        sets[each.document].setdefault((each.record, each.member), {})[each.kind] = kinds[name]
-        values[each.document][kinds[name]] = {
-            str(text): constants[_joined(kinds[name], str(text))] for text in each.kind.values
+    for name, place in places.items():
+        sets[place.document].setdefault((place.record, place.member), {})[place.kind] = kinds[name]
+        values[place.document][kinds[name]] = {
+            str(text): constants[_join_parts(kinds[name], str(text))] for text in place.kind.values
         }
     return {
         document: TypeNames(
             schemas[document],
-            {key: records[_joined(document, key)] for key in table.records},
+            {key: records[_join_parts(document, key)] for key in table.records},
             sets[document],
             values[document],
         )
@@ -160,13 +162,13 @@ def type_names(documents: Mapping[str, RecordTable]) -> dict[str, TypeNames]:
     }
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return "\0".join(parts)
 
 
 def _record_names(documents: Mapping[str, RecordTable]) -> dict[str, str]:
     hints = {
-        _joined(document, key): (document, exported(record.hint, "Payload"))
+        _join_parts(document, key): (document, exported(record.hint, "Payload"))
         for document, table in documents.items()
         for key, record in table.records.items()
     }
@@ -182,51 +184,53 @@ def _record_names(documents: Mapping[str, RecordTable]) -> dict[str, str]:
     return unique(hints, name, (), "")
 
 
-def _set_places(documents: Mapping[str, RecordTable]) -> dict[str, _SetPlace]:
+def _find_set_places(documents: Mapping[str, RecordTable]) -> dict[str, _SetPlace]:
     return {
-        repr((document, key, member.name, place)): _SetPlace(document, key, member.name, each)
+        repr((document, key, member.name, place)): _SetPlace(document, key, member.name, texts)
         for document, table in documents.items()
         for key, record in table.records.items()
         for member in record.members
-        for place, each in enumerate(dict.fromkeys(_text_sets(member.type)))
+        for place, texts in enumerate(dict.fromkeys(_find_text_sets(member.type)))
     }
 
 
-def _text_sets(kind: DataType) -> Iterator[ClosedSet]:
+def _find_text_sets(kind: DataType) -> Iterator[ClosedSet]:
     match kind:
         case ClosedSet() if _is_of(kind, str):
             yield kind
         case ListType():
-            yield from _text_sets(kind.item)
+            yield from _find_text_sets(kind.item)
         case MapType():
-            yield from _text_sets(kind.value)
+            yield from _find_text_sets(kind.value)
         case UnionType():
-            others = [each for each in kind.members if each != NULL]
-            yield from _text_sets(others[0]) if len(others) == 1 else ()
+            members = [member for member in kind.members if member != NULL]
+            yield from _find_text_sets(members[0]) if len(members) == 1 else ()
 
 
 def _is_of(kind: ClosedSet, of: type) -> bool:
-    return all(type(each) is of for each in kind.values)
+    return all(type(value) is of for value in kind.values)
 
 
 def with_enums(table: RecordTable) -> RecordTable:
     """The types of Protobuf with open enumerations as closed sets: a number that has no name is its digits."""
     return RecordTable(
         {
-            key: replace(record, members=tuple(replace(each, type=_enum(each.type)) for each in record.members))
+            key: replace(
+                record, members=tuple(replace(member, type=_close_enum(member.type)) for member in record.members)
+            )
             for key, record in table.records.items()
         }
     )
 
 
-def _enum(kind: DataType) -> DataType:
+def _close_enum(kind: DataType) -> DataType:
     match kind:
         case ListType():
-            return ListType(_enum(kind.item))
+            return ListType(_close_enum(kind.item))
         case MapType():
-            return MapType(_enum(kind.value))
+            return MapType(_close_enum(kind.value))
         case UnionType() if PlainType("integer") in kind.members:
-            return next((each for each in kind.members if isinstance(each, ClosedSet)), kind)
+            return next((member for member in kind.members if isinstance(member, ClosedSet)), kind)
     return kind
 
 
@@ -234,14 +238,14 @@ def types(table: RecordTable, names: TypeNames, has_null: bool) -> Iterator[str]
     """The lines of all types of a table. Without ``has_null`` null is absent, as in Protobuf."""
     for key, record in table.records.items():
         yield ""
-        yield from _structure(key, record, names, has_null)
+        yield from _write_structure(key, record, names, has_null)
         for member in record.members:
             for kind in names.sets.get((key, member.name), {}).values():
                 yield ""
-                yield from _closed_set(kind, names.constants[kind], f"{member.name} of {names.records[key]}")
+                yield from _write_closed_set(kind, names.constants[kind], f"{member.name} of {names.records[key]}")
 
 
-def _structure(key: str, record: DataRecord, names: TypeNames, has_null: bool) -> Iterator[str]:
+def _write_structure(key: str, record: DataRecord, names: TypeNames, has_null: bool) -> Iterator[str]:
     name = names.records[key]
     yield from comment(
         f"{name}: {record.description}" if record.description else f"{name} is a type of its schema: {record.hint}."
@@ -250,22 +254,24 @@ def _structure(key: str, record: DataRecord, names: TypeNames, has_null: bool) -
         yield f"type {name} struct{{}}"
         return
     yield f"type {name} struct {{"
-    fields = unique((each.name for each in record.members), exported, (_EXTRA,), "")
+    fields = unique((part.name for part in record.members), exported, (_EXTRA,), "")
     block: list[tuple[str, ...]] = []
     for member in record.members:
         if member.description:
             yield from aligned(block)
             block = []
             yield from comment(f"{fields[member.name]}: {member.description}", "\t")
-        block.append((fields[member.name], *_field(member, names, names.sets.get((key, member.name), {}), has_null)))
+        block.append(
+            (fields[member.name], *_write_field(member, names, names.sets.get((key, member.name), {}), has_null))
+        )
     yield from aligned(block)
     if record.extra is not None:
         yield from comment(f"{_EXTRA} are those that the schema does not name.", "\t")
-        yield f'\t{_EXTRA} map[string]{_item(record.extra, names, {})} `json:"-" members:"others"`'
+        yield f'\t{_EXTRA} map[string]{_write_item(record.extra, names, {})} `json:"-" members:"others"`'
     yield "}"
 
 
-def _closed_set(name: str, constants: Mapping[str, str], where: str) -> Iterator[str]:
+def _write_closed_set(name: str, constants: Mapping[str, str], where: str) -> Iterator[str]:
     yield from comment(f"{name} is {where}: one of a closed set of texts.")
     yield f"type {name} string"
     yield ""
@@ -275,27 +281,27 @@ def _closed_set(name: str, constants: Mapping[str, str], where: str) -> Iterator
     yield ")"
 
 
-def _field(member: RecordMember, names: TypeNames, sets: Sets, has_null: bool) -> tuple[str, str]:
+def _write_field(member: RecordMember, names: TypeNames, sets: Sets, has_null: bool) -> tuple[str, str]:
     """The type of a field and its tag.
 
     What may be absent or null is a pointer, what may be both an ``Optional``; a list or a map that is absent is nil.
     """
     can_be_null = nullable(member.type) and (has_null or member.required)
-    base = _written(without_null(member.type), names, sets)
+    base = _write_type(without_null(member.type), names, sets)
     several = base.startswith(("[]", "map["))
     if not member.required and can_be_null:
-        return f"signalbook.Optional[{base}]", _tag(member.name, "omitzero")
+        return f"signalbook.Optional[{base}]", _write_tag(member.name, "omitzero")
     if not member.required:
         pointed = base if several or base == "any" else f"*{base}"
-        return pointed, _tag(member.name, "omitzero" if several else "omitempty")
+        return pointed, _write_tag(member.name, "omitzero" if several else "omitempty")
     if can_be_null and several:
-        return f"signalbook.Optional[{base}]", _tag(member.name, "")
+        return f"signalbook.Optional[{base}]", _write_tag(member.name, "")
     # Records are pointers, too: those that contain themselves end so, and those that were not given are findings.
     pointer = base != "any" and (can_be_null or isinstance(without_null(member.type), RecordRef))
-    return f"*{base}" if pointer else base, _tag(member.name, "")
+    return f"*{base}" if pointer else base, _write_tag(member.name, "")
 
 
-def _tag(name: str, option: str) -> str:
+def _write_tag(name: str, option: str) -> str:
     if _JSON_NAME.fullmatch(name):
         return f'`json:"{name}{option and f",{option}"}"`'
     tag = f'json:"-" member:{quoted(name)}' + (option and ' optional:"true"')
@@ -306,44 +312,44 @@ def without_null(kind: DataType) -> DataType:
     """The type of what is not null."""
     if kind == NULL:
         return ANY
-    return union(each for each in kind.members if each != NULL) if isinstance(kind, UnionType) else kind
+    return union(member for member in kind.members if member != NULL) if isinstance(kind, UnionType) else kind
 
 
 def written(kind: DataType, names: TypeNames) -> str:
     """The type of a payload."""
-    return _item(kind, names, {})
+    return _write_item(kind, names, {})
 
 
-def _item(kind: DataType, names: TypeNames, sets: Sets) -> str:
+def _write_item(kind: DataType, names: TypeNames, sets: Sets) -> str:
     """The type of what is always there."""
-    base = _written(without_null(kind), names, sets)
+    base = _write_type(without_null(kind), names, sets)
     if base == "any" or not nullable(kind):
         return base
     return f"signalbook.Optional[{base}]" if base.startswith(("[]", "map[")) else f"*{base}"
 
 
-def _written(kind: DataType, names: TypeNames, sets: Sets) -> str:
+def _write_type(kind: DataType, names: TypeNames, sets: Sets) -> str:
     """A type without null; what may be of several is ``any``."""
     match kind:
         case PlainType():
             return _PLAIN[kind.kind]
         case ClosedSet():
-            return _closed(kind, sets)
+            return _write_closed(kind, sets)
         case ListType():
-            return f"[]{_item(kind.item, names, sets)}"
+            return f"[]{_write_item(kind.item, names, sets)}"
         case MapType():
-            return f"map[string]{_item(kind.value, names, sets)}"
+            return f"map[string]{_write_item(kind.value, names, sets)}"
         case RecordRef():
             return names.records[kind.key]
         case UnionType():
-            found = {_written(each, names, {}) for each in kind.members}
-            return found.pop() if len(found) == 1 else "any"
+            types = {_write_type(member, names, {}) for member in kind.members}
+            return types.pop() if len(types) == 1 else "any"
 
 
-def _closed(kind: ClosedSet, sets: Sets) -> str:
+def _write_closed(kind: ClosedSet, sets: Sets) -> str:
     if _is_of(kind, str):
         return sets.get(kind, "string")
-    if _is_of(kind, int) and all(-_LARGEST <= int(each) < _LARGEST for each in kind.values):
+    if _is_of(kind, int) and all(-_LARGEST <= int(value) < _LARGEST for value in kind.values):
         return "int64"
     return "bool" if _is_of(kind, bool) else "any"
 
@@ -362,15 +368,15 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Lines of a block, its columns one below the other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "\t" + " ".join([*(each.ljust(width) for each, width in zip(row[:-1], widths, strict=False)), row[-1]])
+        yield "\t" + " ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)), row[-1]])
 
 
 def quoted(text: str) -> str:
     """Text as a literal with escapes."""
-    return '"' + "".join(_SIMPLE.get(each) or (each if each.isprintable() else _escaped(each)) for each in text) + '"'
+    return '"' + "".join(_SIMPLE.get(char) or (char if char.isprintable() else _escape(char)) for char in text) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 

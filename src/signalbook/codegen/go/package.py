@@ -55,65 +55,68 @@ _RESERVED: Final = KEYWORDS | {"internal", "main", "testdata", "vendor"}
 Lines = Iterator[str]
 
 
-def _generate(given: GeneratorInput) -> Generated:
-    module = given.option("module") or _OWN_MODULE
+def _generate(input: GeneratorInput) -> Generated:
+    module = input.option("module") or _OWN_MODULE
     if not _MODULE.fullmatch(module):
         raise GeneratorError(f"go: module is a path such as example.com/shop/messages, not {module!r}")
-    has_module_file = given.option("gomod", ("yes", "no")) == "yes"
-    found = standalone(given, pattern=linear)
-    given.progress(f"writing {len(found.messages)} messages")
-    made = tuple(_files(given, found, module, has_module_file)) if found.messages else ()
-    return Generated(files=made, left_out=found.left_out)
+    has_module_file = input.option("gomod", ("yes", "no")) == "yes"
+    result = standalone(input, pattern=linear)
+    input.progress(f"writing {len(result.messages)} messages")
+    files = tuple(_write_files(input, result, module, has_module_file)) if result.messages else ()
+    return Generated(files=files, left_out=result.left_out)
 
 
-def _files(given: GeneratorInput, found: Standalone, module: str, has_module_file: bool) -> Iterator[GeneratedFile]:
-    head = f"{_GENERATED}\n// {given.notice}.\n\n"
+def _write_files(
+    input: GeneratorInput, result: Standalone, module: str, has_module_file: bool
+) -> Iterator[GeneratedFile]:
+    head = f"{_GENERATED}\n// {input.notice}.\n\n"
     if has_module_file:
         content = f"{head}module {module}\n\ngo {_GO}\n".encode()
         yield GeneratedFile(path="go.mod", content=content, xids=())
     for path, text in runtime_files(__package__, ".go"):
-        own = text.replace(f'"{_OWN_MODULE}/', f'"{module}/')
-        yield GeneratedFile(path=path, content=f"{head}{own}".encode(), xids=())
-    documents = found.documents
-    tables = {name: _table(each) for name, each in documents.items()}
+        content_text = text.replace(f'"{_OWN_MODULE}/', f'"{module}/')
+        yield GeneratedFile(path=path, content=f"{head}{content_text}".encode(), xids=())
+    documents = result.documents
+    tables = {name: _find_table(item) for name, item in documents.items()}
     names = type_names(tables)
     for name, document in documents.items():
-        lines = _document(document, tables[name], names[name], module)
-        yield _file(given, f"{_PAYLOADS}/{name}_types.go", _PAYLOADS, document.xids, lines)
-    groups = grouped(each.definition for each in found.messages.values())
-    packages = unique(groups, _package, (_PAYLOADS, _RUNTIME, *_RESERVED), "")
+        lines = _write_document(document, tables[name], names[name], module)
+        yield _build_file(input, f"{_PAYLOADS}/{name}_types.go", _PAYLOADS, document.xids, lines)
+    groups = grouped(item.definition for item in result.messages.values())
+    packages = unique(groups, _choose_package, (_PAYLOADS, _RUNTIME, *_RESERVED), "")
     for group, members in groups.items():
-        package, xids = packages[group], tuple(each.xid for each in members)
+        package, xids = packages[group], tuple(item.xid for item in members)
         paths = unique(xids, lambda xid: snake(last_part(xid), "message"))
         called = unique(xids, lambda xid: exported(last_part(xid), "Message"), (), "")
-        said = given.entity(group).get("description")
-        about = f"Package {package} builds and reads the messages of {last_part(group)}{f': {said}' if said else '.'}"
-        yield _file(given, f"{package}/doc.go", package, xids, (), about)
+        description = input.entity(group).get("description")
+        ending = f": {description}" if description else "."
+        about = f"Package {package} builds and reads the messages of {last_part(group)}{ending}"
+        yield _build_file(input, f"{package}/doc.go", package, xids, (), about)
         for xid in xids:
-            lines = _message(found.messages[xid], called[xid], names, module)
-            yield _file(given, f"{package}/{paths[xid]}_message.go", package, (xid,), lines)
+            lines = _write_message(result.messages[xid], called[xid], names, module)
+            yield _build_file(input, f"{package}/{paths[xid]}_message.go", package, (xid,), lines)
     if documents:
         about = f"Package {_PAYLOADS} has the types of payloads."
-        xids = tuple(sorted(xid for each in documents.values() for xid in each.xids))
-        yield _file(given, f"{_PAYLOADS}/doc.go", _PAYLOADS, xids, (), about)
+        xids = tuple(sorted(xid for item in documents.values() for xid in item.xids))
+        yield _build_file(input, f"{_PAYLOADS}/doc.go", _PAYLOADS, xids, (), about)
 
 
-def _package(group: str) -> str:
+def _choose_package(group: str) -> str:
     """The package of a group: its words in one, as packages of Go are called."""
-    name = "".join(each.lower() for each in words(last_part(group))) or "group"
+    name = "".join(word.lower() for word in words(last_part(group))) or "group"
     name = f"n{name}" if name[0].isdigit() else name
     return f"{name}messages" if name in _RESERVED else name
 
 
-def _file(
-    given: GeneratorInput,
+def _build_file(
+    input: GeneratorInput,
     path: str,
     package: str,
     xids: tuple[str, ...],
     lines: Iterator[str] | tuple[()],
     about: str = "",
 ) -> GeneratedFile:
-    head = [_GENERATED, *(f"// {comment_text(line)}" for line in given.header(xids)), ""]
+    head = [_GENERATED, *(f"// {comment_text(line)}" for line in input.header(xids)), ""]
     body = list(lines)
     text = "\n".join(
         [*head, *(comment(about) if about else ()), f"package {package}", *(["", *body] if body else []), ""]
@@ -125,39 +128,39 @@ def _is_protobuf(document: PayloadDocument) -> bool:
     return bool(document.schema["format"] == "protobuf")
 
 
-def _table(document: PayloadDocument) -> RecordTable:
+def _find_table(document: PayloadDocument) -> RecordTable:
     return with_enums(document.types.table) if _is_protobuf(document) else document.types.table
 
 
-def _document(document: PayloadDocument, table: RecordTable, names: TypeNames, module: str) -> Lines:
-    yield from _imports(module, _RUNTIME)
+def _write_document(document: PayloadDocument, table: RecordTable, names: TypeNames, module: str) -> Lines:
+    yield from _write_imports(module, _RUNTIME)
     yield ""
     yield from comment(f"{names.schema} says how payloads are written, and what they are held to.")
     yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({raw(dump_json(document.schema).decode())})"
     yield from types(table, names, has_null=not _is_protobuf(document))
 
 
-def _imports(module: str, *packages: str) -> Lines:
+def _write_imports(module: str, *packages: str) -> Lines:
     if len(packages) == 1:
         yield f'import "{module}/{packages[0]}"'
         return
     yield "import ("
-    yield from (f'\t"{module}/{each}"' for each in packages)
+    yield from (f'\t"{module}/{package}"' for package in packages)
     yield ")"
 
 
-def _message(message: StandaloneMessage, name: str, documents: Mapping[str, TypeNames], module: str) -> Lines:
+def _write_message(message: StandaloneMessage, name: str, documents: Mapping[str, TypeNames], module: str) -> Lines:
     definition = f"{name[0].lower()}{name[1:]}Definition"
     payload, schema = "[]byte", "nil"
     if message.types is not None and message.type is not None:
         names = documents[message.types.name].within(_PAYLOADS)
         payload, schema = written(message.type, names), names.schema
     uses = (_PAYLOADS, _RUNTIME) if schema != "nil" else (_RUNTIME,)
-    yield from _imports(module, *uses)
+    yield from _write_imports(module, *uses)
     yield ""
     yield f"var {definition} = {_RUNTIME}.NewDefinition({raw(dump_json(message.table).decode())})"
     yield ""
-    yield from _build(message, name, definition, payload, schema)
+    yield from _write_build(message, name, definition, payload, schema)
     yield ""
     yield from comment(
         f"Parse{name} returns what a received message says. "
@@ -168,31 +171,31 @@ def _message(message: StandaloneMessage, name: str, documents: Mapping[str, Type
     yield "}"
 
 
-def _build(message: StandaloneMessage, name: str, definition: str, payload: str, schema: str) -> Lines:
+def _write_build(message: StandaloneMessage, name: str, definition: str, payload: str, schema: str) -> Lines:
     arguments = list(argument_names(message))
     names = unique(
-        (each.name for each in arguments), unexported, ("payload", _PAYLOADS, _RUNTIME, "nil", definition), ""
+        (argument.name for argument in arguments), unexported, ("payload", _PAYLOADS, _RUNTIME, "nil", definition), ""
     )
     about = str(message.definition.definition.get("description") or "").rstrip(".")
     yield from comment(
         f"Build{name} makes a message {message.definition.message_id}{about and f': {about}'}. "
         f"The error is a *{_RUNTIME}.OutboundError with all that is wrong."
     )
-    taken = "".join(f", {names[each.name]} {_argument(each)}" for each in arguments)
-    yield f"func Build{name}(payload {payload}{taken}) (*{_RUNTIME}.Outbound, error) {{"
-    context = _inputs([each for each in arguments if each.source == "template"], names)
-    inputs = _inputs([each for each in arguments if each.source != "template"], names)
+    parameters = "".join(f", {names[argument.name]} {_choose_type(argument)}" for argument in arguments)
+    yield f"func Build{name}(payload {payload}{parameters}) (*{_RUNTIME}.Outbound, error) {{"
+    context = _write_inputs([argument for argument in arguments if argument.source == "template"], names)
+    inputs = _write_inputs([argument for argument in arguments if argument.source != "template"], names)
     yield f"\treturn {_RUNTIME}.Build({definition}, {schema}, payload, {context}, {inputs})"
     yield "}"
 
 
-def _inputs(params: list[Param], names: Mapping[str, str]) -> str:
+def _write_inputs(params: list[Param], names: Mapping[str, str]) -> str:
     if not params:
         return "nil"
-    return f"{_RUNTIME}.Inputs{{{', '.join(f'{quoted(each.name)}: {names[each.name]}' for each in params)}}}"
+    return f"{_RUNTIME}.Inputs{{{', '.join(f'{quoted(param.name)}: {names[param.name]}' for param in params)}}}"
 
 
-def _argument(param: Param) -> str:
+def _choose_type(param: Param) -> str:
     return "string" if param.source == "template" else _TYPES.get(param.type, "string")
 
 

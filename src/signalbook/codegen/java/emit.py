@@ -59,33 +59,33 @@ def class_names(table: RecordTable, holder: str) -> dict[str, str]:
 
 def camel(text: str, fallback: str = "value") -> str:
     """A name as a field or a parameter has it."""
-    found = pascal(text, fallback)
-    found = found[:1].lower() + found[1:]
-    return f"{found}_" if found in KEYWORDS else found
+    name = pascal(text, fallback)
+    name = name[:1].lower() + name[1:]
+    return f"{name}_" if name in KEYWORDS else name
 
 
-def field_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+def field_names(names: Iterable[str], reserved: Collection[str]) -> dict[str, str]:
     """A field or parameter for each name."""
     # The roots of names that are written in full: a variable of such a name would stand for it.
-    return unique(names, camel, (*taken, "com", "java", "extraMembers"))
+    return unique(names, camel, (*reserved, "com", "java", "extraMembers"))
 
 
 def classes(table: RecordTable, names: Mapping[str, str], root: str) -> Iterator[str]:
     """The lines of all classes of a table; ``root`` is the first part of the package."""
     for key, record in table.records.items():
         yield ""
-        yield from (f"  {line}" if line else "" for line in _class(record, names[key], names, root))
+        yield from (f"  {line}" if line else "" for line in _write_class(record, names[key], names, root))
 
 
-def _class(record: DataRecord, name: str, names: Mapping[str, str], root: str) -> Iterator[str]:
+def _write_class(record: DataRecord, name: str, names: Mapping[str, str], root: str) -> Iterator[str]:
     yield from comment(record.description or record.hint)
     yield f"@{_JACKSON}.annotation.JsonInclude({_JACKSON}.annotation.JsonInclude.Include.NON_NULL)"
     yield f"public static final class {name} {{"
-    fields = field_names((each.name for each in record.members), (root,))
+    fields = field_names((part.name for part in record.members), (root,))
     for place, member in enumerate(record.members):
         if place:
             yield ""
-        yield from (f"  {line}" for line in _field(member, fields[member.name], names))
+        yield from (f"  {line}" for line in _write_field(member, fields[member.name], names))
     if record.extra is not None:
         yield "  /** Members that the schema does not name. */"
         yield f"  @{_JACKSON}.annotation.JsonAnySetter"
@@ -95,15 +95,15 @@ def _class(record: DataRecord, name: str, names: Mapping[str, str], root: str) -
     yield "}"
 
 
-def _field(member: RecordMember, field: str, names: Mapping[str, str]) -> Iterator[str]:
-    yield from comment(_said(member))
+def _write_field(member: RecordMember, field: str, names: Mapping[str, str]) -> Iterator[str]:
+    yield from comment(_describe_member(member))
     yield f"@{_JACKSON}.annotation.JsonProperty({quoted(member.name)})"
     if member.required and nullable(member.type):
         yield f"@{_JACKSON}.annotation.JsonInclude({_JACKSON}.annotation.JsonInclude.Include.ALWAYS)"
     yield f"public {written(member.type, names)} {field};"
 
 
-def _said(member: RecordMember) -> str:
+def _describe_member(member: RecordMember) -> str:
     needed = "Required" if member.required else "Optional"
     return f"{member.description.rstrip('.')}. {needed}." if member.description else f"{needed}."
 
@@ -114,7 +114,7 @@ def written(kind: DataType, names: Mapping[str, str]) -> str:
         case PlainType():
             return _PLAIN[kind.kind]
         case ClosedSet():
-            kinds = {type(each) for each in kind.values}
+            kinds = {type(part) for part in kind.values}
             return _CLOSED.get(next(iter(kinds)), _NODE) if len(kinds) == 1 else _NODE
         case ListType():
             return f"java.util.List<{written(kind.item, names)}>"
@@ -123,8 +123,8 @@ def written(kind: DataType, names: Mapping[str, str]) -> str:
         case RecordRef():
             return names[kind.key]
         case UnionType():
-            others = {written(each, names) for each in kind.members if each != NULL}
-            return others.pop() if len(others) == 1 else _NODE
+            types = {written(part, names) for part in kind.members if part != NULL}
+            return types.pop() if len(types) == 1 else _NODE
 
 
 _CLOSED: Final[Mapping[type, str]] = {str: "String", int: "Long", bool: "Boolean"}

@@ -52,13 +52,15 @@ _REFERENCE: Final = "com.fasterxml.jackson.core.type.TypeReference"
 Lines = Iterator[str]
 
 
-def _generate(given: GeneratorInput) -> Generated:
-    package = given.option("package") or "messages"
+def _generate(input: GeneratorInput) -> Generated:
+    package = input.option("package") or "messages"
     if not _PACKAGE.fullmatch(package) or KEYWORDS & set(package.split(".")):
         raise GeneratorError(f"java: package is a name such as com.example.shop, not {package!r}")
-    found = _without_unwritable(standalone(given, _check))
-    given.progress(f"writing {len(found.messages)} classes")
-    return Generated(files=tuple(_files(given, found, package)) if found.messages else (), left_out=found.left_out)
+    result = _drop_unwritable(standalone(input, _check))
+    input.progress(f"writing {len(result.messages)} classes")
+    return Generated(
+        files=tuple(_write_files(input, result, package)) if result.messages else (), left_out=result.left_out
+    )
 
 
 def _check(types: PayloadTypes) -> None:
@@ -70,77 +72,79 @@ def _check(types: PayloadTypes) -> None:
         raise Inexpressible("its schema has a member whose name is longer than a literal of Java can be")
 
 
-def _without_unwritable(found: Standalone) -> Standalone:
+def _drop_unwritable(result: Standalone) -> Standalone:
     """Leave out messages with more inputs than a method of Java has parameters, or too long names of them."""
     left_out = {
         xid: f"it has {len(message.inputs)} inputs, or names of inputs too long for a literal of Java"
-        for xid, message in found.messages.items()
-        if len(message.inputs) > _MAX_INPUTS or any(len(each.name) > _MAX_NAME_CHARS for each in message.inputs)
+        for xid, message in result.messages.items()
+        if len(message.inputs) > _MAX_INPUTS or any(len(param.name) > _MAX_NAME_CHARS for param in message.inputs)
     }
-    messages = {xid: message for xid, message in found.messages.items() if xid not in left_out}
-    return replace(found, messages=messages, left_out={**found.left_out, **left_out})
+    messages = {xid: message for xid, message in result.messages.items() if xid not in left_out}
+    return replace(result, messages=messages, left_out={**result.left_out, **left_out})
 
 
-def _files(given: GeneratorInput, found: Standalone, package: str) -> Iterator[GeneratedFile]:
+def _write_files(input: GeneratorInput, result: Standalone, package: str) -> Iterator[GeneratedFile]:
     for name in _RUNTIME:
         text = (files(__package__) / f"{name}.java").read_text(encoding="utf-8")
-        first = f"// {given.notice}."
+        first = f"// {input.notice}."
         content = f"{first}\n\npackage {package};\n\n{text}".encode()
-        yield GeneratedFile(path=_path(package, name), content=content, xids=())
-    documents = found.documents
+        yield GeneratedFile(path=_build_path(package, name), content=content, xids=())
+    documents = result.documents
     holders = unique(documents, lambda name: f"{pascal(name, 'Payload')}Types")
-    named = {name: class_names(each.types.table, holders[name]) for name, each in documents.items()}
+    class_names_by_document = {name: class_names(item.types.table, holders[name]) for name, item in documents.items()}
     for name, document in documents.items():
-        lines = _document(document, holders[name], named[name], package)
-        yield _file(given, f"{package}.payloads", holders[name], document.xids, lines)
-    groups = grouped(each.definition for each in found.messages.values())
-    folders = unique(groups, _folder, ("payloads", *(name.lower() for name in _RUNTIME)))
+        lines = _write_document(document, holders[name], class_names_by_document[name], package)
+        yield _build_file(input, f"{package}.payloads", holders[name], document.xids, lines)
+    groups = grouped(item.definition for item in result.messages.values())
+    folders = unique(groups, _choose_folder, ("payloads", *(name.lower() for name in _RUNTIME)))
     for group, members in groups.items():
-        names = unique((each.xid for each in members), lambda xid: pascal(last_part(xid), "Message"), CLASSES)
-        for each in members:
-            lines = _message(found.messages[each.xid], names[each.xid], holders, named, package)
-            yield _file(given, f"{package}.{folders[group]}", names[each.xid], (each.xid,), lines)
+        names = unique((item.xid for item in members), lambda xid: pascal(last_part(xid), "Message"), CLASSES)
+        for item in members:
+            lines = _write_message(
+                result.messages[item.xid], names[item.xid], holders, class_names_by_document, package
+            )
+            yield _build_file(input, f"{package}.{folders[group]}", names[item.xid], (item.xid,), lines)
 
 
-def _folder(group: str) -> str:
+def _choose_folder(group: str) -> str:
     name = snake(last_part(group), "group")
     return f"{name}_" if name in KEYWORDS else name
 
 
-def _path(package: str, name: str) -> str:
+def _build_path(package: str, name: str) -> str:
     return f"{package.replace('.', '/')}/{name}.java"
 
 
-def _file(given: GeneratorInput, package: str, name: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    head = [f"// {comment_text(line)}" for line in given.header(xids)]
+def _build_file(input: GeneratorInput, package: str, name: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
+    head = [f"// {comment_text(line)}" for line in input.header(xids)]
     text = "\n".join([*head, "", f"package {package};", "", *lines, ""])
-    return GeneratedFile(path=_path(package, name), content=text.encode(), xids=xids)
+    return GeneratedFile(path=_build_path(package, name), content=text.encode(), xids=xids)
 
 
-def _document(document: PayloadDocument, holder: str, names: Mapping[str, str], package: str) -> Lines:
+def _write_document(document: PayloadDocument, holder: str, names: Mapping[str, str], package: str) -> Lines:
     yield "/** The types of payloads. */"
     yield f"public final class {holder} {{"
     yield "  /** How payloads are written, and what they are held to. */"
-    yield from _constant(f"{package}.Messages.PayloadSchema", "SCHEMA", document.schema)
+    yield from _write_constant(f"{package}.Messages.PayloadSchema", "SCHEMA", document.schema)
     yield ""
     yield f"  private {holder}() {{}}"
     yield from classes(document.types.table, names, package.partition(".")[0])
     yield "}"
 
 
-def _constant(kind: str, name: str, value: object) -> Lines:
+def _write_constant(kind: str, name: str, value: object) -> Lines:
     yield f"  public static final {kind} {name} ="
     yield f"      new {kind}("
     literals = list(pieces(dump_json(value).decode()))
-    yield from (f"          {each}," for each in literals[:-1])
+    yield from (f"          {literal}," for literal in literals[:-1])
     yield f"          {literals[-1]});"
 
 
-def _message(
+def _write_message(
     message: StandaloneMessage,
     name: str,
     holders: Mapping[str, str],
-    named: Mapping[str, Mapping[str, str]],
+    class_names_by_document: Mapping[str, Mapping[str, str]],
     package: str,
 ) -> Lines:
     definition, runtime = message.definition, f"{package}.Messages"
@@ -148,16 +152,18 @@ def _message(
     if message.types is not None and message.type is not None:
         holder = f"{package}.payloads.{holders[message.types.name]}"
         schema = f"{holder}.SCHEMA"
-        inner = {key: f"{holder}.{each}" for key, each in named[message.types.name].items()}
+        inner = {
+            key: f"{holder}.{class_name}" for key, class_name in class_names_by_document[message.types.name].items()
+        }
         payload = written(message.type, inner)
     yield from comment(str(definition.definition.get("description") or definition.message_id))
     yield f"public final class {name} {{"
     yield "  /** The definition. */"
-    yield from _constant(f"{runtime}.Definition", "DEFINITION", message.table)
+    yield from _write_constant(f"{runtime}.Definition", "DEFINITION", message.table)
     yield ""
     yield f"  private {name}() {{}}"
     yield ""
-    yield from _build(message, runtime, payload, schema, package)
+    yield from _write_build(message, runtime, payload, schema, package)
     yield ""
     yield "  /** What a received message says. Throws UnexpectedMessageException for one that is not of this kind. */"
     yield f"  public static {runtime}.TypedMessage<{payload}> parse({runtime}.Message message) {{"
@@ -167,25 +173,25 @@ def _message(
     yield "}"
 
 
-def _build(message: StandaloneMessage, runtime: str, payload: str, schema: str, package: str) -> Lines:
+def _write_build(message: StandaloneMessage, runtime: str, payload: str, schema: str, package: str) -> Lines:
     arguments = list(argument_names(message))
-    names = field_names((each.name for each in arguments), ("payload", package.partition(".")[0]))
-    said = f"A message {message.definition.message_id}. Throws OutboundException with all that is wrong."
-    yield from (f"  {line}" for line in comment(said))
-    taken = "".join(f", {_argument(each)} {names[each.name]}" for each in arguments)
-    yield f"  public static {runtime}.Outbound build({payload} payload{taken}) {{"
-    context = _named(runtime, [each for each in arguments if each.source == "template"], names)
-    values = _named(runtime, [each for each in arguments if each.source != "template"], names)
+    names = field_names((argument.name for argument in arguments), ("payload", package.partition(".")[0]))
+    description = f"A message {message.definition.message_id}. Throws OutboundException with all that is wrong."
+    yield from (f"  {line}" for line in comment(description))
+    parameters = "".join(f", {_choose_type(argument)} {names[argument.name]}" for argument in arguments)
+    yield f"  public static {runtime}.Outbound build({payload} payload{parameters}) {{"
+    context = _write_named(runtime, [argument for argument in arguments if argument.source == "template"], names)
+    values = _write_named(runtime, [argument for argument in arguments if argument.source != "template"], names)
     yield f"    return {runtime}.build("
     yield f"        DEFINITION, {schema}, payload, {context}, {values});"
     yield "  }"
 
 
-def _named(runtime: str, params: list[Param], names: Mapping[str, str]) -> str:
-    return f"{runtime}.named({', '.join(f'{quoted(each.name)}, {names[each.name]}' for each in params)})"
+def _write_named(runtime: str, params: list[Param], names: Mapping[str, str]) -> str:
+    return f"{runtime}.named({', '.join(f'{quoted(param.name)}, {names[param.name]}' for param in params)})"
 
 
-def _argument(param: Param) -> str:
+def _choose_type(param: Param) -> str:
     return "String" if param.source == "template" else _TYPES.get(param.type, "String")
 
 

@@ -66,26 +66,34 @@ class EmittedTypes:
 
     def annotation(self, kind: DataType, prefix: str = "") -> str:
         """A type as an annotation."""
-        return _annotation(kind, {key: prefix + name for key, name in self.names.items()})
+        return _write_annotation(kind, {key: prefix + name for key, name in self.names.items()})
 
 
 def emit(table: RecordTable, style: Style) -> EmittedTypes:
     """The module of all records of a table; without its header."""
-    names = unique(table.records, lambda key: _class_name(table.records[key].hint))
+    names = unique(table.records, lambda key: _choose_class_name(table.records[key].hint))
     attributes = {key: _Attributes.of(record, names.values(), style) for key, record in table.records.items()}
-    classes = [_class(record, names[key], names, attributes[key], style) for key, record in table.records.items()]
-    wires = {names[key]: found for key, each in attributes.items() if (found := each.renamed)}
-    extras = {names[key]: each.extra for key, each in attributes.items() if each.extra}
-    parts = [*_IMPORTS, "", *classes, _constant("WIRE_NAMES", wires, "_t.Mapping[str, _t.Mapping[str, str]]")]
-    parts.append(_constant("EXTRA_MEMBERS", extras, "_t.Mapping[str, str]"))
+    classes = [_write_class(record, names[key], names, attributes[key], style) for key, record in table.records.items()]
+    wires = {
+        names[key]: renamed
+        for key, attributes_of_class in attributes.items()
+        if (renamed := attributes_of_class.renamed)
+    }
+    extras = {
+        names[key]: attributes_of_class.extra
+        for key, attributes_of_class in attributes.items()
+        if attributes_of_class.extra
+    }
+    parts = [*_IMPORTS, "", *classes, _write_constant("WIRE_NAMES", wires, "_t.Mapping[str, _t.Mapping[str, str]]")]
+    parts.append(_write_constant("EXTRA_MEMBERS", extras, "_t.Mapping[str, str]"))
     return EmittedTypes(source="\n".join(parts), names=names)
 
 
-def _constant(name: str, value: object, kind: str) -> str:
+def _write_constant(name: str, value: object, kind: str) -> str:
     return f"{name}: _t.Final[{kind}] = {value!r}\n"
 
 
-def _class_name(hint: str) -> str:
+def _choose_class_name(hint: str) -> str:
     name = pascal(hint, "Record")
     return f"{name}_" if name in _BUILTINS else name
 
@@ -100,16 +108,18 @@ class _Attributes:
     @classmethod
     def of(cls, record: DataRecord, classes: Iterable[str], style: Style) -> _Attributes:
         """Return the attributes of a record in a module of these classes."""
-        taken = {*_TAKEN, *classes, *(_PYDANTIC if style == "pydantic" else ())}
-        members = [each.name for each in record.members]
+        reserved = {*_TAKEN, *classes, *(_PYDANTIC if style == "pydantic" else ())}
+        members = [member.name for member in record.members]
         # Those that keep their names come first, so that none of the others takes one. Case tells attributes apart.
-        names = {name: name for name in members if _is_plain(name, taken, style)}
-        used = {*taken, *names}
+        names = {name: name for name in members if _is_plain(name, reserved, style)}
+        used = {*reserved, *names}
         # What XML elements have beside their attributes is their value.
         names |= {
-            name: _free(snake(name, "value" if name == "$" else "field"), used) for name in members if name not in names
+            name: _choose_free(snake(name, "value" if name == "$" else "field"), used)
+            for name in members
+            if name not in names
         }
-        return cls(names=names, extra="" if record.extra is None else _free("extra_members", used))
+        return cls(names=names, extra="" if record.extra is None else _choose_free("extra_members", used))
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -117,7 +127,7 @@ class _Attributes:
         return {attribute: name for name, attribute in self.names.items() if attribute != name}
 
 
-def _free(stem: str, used: set[str]) -> str:
+def _choose_free(stem: str, used: set[str]) -> str:
     name = stem if stem not in used else f"{stem}_"
     number = 1
     while name in used:
@@ -127,22 +137,22 @@ def _free(stem: str, used: set[str]) -> str:
     return name
 
 
-def _is_plain(name: str, taken: set[str], style: Style) -> bool:
-    legal = name.isascii() and name.isidentifier() and not iskeyword(name) and name[0] != "_" and name not in taken
+def _is_plain(name: str, reserved: set[str], style: Style) -> bool:
+    legal = name.isascii() and name.isidentifier() and not iskeyword(name) and name[0] != "_" and name not in reserved
     return legal and not (style == "pydantic" and name.startswith("model_"))
 
 
-def _class(record: DataRecord, name: str, names: Mapping[str, str], attributes: _Attributes, style: Style) -> str:
+def _write_class(record: DataRecord, name: str, names: Mapping[str, str], attributes: _Attributes, style: Style) -> str:
     before, base, config = _HEADS[style]
     lines = [f"{before}class {name}{base}:", f"    {docstring(record.description or record.hint)}", config]
-    lines += [line for each in record.members for line in _member(each, attributes.names[each.name], names)]
+    lines += [line for member in record.members for line in _write_member(member, attributes.names[member.name], names)]
     if record.extra is not None:
-        lines.append(f"    {attributes.extra}: dict[str, {_annotation(record.extra, names)}] | None = None")
+        lines.append(f"    {attributes.extra}: dict[str, {_write_annotation(record.extra, names)}] | None = None")
     return "\n".join(lines) + "\n"
 
 
-def _member(member: RecordMember, attribute: str, names: Mapping[str, str]) -> Iterator[str]:
-    kind = _annotation(member.type, names)
+def _write_member(member: RecordMember, attribute: str, names: Mapping[str, str]) -> Iterator[str]:
+    kind = _write_annotation(member.type, names)
     if member.required:
         yield f"    {attribute}: {kind}"
     elif nullable(member.type):
@@ -160,8 +170,8 @@ def docstring(text: str) -> str:
     return '"""' + line.replace("\\", "\\\\").replace('"', '\\"') + '"""'
 
 
-def _annotation(kind: DataType, names: Mapping[str, str]) -> str:
-    write = partial(_annotation, names=names)
+def _write_annotation(kind: DataType, names: Mapping[str, str]) -> str:
+    write = partial(_write_annotation, names=names)
     match kind:
         case PlainType():
             return _PLAIN[kind.kind]
@@ -174,8 +184,8 @@ def _annotation(kind: DataType, names: Mapping[str, str]) -> str:
         case RecordRef():
             return names[kind.key]
         case UnionType():
-            return " | ".join(write(each) for each in (*(m for m in kind.members if m != NULL), *_nulls(kind)))
+            return " | ".join(write(member) for member in (*(m for m in kind.members if m != NULL), *_list_nulls(kind)))
 
 
-def _nulls(kind: UnionType) -> tuple[DataType, ...]:
+def _list_nulls(kind: UnionType) -> tuple[DataType, ...]:
     return (NULL,) if NULL in kind.members else ()

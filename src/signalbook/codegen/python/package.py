@@ -47,24 +47,26 @@ class _Document:
     emitted: EmittedTypes
 
 
-def _generate(given: GeneratorInput) -> Generated:
+def _generate(input: GeneratorInput) -> Generated:
     """The package."""
-    style = cast(Style, given.option("style", _STYLES))
-    package = given.option("package") or "messages"
+    style = cast(Style, input.option("style", _STYLES))
+    package = input.option("package") or "messages"
     if snake(package) != package:
         raise GeneratorError(f"python: package is a name such as shop_messages, not {package!r}")
-    given.progress("reading the types of payloads")
-    found, left_out = payload_types(given, ALL_FORMATS)
-    documents = {key: _Document(each, emit(each.table, style)) for key, each in found.items()}
-    definitions = [each for xid, each in given.messages.items() if xid not in left_out]
-    sources = dict(_sources(given, package, definitions, documents))
-    given.progress(f"formatting {len(sources)} modules")
+    input.progress("reading the types of payloads")
+    types_by_document, left_out = payload_types(input, ALL_FORMATS)
+    documents = {
+        key: _Document(definition, emit(definition.table, style)) for key, definition in types_by_document.items()
+    }
+    definitions = [definition for xid, definition in input.messages.items() if xid not in left_out]
+    sources = dict(_write_sources(input, package, definitions, documents))
+    input.progress(f"formatting {len(sources)} modules")
     formatted = format_python({path: source for path, (source, _) in sources.items()})
     files = [GeneratedFile(path=path, content=formatted[path], xids=xids) for path, (_, xids) in sources.items()]
-    xids = tuple(each.xid for each in definitions)
+    xids = tuple(definition.xid for definition in definitions)
     if definitions:
         files.append(GeneratedFile(path=f"{package}/py.typed", content=b"", xids=()))
-        snapshot = _shipped(given.snapshot, definitions)
+        snapshot = _reduce_snapshot(input.snapshot, definitions)
         files.append(GeneratedFile(path=f"{package}/{_DATA}", content=snapshot.to_json() + b"\n", xids=xids))
     return Generated(files=tuple(files) if definitions else (), left_out=left_out)
 
@@ -72,14 +74,14 @@ def _generate(given: GeneratorInput) -> Generated:
 Sources = Iterator[tuple[str, tuple[str, tuple[str, ...]]]]
 
 
-def _sources(
-    given: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
+def _write_sources(
+    input: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
 ) -> Sources:
     """The modules of the package by path, each with the definitions that it is made of."""
-    xids = tuple(each.xid for each in definitions)
+    xids = tuple(definition.xid for definition in definitions)
     if not definitions:
         return
-    yield f"{package}/__init__.py", (_module(given, xids, "Messages, made of their definitions.", ()), xids)
+    yield f"{package}/__init__.py", (_write_module(input, xids, "Messages, made of their definitions.", ()), xids)
     runtime = (
         "from signalbook.codegen.runtime import PackagedDefinitions, MessageHandlers",
         "__all__ = ['DEFINITIONS', 'handlers']",
@@ -88,46 +90,49 @@ def _sources(
         "    " + docstring("A table for functions that take messages of these groups, by their xids, or of all."),
         "    return MessageHandlers(DEFINITIONS.contract(*groups))",
     )
-    yield f"{package}/definitions.py", (_module(given, xids, "The definitions of this package.", runtime), xids)
-    yield f"{package}/{_PAYLOADS}/__init__.py", (_module(given, xids, "The types of payloads.", ()), xids)
+    yield f"{package}/definitions.py", (_write_module(input, xids, "The definitions of this package.", runtime), xids)
+    yield f"{package}/{_PAYLOADS}/__init__.py", (_write_module(input, xids, "The types of payloads.", ()), xids)
     for document in documents.values():
         users = tuple(xid for xid in document.types.roots if xid in xids)
         if users:
-            text = _module(given, users, "The types of payloads.", (document.emitted.source,))
+            text = _write_module(input, users, "The types of payloads.", (document.emitted.source,))
             yield f"{package}/{_PAYLOADS}/{document.types.name}.py", (text, users)
-    yield from _groups(given, package, definitions, documents)
+    yield from _write_groups(input, package, definitions, documents)
 
 
-def _groups(
-    given: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
+def _write_groups(
+    input: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
 ) -> Sources:
     groups = grouped(definitions)
     folders = unique(groups, lambda group: snake(last_part(group), "group"), _MODULES)
     for group, members in groups.items():
-        folder, xids = f"{package}/{folders[group]}", tuple(each.xid for each in members)
-        said = str(given.entity(group).get("description") or f"Messages of {last_part(group)}.")
-        yield f"{folder}/__init__.py", (_module(given, xids, said, ()), xids)
+        folder, xids = f"{package}/{folders[group]}", tuple(definition.xid for definition in members)
+        description = str(input.entity(group).get("description") or f"Messages of {last_part(group)}.")
+        yield f"{folder}/__init__.py", (_write_module(input, xids, description, ()), xids)
         names = unique(xids, lambda xid: snake(last_part(xid), "message"))
-        for each in members:
-            document = documents.get(each.schema_use.document) if each.schema_use.schema else None
-            yield f"{folder}/{names[each.xid]}.py", (_message(given, each, document), (each.xid,))
+        for definition in members:
+            document = documents.get(definition.schema_use.document) if definition.schema_use.schema else None
+            yield (
+                f"{folder}/{names[definition.xid]}.py",
+                (_write_message(input, definition, document), (definition.xid,)),
+            )
 
 
-def _module(given: GeneratorInput, xids: tuple[str, ...], said: str, lines: tuple[str, ...]) -> str:
-    head = [f"# {line}" for line in given.header(xids)]
+def _write_module(input: GeneratorInput, xids: tuple[str, ...], description: str, lines: tuple[str, ...]) -> str:
+    head = [f"# {line}" for line in input.header(xids)]
     future = ["from __future__ import annotations"] if lines else []
-    return "\n".join([*head, docstring(said), *future, *lines, ""])
+    return "\n".join([*head, docstring(description), *future, *lines, ""])
 
 
-def _message(given: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
+def _write_message(input: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
     payload, imported = "_t.Any", ""
     if document is not None:
         payload = document.emitted.annotation(document.types.roots[definition.xid], "_types.")
         imported = f"from ..{_PAYLOADS} import {document.types.name} as _types" if "_types." in payload else ""
     elif definition.schema_use.schema is None:
         payload = "bytes | None"
-    inputs = [each for each in required_inputs(definition) if each.source == "template" or each.required]
-    names = unique((each.name for each in inputs), lambda name: snake(name, "value"), _ARGUMENTS)
+    inputs = [param for param in required_inputs(definition) if param.source == "template" or param.required]
+    names = unique((param.name for param in inputs), lambda name: snake(name, "value"), _ARGUMENTS)
     lines = (
         "import datetime as _datetime",
         "import typing as _t",
@@ -137,36 +142,36 @@ def _message(given: GeneratorInput, definition: CompiledDefinition, document: _D
         imported,
         f"Payload: _t.TypeAlias = {payload}",
         f"MESSAGE: _t.Final[MessageType[Payload]] = MessageType({definition.xid!r}, Payload, DEFINITIONS)",
-        *_build(definition, inputs, names),
+        *_write_build(definition, inputs, names),
         "def parse(message: Message) -> TypedMessage[Payload]:",
         "    " + docstring("What a received message says. Raises UnexpectedMessage for one that is not of this kind."),
         "    return MESSAGE.parse(message)",
     )
-    said = str(definition.definition.get("description") or definition.message_id)
-    return _module(given, (definition.xid,), said, lines)
+    description = str(definition.definition.get("description") or definition.message_id)
+    return _write_module(input, (definition.xid,), description, lines)
 
 
-def _build(definition: CompiledDefinition, inputs: list[Param], names: Mapping[str, str]) -> Iterator[str]:
-    arguments = "".join(f", {names[each.name]}: {_argument(each)}" for each in inputs)
+def _write_build(definition: CompiledDefinition, inputs: list[Param], names: Mapping[str, str]) -> Iterator[str]:
+    arguments = "".join(f", {names[param.name]}: {_choose_type(param)}" for param in inputs)
     marker = ", *" if arguments else ""
     yield f"def build(payload: Payload{marker}{arguments}) -> Outbound:"
     yield "    " + docstring(f"A message {definition.message_id}. Raises OutboundError with all that is wrong.")
-    context = ", ".join(f"{each.name!r}: {names[each.name]}" for each in inputs if each.source == "template")
-    values = ", ".join(f"{each.name!r}: {names[each.name]}" for each in inputs if each.source != "template")
+    context = ", ".join(f"{param.name!r}: {names[param.name]}" for param in inputs if param.source == "template")
+    values = ", ".join(f"{param.name!r}: {names[param.name]}" for param in inputs if param.source != "template")
     yield f"    return MESSAGE.build(payload, {{{context}}}, {{{values}}})"
 
 
-def _argument(param: Param) -> str:
+def _choose_type(param: Param) -> str:
     if param.source == "template":
         return "str" if param.required else "str | None = None"
     return _TYPES.get(param.type, "str")
 
 
-def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:
+def _reduce_snapshot(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:
     """The definitions that the package has with it, and no more than they need, as far as that is easily seen."""
-    selected = tuple(each.xid for each in definitions)
-    messages = {each.xid: _without_base(each) for each in definitions}
-    resources = {each.schema_use.resource for each in definitions}
+    selected = tuple(definition.xid for definition in definitions)
+    messages = {definition.xid: _drop_base(definition) for definition in definitions}
+    resources = {definition.schema_use.resource for definition in definitions}
     schemas = {
         xid: schema
         for xid, schema in snapshot.schemas.items()
@@ -182,7 +187,7 @@ def _shipped(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snaps
     return whole.check(Policy())
 
 
-def _without_base(definition: CompiledDefinition) -> JSONObject:
+def _drop_base(definition: CompiledDefinition) -> JSONObject:
     """The definition, which has in it already what its bases say."""
     return {name: value for name, value in lasting(definition).items() if name not in _BASES}
 

@@ -70,10 +70,10 @@ def camel(text: str, fallback: str) -> str:
     return pascal(text, fallback).rstrip("_")
 
 
-def field_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+def field_names(names: Iterable[str], reserved: Collection[str] = ()) -> dict[str, str]:
     """A field or parameter for each name."""
-    found = unique(names, lambda name: underscored(name, "value"), taken)
-    return {name: identifier(field) for name, field in found.items()}
+    fields = unique(names, lambda name: underscored(name, "value"), reserved)
+    return {name: identifier(field) for name, field in fields.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,69 +93,73 @@ class DocumentNames:
 def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType]) -> DocumentNames:
     """The names of all types of a document; ``roots`` are payloads by xid."""
     records = unique(table.records, lambda key: camel(table.records[key].hint, "Payload"), _TAKEN, "")
-    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    places: dict[tuple[str, tuple[str, ...]], None] = {}
     for record in table.records.values():
         for member in record.members:
-            found |= dict.fromkeys((member.name, each) for each in _sets(member.type))
+            places |= dict.fromkeys((member.name, texts) for texts in _find_sets(member.type))
         if record.extra is not None:
-            found |= dict.fromkeys(("member", each) for each in _sets(record.extra))
+            places |= dict.fromkeys(("member", texts) for texts in _find_sets(record.extra))
     for kind in roots.values():
-        found |= dict.fromkeys(("payload value", each) for each in _sets(kind))
-    by_place = {str(place): each for place, each in enumerate(found)}
+        places |= dict.fromkeys(("payload value", texts) for texts in _find_sets(kind))
+    by_place = {str(place): texts for place, texts in enumerate(places)}
     names = unique(by_place, lambda place: camel(by_place[place][0], "Value"), {*_TAKEN, *records.values()}, "")
-    sets = {each: names[place] for place, each in by_place.items()}
-    return DocumentNames(format=format, records=records, sets=sets, boxed=_boxed(table))
+    sets = {texts: names[place] for place, texts in by_place.items()}
+    return DocumentNames(format=format, records=records, sets=sets, boxed=_find_boxed(table))
 
 
-def _texts(kind: ClosedSet) -> tuple[str, ...] | None:
+def _list_texts(kind: ClosedSet) -> tuple[str, ...] | None:
     """The values of a set of texts; None for one of other values."""
-    texts = tuple(dict.fromkeys(each for each in kind.values if isinstance(each, str)))
-    return texts if texts and all(isinstance(each, str) for each in kind.values) else None
+    texts = tuple(dict.fromkeys(value for value in kind.values if isinstance(value, str)))
+    return texts if texts and all(isinstance(value, str) for value in kind.values) else None
 
 
-def _sets(kind: DataType) -> Iterator[tuple[str, ...]]:
+def _find_sets(kind: DataType) -> Iterator[tuple[str, ...]]:
     """The closed sets that a type has an enum for."""
     match kind:
         case ClosedSet():
-            texts = _texts(kind)
+            texts = _list_texts(kind)
             if texts is not None:
                 yield texts
         case ListType():
-            yield from _sets(kind.item)
+            yield from _find_sets(kind.item)
         case MapType():
-            yield from _sets(kind.value)
+            yield from _find_sets(kind.value)
         case UnionType():
-            only = _only(kind)
+            only = _find_only(kind)
             if only is not None:
-                yield from _sets(only)
+                yield from _find_sets(only)
 
 
-def _only(kind: UnionType) -> DataType | None:
+def _find_only(kind: UnionType) -> DataType | None:
     """The one type beside null; None if there are several."""
-    others = [each for each in kind.members if each != NULL]
-    return others[0] if len(others) == 1 else None
+    members = [member for member in kind.members if member != NULL]
+    return members[0] if len(members) == 1 else None
 
 
-def _contained(kind: DataType) -> str | None:
+def _find_contained(kind: DataType) -> str | None:
     """The key of the record that a value of the type has inside of it, not in a list or a map."""
     if isinstance(kind, UnionType):
-        only = _only(kind)
-        return None if only is None else _contained(only)
+        only = _find_only(kind)
+        return None if only is None else _find_contained(only)
     return kind.key if isinstance(kind, RecordRef) else None
 
 
-def _boxed(table: RecordTable) -> frozenset[tuple[str, str]]:
+def _find_boxed(table: RecordTable) -> frozenset[tuple[str, str]]:
     edges = {
-        key: list(dict.fromkeys(found for each in record.members if (found := _contained(each.type)) is not None))
+        key: list(
+            dict.fromkeys(
+                inner_key for member in record.members if (inner_key := _find_contained(member.type)) is not None
+            )
+        )
         for key, record in table.records.items()
     }
-    component = _components(edges)
+    component = _find_components(edges)
     return frozenset(
-        (key, other) for key, others in edges.items() for other in others if component[key] == component[other]
+        (key, other) for key, inner_keys in edges.items() for other in inner_keys if component[key] == component[other]
     )
 
 
-def _components(edges: Mapping[str, list[str]]) -> dict[str, int]:
+def _find_components(edges: Mapping[str, list[str]]) -> dict[str, int]:
     """The strongly connected component of each node (Tarjan), without recursion."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -164,11 +168,11 @@ def _components(edges: Mapping[str, list[str]]) -> dict[str, int]:
     for start in edges:
         waiting = [] if start in order else [(start, iter(edges[start]))]
         while waiting:
-            node, left = waiting[-1]
+            node, neighbours = waiting[-1]
             if node not in order:
                 order[node] = low[node] = len(order)
                 stack.append(node)
-            following = next(left, None)
+            following = next(neighbours, None)
             if following is None:
                 waiting.pop()
                 if waiting:
@@ -196,10 +200,10 @@ def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", s
         case PlainType():
             return _PLAIN[kind.kind]
         case ClosedSet():
-            texts = _texts(kind)
+            texts = _list_texts(kind)
             if texts is not None:
                 return scope + names.sets[hint, texts]
-            kinds = {type(each) for each in kind.values}
+            kinds = {type(value) for value in kind.values}
             return {frozenset({int}): "i64", frozenset({bool}): "bool"}.get(frozenset(kinds), "Value")
         case ListType():
             return f"Vec<{of(kind.item)}>"
@@ -209,7 +213,7 @@ def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", s
             name = scope + names.records[kind.key]
             return f"Box<{name}>" if (inside, kind.key) in names.boxed else name
         case UnionType():
-            only = _only(kind)
+            only = _find_only(kind)
             if only is None or only == ANY:
                 return "Value"
             return f"Option<{of(only, inside)}>"
@@ -219,17 +223,17 @@ def types(table: RecordTable, names: DocumentNames) -> Lines:
     """The lines of all types of a document."""
     for key, record in table.records.items():
         yield ""
-        yield from _struct(record, key, names)
+        yield from _write_struct(record, key, names)
     for (member, texts), name in names.sets.items():
         yield ""
-        yield from _enum(member, texts, name)
+        yield from _write_enum(member, texts, name)
 
 
-def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
+def _write_struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
     name = names.records[key]
-    fields = field_names((each.name for each in record.members), ("extra_members",))
-    declared = {each.name: _declared(each, key, names) for each in record.members}
-    required = [each.name for each in record.members if not declared[each.name][1].startswith("Option<")]
+    fields = field_names((part.name for part in record.members), ("extra_members",))
+    declared = {part.name: _declare_member(part, key, names) for part in record.members}
+    required = [part.name for part in record.members if not declared[part.name][1].startswith("Option<")]
     yield from comment(record.description or record.hint)
     default = "" if required else "Default, "
     yield f"#[derive(Clone, Debug, {default}PartialEq)]"
@@ -240,19 +244,19 @@ def _struct(record: DataRecord, key: str, names: DocumentNames) -> Lines:
         for member in record.members:
             if member.description:
                 yield from comment(member.description, "    ")
-            yield from _field(f"    pub {fields[member.name]}:", declared[member.name][1])
+            yield from _write_field(f"    pub {fields[member.name]}:", declared[member.name][1])
         if record.extra is not None:
             yield "    /// Members that the schema does not name."
-            yield from _field("    pub extra_members:", _extra_type(record.extra, names))
+            yield from _write_field("    pub extra_members:", _write_extra_type(record.extra, names))
         yield "}"
     if 0 < len(required) <= MOST_ARGUMENTS and len(required) < len(record.members):
         yield ""
-        yield from _constructor(record, name, required, fields, {each: declared[each][1] for each in declared})
+        yield from _write_constructor(record, name, required, fields, {part: declared[part][1] for part in declared})
     yield ""
-    yield from _members(record, name, fields, {each: declared[each][0] for each in declared})
+    yield from _write_members(record, name, fields, {part: declared[part][0] for part in declared})
 
 
-def _declared(member: RecordMember, key: str, names: DocumentNames) -> tuple[Presence, str]:
+def _declare_member(member: RecordMember, key: str, names: DocumentNames) -> tuple[Presence, str]:
     """Return whether a member is always present, and the type that keeps null and absent apart.
 
     In Avro nothing is absent, and in Protobuf nothing is null.
@@ -265,7 +269,7 @@ def _declared(member: RecordMember, key: str, names: DocumentNames) -> tuple[Pre
     return ("required", text) if member.required else ("optional", f"Option<{text}>")
 
 
-def _field(head: str, kind: str) -> Lines:
+def _write_field(head: str, kind: str) -> Lines:
     if len(f"{head} {kind},") <= WIDTH:
         yield f"{head} {kind},"
         return
@@ -273,22 +277,22 @@ def _field(head: str, kind: str) -> Lines:
     yield f"        {kind},"
 
 
-def _constructor(
+def _write_constructor(
     record: DataRecord, name: str, required: list[str], fields: Mapping[str, str], kinds: Mapping[str, str]
 ) -> Lines:
     yield f"impl {name} {{"
     yield "    /// With all that is required, and nothing else."
     yield "    #[must_use]"
-    parameters = [f"{fields[each]}: {kinds[each]}" for each in required]
+    parameters = [f"{fields[part]}: {kinds[part]}" for part in required]
     yield from signature("    pub fn new", parameters, "Self")
-    values = [fields[each.name] + ("" if each.name in required else ": None") for each in record.members]
+    values = [fields[part.name] + ("" if part.name in required else ": None") for part in record.members]
     if record.extra is not None:
         values.append("extra_members: BTreeMap::new()")
     if len(", ".join(values)) <= _LITERAL_WIDTH:
         yield f"        Self {{ {', '.join(values)} }}"
     else:
         yield "        Self {"
-        yield from (f"            {each}," for each in values)
+        yield from (f"            {part}," for part in values)
         yield "        }"
     yield "    }"
     yield "}"
@@ -302,7 +306,7 @@ def signature(head: str, parameters: list[str], result: str) -> Lines:
         return
     indent = " " * (len(head) - len(head.lstrip()))
     yield f"{head}("
-    yield from (f"{indent}    {each}," for each in parameters)
+    yield from (f"{indent}    {parameter}," for parameter in parameters)
     yield f"{indent}) -> {result} {{"
 
 
@@ -314,11 +318,11 @@ def call(head: str, arguments: list[str], tail: str) -> Lines:
         return
     indent = " " * (len(head) - len(head.lstrip()))
     yield f"{head}("
-    yield from (f"{indent}    {each}," for each in arguments)
+    yield from (f"{indent}    {argument}," for argument in arguments)
     yield f"{indent}){tail}"
 
 
-def _members(record: DataRecord, name: str, fields: Mapping[str, str], presence: Mapping[str, Presence]) -> Lines:
+def _write_members(record: DataRecord, name: str, fields: Mapping[str, str], presence: Mapping[str, Presence]) -> Lines:
     """Return the JSON names of the members. A formatter does not change such a macro."""
     if not record.members and record.extra is None:
         yield f"record! {{ {name} {{}} }}"
@@ -333,17 +337,17 @@ def _members(record: DataRecord, name: str, fields: Mapping[str, str], presence:
     yield "}"
 
 
-def _enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
+def _write_enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
     variants = unique(texts, lambda text: camel(text, "Value" if text else "Empty"), ("Self",), "")
     yield from comment(f"A closed set of texts: {member}.")
     yield "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]"
     yield f"pub enum {name} {{"
-    yield from (f"    {variants[each]}," for each in texts)
+    yield from (f"    {variants[choice]}," for choice in texts)
     yield "}"
     yield ""
     yield "closed_set! {"
     yield f"    {name} {{"
-    yield from (f"        {variants[each]} = {quoted(each)}," for each in texts)
+    yield from (f"        {variants[choice]} = {quoted(choice)}," for choice in texts)
     yield "    }"
     yield "}"
 
@@ -351,12 +355,12 @@ def _enum(member: str, texts: tuple[str, ...], name: str) -> Lines:
 def written_types(table: RecordTable, names: DocumentNames) -> Iterator[str]:
     """Yield the types of all members of a document."""
     for key, record in table.records.items():
-        yield from (_declared(each, key, names)[1] for each in record.members)
+        yield from (_declare_member(member, key, names)[1] for member in record.members)
         if record.extra is not None:
-            yield _extra_type(record.extra, names)
+            yield _write_extra_type(record.extra, names)
 
 
-def _extra_type(kind: DataType, names: DocumentNames) -> str:
+def _write_extra_type(kind: DataType, names: DocumentNames) -> str:
     return f"BTreeMap<String, {written(kind, names, 'member')}>"
 
 
@@ -391,13 +395,13 @@ def comment_text(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Text as a literal."""
-    made = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in made) + '"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in escaped) + '"'
 
 
 def raw(text: str) -> str:
     """Text of many quotes as a literal."""
-    marks = "#" * (1 + max((len(each) for each in re.findall(r'"(#*)', text)), default=0))
+    marks = "#" * (1 + max((len(marks_found) for marks_found in re.findall(r'"(#*)', text)), default=0))
     if len(marks) > _MAX_RAW_MARKS or not text.isprintable():
         return quoted(text)
     return f'r{marks}"{text}"{marks}'

@@ -84,67 +84,73 @@ _TAKEN: Final = NOT_RAW | {"bin", "lib", "main", "payloads", "runtime"}
 Lines = Iterator[str]
 
 
-def _generate(given: GeneratorInput) -> Generated:
-    package = given.option("package") or "messages"
+def _generate(input: GeneratorInput) -> Generated:
+    package = input.option("package") or "messages"
     if not _PACKAGE.fullmatch(package) or package in _RESERVED:
         raise GeneratorError(f"rust: package is a name such as shop-messages, not {package!r}")
-    found = standalone(given, pattern=linear)
-    given.progress(f"writing {len(found.messages)} modules")
-    return Generated(files=tuple(_files(given, found, package)) if found.messages else (), left_out=found.left_out)
+    result = standalone(input, pattern=linear)
+    input.progress(f"writing {len(result.messages)} modules")
+    return Generated(
+        files=tuple(_write_files(input, result, package)) if result.messages else (), left_out=result.left_out
+    )
 
 
-def _files(given: GeneratorInput, found: Standalone, package: str) -> Iterator[GeneratedFile]:
-    first = f"{given.notice}."
+def _write_files(input: GeneratorInput, result: Standalone, package: str) -> Iterator[GeneratedFile]:
+    first = f"{input.notice}."
     manifest = f"# {first}\n{_MANIFEST.format(package=package)}"
     yield GeneratedFile(path="Cargo.toml", content=manifest.encode(), xids=())
     for path, text in runtime_files(__package__, ".rs"):
         yield GeneratedFile(path=f"src/runtime/{path}", content=f"// {first}\n\n{text}".encode(), xids=())
-    named = {}
-    modules = unique(found.documents, lambda name: name, NOT_RAW)
-    for name, document in found.documents.items():
+    names_by_document = {}
+    modules = unique(result.documents, lambda name: name, NOT_RAW)
+    for name, document in result.documents.items():
         roots = {xid: document.types.roots[xid] for xid in document.xids}
-        named[name] = document_names(str(document.schema["format"]), document.types.table, roots)
-        yield _file(given, f"payloads/{modules[name]}", document.xids, _document(document, named[name]))
-    yield _file(given, "payloads/mod", (), _index("The types of payloads.", modules.values()))
-    groups = grouped(each.definition for each in found.messages.values())
+        names_by_document[name] = document_names(str(document.schema["format"]), document.types.table, roots)
+        yield _build_file(
+            input, f"payloads/{modules[name]}", document.xids, _write_document(document, names_by_document[name])
+        )
+    yield _build_file(input, "payloads/mod", (), _write_index("The types of payloads.", modules.values()))
+    groups = grouped(definition.definition for definition in result.messages.values())
     folders = unique(groups, lambda group: underscored(last_part(group), "group"), _TAKEN)
     for group, members in groups.items():
-        members_of = tuple(each.xid for each in members)
+        members_of = tuple(definition.xid for definition in members)
         names = unique(members_of, lambda xid: underscored(last_part(xid), "message"), NOT_RAW)
-        for each in members:
-            lines = _message(found.messages[each.xid], named, modules)
-            yield _file(given, f"{folders[group]}/{names[each.xid]}", (each.xid,), lines)
-        said = str(given.entity(group).get("description") or f"Messages of {last_part(group)}.")
-        yield _file(given, f"{folders[group]}/mod", members_of, _index(said, names.values()))
+        for definition in members:
+            lines = _write_message(result.messages[definition.xid], names_by_document, modules)
+            yield _build_file(input, f"{folders[group]}/{names[definition.xid]}", (definition.xid,), lines)
+        description = str(input.entity(group).get("description") or f"Messages of {last_part(group)}.")
+        yield _build_file(input, f"{folders[group]}/mod", members_of, _write_index(description, names.values()))
     head = [f"// {first}", "", "//! Messages by their definitions.", *_ATTRIBUTES.splitlines(), ""]
-    crate = "\n".join([*head, *_modules(["payloads", "runtime", *folders.values()]), ""])
+    crate = "\n".join([*head, *_write_modules(["payloads", "runtime", *folders.values()]), ""])
     yield GeneratedFile(path="src/lib.rs", content=crate.encode(), xids=())
 
 
-def _file(given: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    head = [f"// {comment_text(line)}" for line in given.header(xids)]
+def _build_file(input: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
+    head = [f"// {comment_text(line)}" for line in input.header(xids)]
     return GeneratedFile(path=f"src/{path}.rs", content="\n".join([*head, "", *lines, ""]).encode(), xids=xids)
 
 
-def _index(said: str, modules: Iterable[str]) -> Lines:
-    yield from _about(said)
-    yield from _modules(modules)
+def _write_index(description: str, modules: Iterable[str]) -> Lines:
+    yield from _write_about(description)
+    yield from _write_modules(modules)
 
 
-def _about(text: str) -> Lines:
+def _write_about(text: str) -> Lines:
     """The documentation of a module, and an empty line after it."""
     lines = list(comment(text, mark="//!"))
     yield from [*lines, ""] if lines else []
 
 
-def _modules(names: Iterable[str]) -> Lines:
-    yield from (f"pub mod {identifier(each)};" for each in sorted(names))
+def _write_modules(names: Iterable[str]) -> Lines:
+    yield from (f"pub mod {identifier(module)};" for module in sorted(names))
 
 
-def _document(document: PayloadDocument, names: DocumentNames) -> Lines:
-    made = list(types(document.types.table, names))
-    macros = [each for each in ("closed_set", "record") if f"{each}! {{" in {line[: len(each) + 3] for line in made}]
-    yield from _about("The types of payloads.")
+def _write_document(document: PayloadDocument, names: DocumentNames) -> Lines:
+    lines = list(types(document.types.table, names))
+    macros = [
+        macro for macro in ("closed_set", "record") if f"{macro}! {{" in {line[: len(macro) + 3] for line in lines}
+    ]
+    yield from _write_about("The types of payloads.")
     yield from imports(written_types(document.types.table, names))
     if macros:
         listed = f"{{{', '.join(macros)}}}" if len(macros) > 1 else macros[0]
@@ -152,11 +158,11 @@ def _document(document: PayloadDocument, names: DocumentNames) -> Lines:
     yield "use crate::runtime::PayloadSchema;"
     yield ""
     yield "/// How payloads are written, and what they are held to."
-    yield from _table("SCHEMA", "PayloadSchema", document.schema)
-    yield from made
+    yield from _write_table("SCHEMA", "PayloadSchema", document.schema)
+    yield from lines
 
 
-def _table(name: str, kind: str, value: JSON) -> Lines:
+def _write_table(name: str, kind: str, value: JSON) -> Lines:
     """A table as JSON in a text: it is read when it is first used."""
     text = raw(json.dumps(value, separators=(",", ":")))
     head, tail = f"pub static {name}: {kind} = {kind}::new(", ");"
@@ -172,14 +178,16 @@ def _table(name: str, kind: str, value: JSON) -> Lines:
     yield tail
 
 
-def _message(message: StandaloneMessage, named: Mapping[str, DocumentNames], modules: Mapping[str, str]) -> Lines:
+def _write_message(
+    message: StandaloneMessage, names_by_document: Mapping[str, DocumentNames], modules: Mapping[str, str]
+) -> Lines:
     definition = message.definition
     payload, scope = "Option<Vec<u8>>", ""
     if message.types is not None and message.type is not None:
         scope = f"crate::payloads::{identifier(modules[message.types.name])}::"
-        payload = written(message.type, named[message.types.name], "payload value", scope=scope)
-    said = str(definition.definition.get("description") or definition.message_id)
-    yield from _about(said)
+        payload = written(message.type, names_by_document[message.types.name], "payload value", scope=scope)
+    description = str(definition.definition.get("description") or definition.message_id)
+    yield from _write_about(description)
     yield from imports([payload])
     if scope:
         yield f"use {scope}SCHEMA;"
@@ -193,9 +201,9 @@ def _message(message: StandaloneMessage, named: Mapping[str, DocumentNames], mod
         yield f"    {payload};"
     yield ""
     yield "/// The definition."
-    yield from _table("DEFINITION", "Definition", message.table)
+    yield from _write_table("DEFINITION", "Definition", message.table)
     yield ""
-    yield from _build(message, bool(scope))
+    yield from _write_build(message, bool(scope))
     yield ""
     yield "/// What a received message says."
     yield "///"
@@ -207,23 +215,23 @@ def _message(message: StandaloneMessage, named: Mapping[str, DocumentNames], mod
     yield "}"
 
 
-def _build(message: StandaloneMessage, typed: bool) -> Lines:
+def _write_build(message: StandaloneMessage, typed: bool) -> Lines:
     arguments = list(argument_names(message))
-    names = field_names((each.name for each in arguments), ("payload", "inputs"))
+    names = field_names((argument.name for argument in arguments), ("payload", "inputs"))
     yield from comment(f"A message {message.definition.message_id}.")
     yield "///"
     yield "/// # Errors"
     yield "///"
     yield "/// The definition does not allow the message: all that is wrong, each with its path."
     parameters = ["payload: &Payload" if typed else "payload: Option<&[u8]>"]
-    parameters += [f"{names[each.name]}: {_argument(each)}" for each in arguments]
+    parameters += [f"{names[argument.name]}: {_choose_type(argument)}" for argument in arguments]
     if len(parameters) > MOST_ARGUMENTS:
         yield "#[allow(clippy::too_many_arguments)]"
     yield from signature("pub fn build", parameters, "Result<Outbound, OutboundError>")
     yield f"    let {'mut ' if arguments else ''}inputs = Inputs::default();"
-    for each in arguments:
-        method = "placeholder" if each.source == "template" else "value"
-        yield from call(f"    inputs.{method}", [quoted(each.name), names[each.name]], ";")
+    for argument in arguments:
+        method = "placeholder" if argument.source == "template" else "value"
+        yield from call(f"    inputs.{method}", [quoted(argument.name), names[argument.name]], ";")
     if typed:
         yield "    runtime::build(&DEFINITION, &SCHEMA, payload, inputs)"
     else:
@@ -231,7 +239,7 @@ def _build(message: StandaloneMessage, typed: bool) -> Lines:
     yield "}"
 
 
-def _argument(param: Param) -> str:
+def _choose_type(param: Param) -> str:
     if param.source == "template":
         return "&str" if param.required else "Option<&str>"
     return _TYPES.get(param.type, "&str")

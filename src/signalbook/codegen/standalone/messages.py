@@ -69,24 +69,24 @@ class Standalone:
         """The documents that messages use, by name."""
         users: dict[str, list[str]] = {}
         types = {}
-        for xid, each in self.messages.items():
-            if each.types is not None:
-                types[each.types.name] = each.types
-                users.setdefault(each.types.name, []).append(xid)
+        for xid, message in self.messages.items():
+            if message.types is not None:
+                types[message.types.name] = message.types
+                users.setdefault(message.types.name, []).append(xid)
         return {
-            name: PayloadDocument(types=types[name], schema=_schema(self.schemas[name]), xids=tuple(xids))
+            name: PayloadDocument(types=types[name], schema=_write_schema(self.schemas[name]), xids=tuple(xids))
             for name, xids in users.items()
         }
 
 
-def _schema(table: SchemaTable) -> JSONObject:
+def _write_schema(table: SchemaTable) -> JSONObject:
     if isinstance(table, SchemaRules):
         return {"format": "json", "rules": table.rules}
     return {"format": table.format, "wire": table.nodes}
 
 
 def standalone(
-    given: GeneratorInput,
+    input: GeneratorInput,
     check: Callable[[PayloadTypes], None] = lambda _: None,
     pattern: Callable[[str], str] = portable,
 ) -> Standalone:
@@ -94,34 +94,34 @@ def standalone(
 
     ``check`` raises ``Inexpressible`` for types that the language has no form for, ``pattern`` for patterns.
     """
-    given.progress("reading the types of payloads")
-    documents, left_out = payload_types(given)
+    input.progress("reading the types of payloads")
+    documents, left_out = payload_types(input)
     schemas: dict[str, SchemaTable] = {}
     messages = {}
-    for xid, definition in given.messages.items():
+    for xid, definition in input.messages.items():
         if xid in left_out:
             continue
         types = documents.get(definition.schema_use.document) if definition.schema_use.schema else None
         try:
             if types is not None:
                 check(types)
-            messages[xid] = _message(definition, types, schemas, pattern)
+            messages[xid] = _build_message(definition, types, schemas, pattern)
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
     return Standalone(messages=messages, schemas=schemas, left_out=left_out)
 
 
-def _message(
+def _build_message(
     definition: CompiledDefinition,
     types: PayloadTypes | None,
     schemas: dict[str, SchemaTable],
     pattern: Callable[[str], str],
 ) -> StandaloneMessage:
     """Raises ``Inexpressible``."""
-    inputs = tuple(each for each in required_inputs(definition) if each.source == "template" or each.required)
-    taken = {each.paths[0] for each in inputs if each.source == "property"}
-    mode, form = _mode(definition)
-    content_type, stated = _content_type(definition)
+    inputs = tuple(param for param in required_inputs(definition) if param.source == "template" or param.required)
+    input_paths = {param.paths[0] for param in inputs if param.source == "property"}
+    mode, form = _choose_mode(definition)
+    content_type, stated = _choose_content_type(definition)
     table: JSONObject = {
         "xid": definition.xid,
         "id": definition.message_id,
@@ -131,13 +131,13 @@ def _message(
         "contentType": content_type,
         "stated": stated,
         "aliases": sorted(aliases(content_type)),
-        "properties": [_property(each, taken) for each in declare_properties(definition)],
+        "properties": [_describe_property(param, input_paths) for param in declare_properties(definition)],
     }
     uri = definition.definition.get("dataschemauri")
     if isinstance(uri, str) and is_uri(uri):
         table["dataschema"] = uri
     if definition.schema_use.schema is not None:
-        table["root"] = _root(definition, types, schemas, content_type, pattern)
+        table["root"] = _find_root(definition, types, schemas, content_type, pattern)
     return StandaloneMessage(
         definition=definition,
         inputs=inputs,
@@ -147,7 +147,7 @@ def _message(
     )
 
 
-def _root(
+def _find_root(
     definition: CompiledDefinition,
     types: PayloadTypes | None,
     schemas: dict[str, SchemaTable],
@@ -171,13 +171,13 @@ def _root(
     return nodes.of(schema)
 
 
-def _content_type(definition: CompiledDefinition) -> tuple[str, bool]:
+def _choose_content_type(definition: CompiledDefinition) -> tuple[str, bool]:
     """The content type of payloads, and whether the definition states it, so that only the same will do."""
     outer = str(definition.definition.get("datacontenttype") or "")
     return definition.payload_type, definition.payload_type == outer and is_content_type(outer)
 
 
-def _mode(definition: CompiledDefinition) -> tuple[str, str]:
+def _choose_mode(definition: CompiledDefinition) -> tuple[str, str]:
     """The content mode and the event format that the definition demands. Raises ``Inexpressible``."""
     options = definition.definition.get("envelopeoptions") or {}
     outer = str(definition.definition.get("datacontenttype") or "")
@@ -187,7 +187,7 @@ def _mode(definition: CompiledDefinition) -> tuple[str, str]:
     return str(options.get("mode") or ""), form
 
 
-def _property(declared: Property, taken: set[str]) -> JSONObject:
+def _describe_property(declared: Property, input_paths: set[str]) -> JSONObject:
     """An attribute or an option of the protocol. Raises ``Inexpressible``."""
     scope, _, name = declared.path.partition(".")
     value = declared.value
@@ -200,7 +200,7 @@ def _property(declared: Property, taken: set[str]) -> JSONObject:
         "multiple": declared.multiple,
         "delivery": declared.role == "delivery",
         "contentType": declared.comparison == "content_type",
-        "input": declared.path in taken,
+        "input": declared.path in input_paths,
     }
     entry |= {flag: True for flag, on in flags.items() if on}
     template = declared.template()
@@ -215,11 +215,11 @@ def _property(declared: Property, taken: set[str]) -> JSONObject:
     elif value in (NOW, LEGACY_NOW) and declared.type == "timestamp":
         entry["now"] = True
     elif not is_open(declared):
-        entry["value"] = _text(value)
+        entry["value"] = _format_value(value)
     return entry
 
 
-def _text(value: JSON) -> str:
+def _format_value(value: JSON) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -47,7 +47,7 @@ _DEEPEST: Final = 200
 @lru_cache(maxsize=1 << 12)
 def portable(pattern: str) -> str:
     """``pattern`` for every engine. Raises ``Inexpressible``: they do not all read it, or not alike."""
-    made, place, before = [], 0, ""
+    parts, place, before = [], 0, ""
     while place < len(pattern):
         token = _TOKEN.match(pattern, place)
         kind = token.lastgroup if token else None
@@ -58,12 +58,12 @@ def portable(pattern: str) -> str:
             or (kind == "class" and _NO_RANGE.search(token[0]))
         ):
             raise Inexpressible(
-                f"its schema has a pattern that is another, or none, in other languages: {_shown(pattern)}"
+                f"its schema has a pattern that is another, or none, in other languages: {_shorten(pattern)}"
             )
         # Others end a line at more than a line feed.
-        made.append(_ANY if kind == "dot" else _with_spaces(token[0], "{}" if kind == "class" else "[{}]"))
+        parts.append(_ANY if kind == "dot" else _with_spaces(token[0], "{}" if kind == "class" else "[{}]"))
         place, before = token.end(), kind
-    return "".join(made)
+    return "".join(parts)
 
 
 def linear(pattern: str) -> str:
@@ -72,12 +72,12 @@ def linear(pattern: str) -> str:
     Raises ``Inexpressible`` also for what these do not have: look-around, references to groups, and parts that are
     repeated more than a thousand times, those inside of others multiplied.
     """
-    made = portable(pattern)
+    portable_pattern = portable(pattern)
     last, groups = 1, [1]  # how often the last part is repeated at most, and of each open group the part with most
     for token in _TOKEN.finditer(pattern):
         text = token[0]
         if text in _LOOK_AROUND or re.fullmatch(r"\\[1-9]", text):
-            raise Inexpressible(f"its schema has a pattern with look-around or a back-reference: {_shown(pattern)}")
+            raise Inexpressible(f"its schema has a pattern with look-around or a back-reference: {_shorten(pattern)}")
         if token.lastgroup == "open":
             groups.append(1)
         elif text == ")" and len(groups) > 1:
@@ -88,11 +88,11 @@ def linear(pattern: str) -> str:
             last = 1
         groups[-1] = max(groups[-1], last)
         if groups[-1] > _MOST_REPEATED or len(groups) > _DEEPEST:
-            raise Inexpressible(f"its schema has a pattern with too many repetitions or groups: {_shown(pattern)}")
-    return made
+            raise Inexpressible(f"its schema has a pattern with too many repetitions or groups: {_shorten(pattern)}")
+    return portable_pattern
 
 
-def _shown(pattern: str) -> str:
+def _shorten(pattern: str) -> str:
     return pattern if len(pattern) <= _LONGEST else f"{pattern[:_LONGEST]}…"
 
 

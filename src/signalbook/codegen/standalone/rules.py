@@ -77,10 +77,10 @@ class SchemaRules:
 
     def _read_names(self, root: JSON, base: str) -> None:
         for _, node, scope in walk(root, base):
-            own = node.get("$id") or node.get("id")
-            if isinstance(own, str):
-                if own.startswith("#"):
-                    self._anchors[scope, own[1:]] = node
+            identifier = node.get("$id") or node.get("id")
+            if isinstance(identifier, str):
+                if identifier.startswith("#"):
+                    self._anchors[scope, identifier[1:]] = node
                 else:
                     self._resources.setdefault(scope, node)
             for keyword in ("$anchor", "$dynamicAnchor"):
@@ -99,11 +99,11 @@ class SchemaRules:
             index, (node, scope) = self._waiting.pop()
             assert isinstance(node, dict)
             try:
-                self.rules[index] = self._rule(node, scope)
+                self.rules[index] = self._build_rule(node, scope)
             except Inexpressible as error:
                 self._failures[index] = error
         # Others of the document may refer to the same place, or have nothing to do with it.
-        for index in _reachable(self.rules, place, set()) if self._failures else ():
+        for index in _find_reachable(self.rules, place, set()) if self._failures else ():
             if index in self._failures:
                 raise self._failures[index]
         self._check_cycles(place)
@@ -117,14 +117,14 @@ class SchemaRules:
         if not fragment:
             return node, target
         if fragment.startswith("/"):
-            return self._pointed(node, target, fragment)
+            return self._follow_pointer(node, target, fragment)
         if (target, fragment) not in self._anchors:
             raise Inexpressible(f"its schema refers to {reference}, which is not there")
         return self._anchors[target, fragment], target
 
-    def _pointed(self, node: JSON, scope: str, pointer: str) -> Place:
+    def _follow_pointer(self, node: JSON, scope: str, pointer: str) -> Place:
         for part in pointer.split("/")[1:]:
-            scope = _scope(node, scope) if isinstance(node, dict) else scope
+            scope = _find_scope(node, scope) if isinstance(node, dict) else scope
             try:
                 node = step_into(node, part)
             except LookupError:
@@ -135,7 +135,7 @@ class SchemaRules:
         if not isinstance(node, dict):
             node = node is not False
         else:
-            scope = _scope(node, scope)
+            scope = _find_scope(node, scope)
         key = (id(node), "" if isinstance(node, bool) else scope)
         if key not in self._known:
             if len(self.rules) >= MOST_RULES:
@@ -146,33 +146,35 @@ class SchemaRules:
                 self._waiting.append((self._known[key], (node, scope)))
         return self._known[key]
 
-    def _rule(self, node: JSONObject, scope: str) -> JSONObject:
+    def _build_rule(self, node: JSONObject, scope: str) -> JSONObject:
         def sub(schema: JSON) -> int:
             return self._index(schema, scope)
 
-        referred = [self._index(*self._resolve(each, scope)) for each in self._references(node)]
+        referred = [self._index(*self._resolve(part, scope)) for part in self._list_references(node)]
         if referred and self._year < _YEAR_REF_BESIDE:
             return {"all": referred}
-        made: JSONObject = {name: node[name] for name in _SAME if name in node}
-        made |= {ours: node[name] for name, ours in _CALLED.items() if node.get(name) not in (None, False)}
+        rule: JSONObject = {name: node[name] for name in _SAME if name in node}
+        rule |= {ours: node[name] for name, ours in _CALLED.items() if node.get(name) not in (None, False)}
         if "pattern" in node:
-            made["pattern"] = self._pattern(node["pattern"])
+            rule["pattern"] = self._pattern(node["pattern"])
         if "type" in node:
-            made["type"] = node["type"] if isinstance(node["type"], list) else [node["type"]]
-        made |= _bounds(node)
-        for name, ours in {**_SINGLE, **self._since()}.items():
+            rule["type"] = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        rule |= _read_bounds(node)
+        for name, ours in {**_SINGLE, **self._list_since()}.items():
             if name in node:
-                made[ours] = sub(node[name])
-        made |= self._items(node, sub)
-        made |= self._members(node, sub)
-        lists = {ours: [sub(each) for each in node[name]] for name, ours in _LISTS.items() if name in node}
-        every = [*lists.pop("all", []), *referred, *self._const(node, made)]
-        return {**made, **lists, **({"all": every} if every else {})}
+                rule[ours] = sub(node[name])
+        rule |= self._build_items(node, sub)
+        rule |= self._build_members(node, sub)
+        lists = {ours: [sub(part) for part in node[name]] for name, ours in _LISTS.items() if name in node}
+        every = [*lists.pop("all", []), *referred, *self._add_const(node, rule)]
+        return {**rule, **lists, **({"all": every} if every else {})}
 
-    def _since(self) -> Mapping[str, str]:
-        return {name: ours for year, found in _SINCE.items() if year <= self._year for name, ours in found.items()}
+    def _list_since(self) -> Mapping[str, str]:
+        return {
+            name: ours for year, keywords in _SINCE.items() if year <= self._year for name, ours in keywords.items()
+        }
 
-    def _references(self, node: JSONObject) -> Iterator[str]:
+    def _list_references(self, node: JSONObject) -> Iterator[str]:
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             reference = node.get(keyword)
             if not isinstance(reference, str) or (keyword != "$ref" and self._year < _YEAR_REF_BESIDE):
@@ -184,86 +186,86 @@ class SchemaRules:
                 raise Inexpressible(f"its schema has {keyword}, which depends on who refers to it")
             yield reference
 
-    def _const(self, node: JSONObject, made: JSONObject) -> Iterator[int]:
+    def _add_const(self, node: JSONObject, rule: JSONObject) -> Iterator[int]:
         if "const" not in node or self._year < _YEAR_CONST:
             return
-        if "values" not in made:
-            made["values"] = [node["const"]]
+        if "values" not in rule:
+            rule["values"] = [node["const"]]
             return
         self._kept.append({"enum": [node["const"]]})
         yield self._index(self._kept[-1], "")
 
-    def _items(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
-        made: JSONObject = {}
-        items, others = node.get("items"), node.get("additionalItems")
+    def _build_items(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
+        rule: JSONObject = {}
+        items, additional = node.get("items"), node.get("additionalItems")
         prefix = node.get("prefixItems") if self._year >= _YEAR_PREFIX else items if isinstance(items, list) else None
         if isinstance(prefix, list):
-            made["prefix"] = [sub(each) for each in prefix]
-        rest = others if isinstance(items, list) else items
-        if rest is not None:
-            made["items"] = sub(rest)
+            rule["prefix"] = [sub(schema) for schema in prefix]
+        remaining = additional if isinstance(items, list) else items
+        if remaining is not None:
+            rule["items"] = sub(remaining)
         if self._year >= _YEAR_REF_BESIDE and "contains" in node:
-            made |= {name: node[name] for name in ("minContains", "maxContains") if name in node}
-        return made
+            rule |= {name: node[name] for name in ("minContains", "maxContains") if name in node}
+        return rule
 
-    def _members(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
-        made: JSONObject = {}
+    def _build_members(self, node: JSONObject, sub: Callable[[JSON], int]) -> JSONObject:
+        rule: JSONObject = {}
         if "properties" in node:
-            made["properties"] = {name: sub(each) for name, each in node["properties"].items()}
+            rule["properties"] = {name: sub(schema) for name, schema in node["properties"].items()}
         if "patternProperties" in node:
-            made["patterns"] = [
-                [self._pattern(pattern), sub(each)] for pattern, each in node["patternProperties"].items()
+            rule["patterns"] = [
+                [self._pattern(pattern), sub(schema)] for pattern, schema in node["patternProperties"].items()
             ]
         both = node.get("dependencies", {}) if self._year < _YEAR_REF_BESIDE else {}
         requires = {**{n: v for n, v in both.items() if isinstance(v, list)}, **self._new(node, "dependentRequired")}
         dependents = {**{n: v for n, v in both.items() if not isinstance(v, list)},
                       **self._new(node, "dependentSchemas")}  # fmt: skip
         if requires:
-            made["requires"] = requires
+            rule["requires"] = requires
         if dependents:
-            made["dependents"] = {name: sub(each) for name, each in dependents.items()}
-        return made
+            rule["dependents"] = {name: sub(schema) for name, schema in dependents.items()}
+        return rule
 
     def _new(self, node: JSONObject, keyword: str) -> JSONObject:
-        found: JSONObject = node.get(keyword, {}) if self._year >= _YEAR_REF_BESIDE else {}
-        return found
+        value: JSONObject = node.get(keyword, {}) if self._year >= _YEAR_REF_BESIDE else {}
+        return value
 
     def _check_cycles(self, start: int) -> None:
         """Raise ``Inexpressible`` where checking a value would lead back to the same rule for the same value."""
-        done = self._acyclic
+        acyclic = self._acyclic
         path: dict[int, Iterator[int]] = {}
-        reachable = _reachable(self.rules, start, self._checked)
+        reachable = _find_reachable(self.rules, start, self._checked)
         for first in reachable:
-            path[first] = _in_place(self.rules[first])
+            path[first] = _list_in_place(self.rules[first])
             while path:
-                index, left = next(reversed(path.items()))
-                following = next(left, None)
-                if following is None or index in done:
-                    done.add(index)
+                index, inner = next(reversed(path.items()))
+                following = next(inner, None)
+                if following is None or index in acyclic:
+                    acyclic.add(index)
                     del path[index]
                 elif following in path:
                     raise Inexpressible("its schema refers to itself for the same value, without end")
-                elif following not in done:
-                    path[following] = _in_place(self.rules[following])
+                elif following not in acyclic:
+                    path[following] = _list_in_place(self.rules[following])
         self._checked.update(reachable)
 
 
-def _reachable(rules: list[JSON], start: int, known: set[int]) -> list[int]:
+def _find_reachable(rules: list[JSON], start: int, checked: set[int]) -> list[int]:
     """Return the rules that can be reached and are not known yet."""
-    seen, waiting, found = {start}, [start], []
+    seen, waiting, reachable = {start}, [start], []
     while waiting:
         index = waiting.pop()
-        if index in known:
+        if index in checked:
             continue
-        found.append(index)
-        for each in _below(rules[index]):
-            if each not in seen:
-                seen.add(each)
-                waiting.append(each)
-    return found
+        reachable.append(index)
+        for inner in _list_below(rules[index]):
+            if inner not in seen:
+                seen.add(inner)
+                waiting.append(inner)
+    return reachable
 
 
-def _in_place(rule: Any) -> Iterator[int]:
+def _list_in_place(rule: Any) -> Iterator[int]:
     if isinstance(rule, dict):
         for name in _HERE:
             yield from rule.get(name, ())
@@ -271,9 +273,9 @@ def _in_place(rule: Any) -> Iterator[int]:
         yield from rule.get("dependents", {}).values()
 
 
-def _below(rule: Any) -> Iterator[int]:
+def _list_below(rule: Any) -> Iterator[int]:
     if isinstance(rule, dict):
-        yield from _in_place(rule)
+        yield from _list_in_place(rule)
         yield from rule.get("properties", {}).values()
         yield from (index for _, index in rule.get("patterns", ()))
         yield from rule.get("prefix", ())
@@ -281,19 +283,19 @@ def _below(rule: Any) -> Iterator[int]:
         yield from (rule[name] for name in names if name in rule)
 
 
-def _bounds(node: JSONObject) -> JSONObject:
-    made: dict[str, JSON] = {}
+def _read_bounds(node: JSONObject) -> JSONObject:
+    bounds: dict[str, JSON] = {}
     for bound, exclusive, ours, strict in _BOUNDS:
         if node.get(exclusive) is True:  # draft 04
-            made[strict] = node.get(bound)
+            bounds[strict] = node.get(bound)
             continue
         if bound in node:
-            made[ours] = node[bound]
+            bounds[ours] = node[bound]
         if exclusive in node and not isinstance(node[exclusive], bool):
-            made[strict] = node[exclusive]
-    return {name: value for name, value in made.items() if value is not None}
+            bounds[strict] = node[exclusive]
+    return {name: value for name, value in bounds.items() if value is not None}
 
 
-def _scope(node: JSONObject, scope: str) -> str:
-    own = node.get("$id") or node.get("id")
-    return absolute(scope, own) if isinstance(own, str) and not own.startswith("#") else scope
+def _find_scope(node: JSONObject, scope: str) -> str:
+    identifier = node.get("$id") or node.get("id")
+    return absolute(scope, identifier) if isinstance(identifier, str) and not identifier.startswith("#") else scope

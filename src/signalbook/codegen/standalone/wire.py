@@ -60,96 +60,96 @@ class WireNodes:
     def of(self, schema: AvroSchema | ProtobufSchema) -> int:
         """The place of a schema's type. Raises ``Inexpressible``."""
         if isinstance(schema, AvroSchema):
-            return self._avro(schema.type, schema.names.types)
-        return self._message(schema.descriptor)
+            return self._add_avro(schema.type, schema.names.types)
+        return self._add_message(schema.descriptor)
 
     def _add(self, node: JSONObject) -> int:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def _named(self, name: str) -> tuple[int, JSONObject]:
+    def _add_named(self, name: str) -> tuple[int, JSONObject]:
         """The place of a type that may refer to itself, and the node to be filled."""
         node: JSONObject = {}
         self._known[name] = self._add(node)
         return self._known[name], node
 
-    def _avro(self, node: Type, types: Mapping[str, JSONObject]) -> int:
+    def _add_avro(self, node: Type, types: Mapping[str, JSONObject]) -> int:
         if isinstance(node, str):
-            return self._avro({"type": node} if node in PRIMITIVES else types[node], types)
+            return self._add_avro({"type": node} if node in PRIMITIVES else types[node], types)
         if isinstance(node, list):
-            return self._add({"kind": "union", "branches": [self._avro(each, types) for each in node]})
+            return self._add({"kind": "union", "branches": [self._add_avro(branch, types) for branch in node]})
         kind, name = str(node["type"]), str(node.get("name", ""))
         if name and name in self._known:
             return self._known[name]
-        place, made = self._named(name) if name else (self._add({}), {})
+        place, entry = self._add_named(name) if name else (self._add({}), {})
         if not name:
-            self.nodes[place] = made
-        made["kind"] = "record" if kind == "error" else kind
-        self._avro_parts(kind, node, types, made)
+            self.nodes[place] = entry
+        entry["kind"] = "record" if kind == "error" else kind
+        self._fill_avro(kind, node, types, entry)
         return place
 
-    def _avro_parts(self, kind: str, node: JSONObject, types: Mapping[str, JSONObject], made: JSONObject) -> None:
+    def _fill_avro(self, kind: str, node: JSONObject, types: Mapping[str, JSONObject], entry: JSONObject) -> None:
         logical = str(node.get("logicalType", ""))
         if (kind, logical) in _LOGICAL:
-            made["logical"] = logical
+            entry["logical"] = logical
         if logical == "decimal":
-            made |= {"precision": node.get("precision", 0), "scale": node.get("scale", 0)}
+            entry |= {"precision": node.get("precision", 0), "scale": node.get("scale", 0)}
         match kind:
             case "array" | "map":
-                made["of"] = self._avro(node["items" if kind == "array" else "values"], types)
+                entry["of"] = self._add_avro(node["items" if kind == "array" else "values"], types)
             case "enum":
-                made["symbols"] = list(node["symbols"])
+                entry["symbols"] = list(node["symbols"])
             case "fixed":
-                made["size"] = node["size"]
+                entry["size"] = node["size"]
             case "record" | "error":
-                made["fields"] = [self._avro_field(each, types) for each in node["fields"]]
+                entry["fields"] = [self._build_avro_field(field, types) for field in node["fields"]]
 
-    def _avro_field(self, field: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
-        place = self._avro(field["type"], types)
-        made: JSONObject = {"name": field["name"], "of": place}
+    def _build_avro_field(self, field: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
+        place = self._add_avro(field["type"], types)
+        document: JSONObject = {"name": field["name"], "of": place}
         if "default" in field:
-            made["default"] = _default(field["default"], field["type"], types)
-        return made
+            document["default"] = _encode_default(field["default"], field["type"], types)
+        return document
 
-    def _message(self, descriptor: Descriptor) -> int:
+    def _add_message(self, descriptor: Descriptor) -> int:
         name = descriptor.full_name
         if name in self._known:
             return self._known[name]
         if name in _TIMES:
             return self._add({"kind": _TIMES[name]})
         if name in _WRAPPERS:
-            return self._add({"kind": "wrapper", "of": self._single(descriptor.fields_by_name["value"])})
+            return self._add({"kind": "wrapper", "of": self._add_single(descriptor.fields_by_name["value"])})
         if name.startswith(_GOOGLE):
             raise Inexpressible(f"its payload has a {name}, which this target does not write")
-        place, made = self._named(name)
-        made["kind"] = "message"
-        made["fields"] = [self._field(each) for each in descriptor.fields]
+        place, entry = self._add_named(name)
+        entry["kind"] = "message"
+        entry["fields"] = [self._build_field(field) for field in descriptor.fields]
         return place
 
-    def _field(self, field: FieldDescriptor) -> JSONObject:
+    def _build_field(self, field: FieldDescriptor) -> JSONObject:
         entry = map_value(field)
-        made: JSONObject = {"name": field.name, "number": field.number, "of": self._single(entry or field)}
+        document: JSONObject = {"name": field.name, "number": field.number, "of": self._add_single(entry or field)}
         if entry is not None and field.message_type is not None:
-            return {**made, "label": "map", "key": self._single(field.message_type.fields_by_name["key"])}
+            return {**document, "label": "map", "key": self._add_single(field.message_type.fields_by_name["key"])}
         if field.containing_oneof is not None and len(field.containing_oneof.fields) > 1:
-            made["oneof"] = field.containing_oneof.name
-        return {**made, "label": _label(field)}
+            document["oneof"] = field.containing_oneof.name
+        return {**document, "label": _choose_label(field)}
 
-    def _single(self, field: FieldDescriptor) -> int:
+    def _add_single(self, field: FieldDescriptor) -> int:
         if field.type == _F.TYPE_GROUP:
             raise Inexpressible(f"its payload has a group, {field.full_name}, which this target does not write")
         if field.message_type is not None:
-            return self._message(field.message_type)
+            return self._add_message(field.message_type)
         if field.enum_type is not None:
-            return self._enum(field.enum_type)
+            return self._add_enum(field.enum_type)
         return self._add({"kind": _SCALARS[field.type]})
 
-    def _enum(self, descriptor: EnumDescriptor) -> int:
+    def _add_enum(self, descriptor: EnumDescriptor) -> int:
         numbers = {value.name: value.number for value in descriptor.values}
         return self._add({"kind": "enum", "numbers": numbers, "closed": descriptor.is_closed})
 
 
-def _label(field: FieldDescriptor) -> str:
+def _choose_label(field: FieldDescriptor) -> str:
     if field.is_repeated:
         return "packed" if field.is_packed else "repeated"
     if field.is_required:
@@ -157,10 +157,10 @@ def _label(field: FieldDescriptor) -> str:
     return "optional" if field.has_presence else "implicit"
 
 
-def _default(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
+def _encode_default(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     """A default of a schema as values have it: bytes, which are text with a character for each byte, as base64."""
     if isinstance(node, list):
-        return _default(value, node[0], types)
+        return _encode_default(value, node[0], types)
     if isinstance(node, str):
         node = {"type": node} if node in PRIMITIVES else types[node]
     kind = node["type"]
@@ -169,10 +169,14 @@ def _default(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
     if kind in ("bytes", "fixed") and isinstance(value, str):
         return b64encode(value.encode("latin-1")).decode()
     if kind == "array" and isinstance(value, list):
-        return [_default(each, node["items"], types) for each in value]
+        return [_encode_default(member, node["items"], types) for member in value]
     if kind == "map" and isinstance(value, dict):
-        return {name: _default(each, node["values"], types) for name, each in value.items()}
+        return {name: _encode_default(member, node["values"], types) for name, member in value.items()}
     if kind in ("record", "error") and isinstance(value, dict):
-        known = {field["name"]: field["type"] for field in node["fields"]}
-        return {name: _default(each, known[name], types) for name, each in value.items() if name in known}
+        types_by_field = {field["name"]: field["type"] for field in node["fields"]}
+        return {
+            name: _encode_default(member, types_by_field[name], types)
+            for name, member in value.items()
+            if name in types_by_field
+        }
     return value

@@ -53,10 +53,10 @@ def interfaces(table: RecordTable, names: Mapping[str, str]) -> Iterator[str]:
     declared = unique(extended, lambda key: f"{names[key]}Members", {*_TAKEN, *names.values()})
     for key, record in table.records.items():
         yield ""
-        yield from _interface(record, names[key], names, declared.get(key, names[key]))
+        yield from _write_interface(record, names[key], names, declared.get(key, names[key]))
 
 
-def _interface(record: DataRecord, name: str, names: Mapping[str, str], declared: str) -> Iterator[str]:
+def _write_interface(record: DataRecord, name: str, names: Mapping[str, str], declared: str) -> Iterator[str]:
     """The lines of a record; ``declared`` is the name of the interface with its declared members."""
     yield from comment(record.description or record.hint)
     if record.extra is not None:
@@ -70,12 +70,12 @@ def _interface(record: DataRecord, name: str, names: Mapping[str, str], declared
         yield f"export interface {name} {{}}"
         return
     yield f"export interface {name} {{"
-    properties = member_names(each.name for each in record.members)
+    properties = member_names(part.name for part in record.members)
     for member in record.members:
         if member.description:
             yield from (f"  {line}" for line in comment(member.description))
         mark = "" if member.required else "?"
-        yield from _declared(f"  {properties[member.name]}{mark}:", member.type, names)
+        yield from _declare(f"  {properties[member.name]}{mark}:", member.type, names)
     yield "}"
 
 
@@ -86,57 +86,57 @@ def member_names(names: Iterable[str]) -> dict[str, str]:
 
 def _is_identifier(name: str) -> bool:
     # Compilers have tables of letters of their own: all of them have those of Unicode 3, as ECMAScript 5 says.
-    return name.replace("$", "_").isidentifier() and all(ucd_3_2_0.category(each) != "Cn" for each in name)
+    return name.replace("$", "_").isidentifier() and all(ucd_3_2_0.category(char) != "Cn" for char in name)
 
 
-def _declared(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+def _declare(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
     """A declaration, its union in lines of its own where it does not fit into one."""
     text = f"{head} {written(kind, names)};"
-    branches = list(_branches(kind, names))
+    branches = list(_list_branches(kind, names))
     if len(text) <= WIDTH or len(branches) == 1:
         yield text
         return
     indent = " " * (len(head) - len(head.lstrip()) + 2)
     yield head
-    yield from (f"{indent}| {each}" for each in branches[:-1])
+    yield from (f"{indent}| {branch}" for branch in branches[:-1])
     yield f"{indent}| {branches[-1]};"
 
 
 def alias(name: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
     """The lines of a type with a name."""
     text = f"export type {name} = {written(kind, names)};"
-    branches = list(_branches(kind, names))
+    branches = list(_list_branches(kind, names))
     if len(text) <= WIDTH or len(branches) == 1:
         yield text
         return
     yield f"export type {name} ="
-    yield from (f"  | {each}" for each in branches[:-1])
+    yield from (f"  | {branch}" for branch in branches[:-1])
     yield f"  | {branches[-1]};"
 
 
 def written(kind: DataType, names: Mapping[str, str]) -> str:
     """A type in one line."""
-    return " | ".join(_branches(kind, names))
+    return " | ".join(_list_branches(kind, names))
 
 
-def _branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+def _list_branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
     match kind:
         case PlainType():
             yield _PLAIN[kind.kind]
         case ClosedSet():
-            yield from (json.dumps(each) if not isinstance(each, str) else quoted(each) for each in kind.values)
+            yield from (json.dumps(part) if not isinstance(part, str) else quoted(part) for part in kind.values)
         case ListType():
             item = written(kind.item, names)
-            yield f"({item})[]" if len(list(_branches(kind.item, names))) > 1 else f"{item}[]"
+            yield f"({item})[]" if len(list(_list_branches(kind.item, names))) > 1 else f"{item}[]"
         case MapType():
             yield f"{{ [name: string]: {written(kind.value, names)} }}"
         case RecordRef():
             yield names[kind.key]
         case UnionType():
-            others = [each for each in kind.members if each != NULL]
-            nulls = [each for each in kind.members if each == NULL]
-            found = dict.fromkeys(text for each in (*others, *nulls) for text in _branches(each, names))
-            yield from found
+            members = [part for part in kind.members if part != NULL]
+            nulls = [part for part in kind.members if part == NULL]
+            texts = dict.fromkeys(text for part in (*members, *nulls) for text in _list_branches(part, names))
+            yield from texts
 
 
 def referred(kind: DataType) -> Iterator[str]:
@@ -149,8 +149,8 @@ def referred(kind: DataType) -> Iterator[str]:
         case MapType():
             yield from referred(kind.value)
         case UnionType():
-            for each in kind.members:
-                yield from referred(each)
+            for member in kind.members:
+                yield from referred(member)
 
 
 def comment(text: str) -> Iterator[str]:
@@ -168,13 +168,13 @@ def comment_text(text: str) -> str:
 def quoted(text: str) -> str:
     """Text as a literal of printable characters, in the quotes that need fewer backslashes, as Prettier has it."""
     body = json.dumps(text, ensure_ascii=False)[1:-1]
-    body = _MARKUP.sub(lambda match: _escaped(match[0]), body)
-    body = "".join(each if each.isprintable() else _escaped(each) for each in body)
+    body = _MARKUP.sub(lambda match: _escape(match[0]), body)
+    body = "".join(char if char.isprintable() else _escape(char) for char in body)
     if text.count('"') <= text.count("'"):
         return f'"{body}"'
     return "'" + body.replace('\\"', '"').replace("'", "\\'") + "'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\u{{{code:x}}}"

@@ -35,39 +35,43 @@ _TYPES: Final = {"boolean": "boolean", "integer": "number", "number": "number", 
 Lines = Iterator[str]
 
 
-def _generate(given: GeneratorInput) -> Generated:
-    found = standalone(given)
-    given.progress(f"writing {len(found.messages)} modules")
-    return Generated(files=tuple(_files(given, found)) if found.messages else (), left_out=found.left_out)
+def _generate(input: GeneratorInput) -> Generated:
+    result = standalone(input)
+    input.progress(f"writing {len(result.messages)} modules")
+    return Generated(files=tuple(_write_files(input, result)) if result.messages else (), left_out=result.left_out)
 
 
-def _files(given: GeneratorInput, found: Standalone) -> Iterator[GeneratedFile]:
+def _write_files(input: GeneratorInput, result: Standalone) -> Iterator[GeneratedFile]:
     for name in _RUNTIME:
         text = (files(__package__) / f"{name}.ts").read_text(encoding="utf-8")
-        first = f"// {given.notice}.\n\n"
+        first = f"// {input.notice}.\n\n"
         yield GeneratedFile(path=f"{name}.ts", content=(first + text).encode(), xids=())
-    named: dict[str, dict[str, str]] = {}
-    for name, document in found.documents.items():
-        named[name] = type_names(document.types.table)
-        yield _file(given, f"{_PAYLOADS}/{name}.ts", document.xids, _document(document, named[name]))
-    groups = grouped(each.definition for each in found.messages.values())
+    names_by_document: dict[str, dict[str, str]] = {}
+    for name, document in result.documents.items():
+        names_by_document[name] = type_names(document.types.table)
+        yield _build_file(
+            input, f"{_PAYLOADS}/{name}.ts", document.xids, _write_document(document, names_by_document[name])
+        )
+    groups = grouped(definition.definition for definition in result.messages.values())
     folders = unique(groups, lambda group: snake(last_part(group), "group"), (_PAYLOADS, "node_modules", *_RUNTIME))
     for group, members in groups.items():
-        modules = unique((each.xid for each in members), lambda xid: snake(last_part(xid), "message"), ("index",))
-        for each in members:
-            lines = _message(found.messages[each.xid], named)
-            yield _file(given, f"{folders[group]}/{modules[each.xid]}.ts", (each.xid,), lines)
-        members_of = tuple(each.xid for each in members)
-        yield _file(given, f"{folders[group]}/index.ts", members_of, _index(given, group, modules))
+        modules = unique(
+            (definition.xid for definition in members), lambda xid: snake(last_part(xid), "message"), ("index",)
+        )
+        for definition in members:
+            lines = _write_message(result.messages[definition.xid], names_by_document)
+            yield _build_file(input, f"{folders[group]}/{modules[definition.xid]}.ts", (definition.xid,), lines)
+        members_of = tuple(definition.xid for definition in members)
+        yield _build_file(input, f"{folders[group]}/index.ts", members_of, _write_index(input, group, modules))
 
 
-def _file(given: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
-    head = [f"// {comment_text(line)}" for line in given.header(xids)]
+def _build_file(input: GeneratorInput, path: str, xids: tuple[str, ...], lines: Lines) -> GeneratedFile:
+    head = [f"// {comment_text(line)}" for line in input.header(xids)]
     return GeneratedFile(path=path, content="\n".join([*head, "", *lines, ""]).encode(), xids=xids)
 
 
-def _index(given: GeneratorInput, group: str, modules: Mapping[str, str]) -> Lines:
-    yield from comment(str(given.entity(group).get("description") or f"Messages of {last_part(group)}."))
+def _write_index(input: GeneratorInput, group: str, modules: Mapping[str, str]) -> Lines:
+    yield from comment(str(input.entity(group).get("description") or f"Messages of {last_part(group)}."))
     names = unique(modules.values(), camel, ("index",))
     for module, name in sorted(names.items()):
         yield f'export * as {name} from "./{module}.js";'
@@ -75,9 +79,9 @@ def _index(given: GeneratorInput, group: str, modules: Mapping[str, str]) -> Lin
 
 def camel(text: str) -> str:
     """A name as a variable has it."""
-    found = pascal(text, "Message")
-    found = found[:1].lower() + found[1:]
-    return f"{found}_" if found in _RESERVED else found
+    name = pascal(text, "Message")
+    name = name[:1].lower() + name[1:]
+    return f"{name}_" if name in _RESERVED else name
 
 
 # fmt: off
@@ -91,15 +95,15 @@ _RESERVED: Final = frozenset({
 # fmt: on
 
 
-def _document(document: PayloadDocument, names: Mapping[str, str]) -> Lines:
+def _write_document(document: PayloadDocument, names: Mapping[str, str]) -> Lines:
     yield 'import type { PayloadSchema } from "../runtime.js";'
     yield from interfaces(document.types.table, names)
     yield ""
     yield "/** How payloads are written, and what they are held to. */"
-    yield from _constant("export const schema: PayloadSchema = ", document.schema, " as PayloadSchema")
+    yield from _write_constant("export const schema: PayloadSchema = ", document.schema, " as PayloadSchema")
 
 
-def _constant(head: str, value: JSON, kind: str) -> Lines:
+def _write_constant(head: str, value: JSON, kind: str) -> Lines:
     """A constant as JSON in a text: compilers take much longer for objects."""
     text = f"{head}JSON.parse({quoted(dump_json(value).decode())}){kind};"
     if len(text) <= WIDTH:
@@ -110,17 +114,17 @@ def _constant(head: str, value: JSON, kind: str) -> Lines:
     yield f"){kind};"
 
 
-def _message(message: StandaloneMessage, named: Mapping[str, Mapping[str, str]]) -> Lines:
+def _write_message(message: StandaloneMessage, names_by_document: Mapping[str, Mapping[str, str]]) -> Lines:
     definition = message.definition
     document, names = "", {}
     if message.types is not None and message.type is not None:
-        names = dict(named[message.types.name])
+        names = dict(names_by_document[message.types.name])
         document = f'"../{_PAYLOADS}/{message.types.name}.js"'
         used = sorted({names[key] for key in referred(message.type)})
         if used:
-            yield from _import(used, document)
+            yield from _write_import(used, document)
         yield f"import {{ schema }} from {document};"
-    yield from _runtime_import()
+    yield from _write_runtime_import()
     yield ""
     yield "/** The payload. */"
     if message.type is None:
@@ -129,9 +133,11 @@ def _message(message: StandaloneMessage, named: Mapping[str, Mapping[str, str]])
         yield from alias("Payload", message.type, names)
     yield ""
     yield from comment(str(definition.definition.get("description") or definition.message_id))
-    yield from _constant("export const definition: runtime.Definition = ", message.table, " as runtime.Definition")
+    yield from _write_constant(
+        "export const definition: runtime.Definition = ", message.table, " as runtime.Definition"
+    )
     yield ""
-    yield from _build(message, "schema" if document else "null")
+    yield from _write_build(message, "schema" if document else "null")
     yield ""
     yield "/** What a received message says. Throws UnexpectedMessage for one that is not of this kind. */"
     yield "export function parse(message: runtime.Message): runtime.TypedMessage<Payload> {"
@@ -139,41 +145,41 @@ def _message(message: StandaloneMessage, named: Mapping[str, Mapping[str, str]])
     yield "}"
 
 
-def _import(names: list[str], source: str) -> Lines:
+def _write_import(names: list[str], source: str) -> Lines:
     text = f"import type {{ {', '.join(names)} }} from {source};"
     if len(text) <= WIDTH:
         yield text
         return
     yield "import type {"
-    yield from (f"  {each}," for each in names)
+    yield from (f"  {name}," for name in names)
     yield f"}} from {source};"
 
 
-def _runtime_import() -> Lines:
+def _write_runtime_import() -> Lines:
     yield 'import * as runtime from "../runtime.js";'
 
 
-def _build(message: StandaloneMessage, schema: str) -> Lines:
+def _write_build(message: StandaloneMessage, schema: str) -> Lines:
     arguments = list(argument_names(message))
-    said = f"A message {message.definition.message_id}. Throws OutboundError with all that is wrong."
+    description = f"A message {message.definition.message_id}. Throws OutboundError with all that is wrong."
     if not arguments:
-        yield from comment(said)
+        yield from comment(description)
         yield "export function build(payload: Payload): runtime.Outbound {"
-        yield from _returned(schema, [], [])
+        yield from _write_return(schema, [], [])
         yield "}"
         return
-    names = member_names(each.name for each in arguments)
+    names = member_names(argument.name for argument in arguments)
     yield "/** What a message has beside its payload. */"
     yield "export interface Values {"
-    for each in arguments:
-        yield f"  {names[each.name]}{'' if each.required else '?'}: {_argument(each)};"
+    for argument in arguments:
+        yield f"  {names[argument.name]}{'' if argument.required else '?'}: {_choose_type(argument)};"
     yield "}"
     yield ""
-    yield from comment(said)
+    yield from comment(description)
     yield "export function build(payload: Payload, values: Values): runtime.Outbound {"
-    context = [each for each in arguments if each.source == "template"]
-    values = [each for each in arguments if each.source != "template"]
-    yield from _returned(schema, list(_taken(context, names)), list(_taken(values, names)))
+    context = [argument for argument in arguments if argument.source == "template"]
+    values = [argument for argument in arguments if argument.source != "template"]
+    yield from _write_return(schema, list(_list_members(context, names)), list(_list_members(values, names)))
     yield "}"
 
 
@@ -181,20 +187,20 @@ Member = tuple[str, str]
 """A member of an object literal and its value."""
 
 
-def _returned(schema: str, context: list[Member], values: list[Member]) -> Lines:
+def _write_return(schema: str, context: list[Member], values: list[Member]) -> Lines:
     objects = [f"{{ {', '.join(map(': '.join, members))} }}" if members else "{}" for members in (context, values)]
     text = f"  return runtime.build(definition, {schema}, payload, {', '.join(objects)});"
     if len(text) <= WIDTH:
         yield text
         return
     yield "  return runtime.build("
-    yield from (f"    {each}," for each in ("definition", schema, "payload"))
+    yield from (f"    {line}," for line in ("definition", schema, "payload"))
     for text, members in zip(objects, (context, values), strict=True):
-        yield from [f"    {text},"] if len(f"    {text},") <= WIDTH else _object(members)
+        yield from [f"    {text},"] if len(f"    {text},") <= WIDTH else _write_object(members)
     yield "  );"
 
 
-def _object(members: list[Member]) -> Lines:
+def _write_object(members: list[Member]) -> Lines:
     """An object literal, a line for each member."""
     yield "    {"
     for name, value in members:
@@ -203,15 +209,15 @@ def _object(members: list[Member]) -> Lines:
     yield "    },"
 
 
-def _taken(params: list[Param], names: Mapping[str, str]) -> Iterator[Member]:
-    for each in params:
-        name = names[each.name]
+def _list_members(params: list[Param], names: Mapping[str, str]) -> Iterator[Member]:
+    for param in params:
+        name = names[param.name]
         # Without brackets it would be the prototype.
         member = f'["{name}"]' if name == "__proto__" else name
-        yield (member, f"values.{name}") if name == each.name else (name, f"values[{name}]")
+        yield (member, f"values.{name}") if name == param.name else (name, f"values[{name}]")
 
 
-def _argument(param: Param) -> str:
+def _choose_type(param: Param) -> str:
     return "string" if param.source == "template" else _TYPES.get(param.type, "string")
 
 
