@@ -66,7 +66,7 @@ def test_program_restarts_on_the_same_port(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_in_between_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, kept_port() as free:
         ports = [other.getsockname()[1], free]
-        monkeypatch.setattr(program, "_free", lambda count, among: [ports.pop(0)])
+        monkeypatch.setattr(program, "_find_free_ports", lambda count, among: [ports.pop(0)])
         server = pages(tmp_path)
         server.open()
         server.stop()

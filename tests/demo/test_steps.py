@@ -54,5 +54,5 @@ def test_install_hint_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def live(folder: Path) -> str:
     """Return the message that is shown instead of a stream."""
     screen = io.StringIO()
-    steps._live(Console(file=screen, width=100, soft_wrap=True), folder, "http://127.0.0.1:1", 1, "local[2]")
+    steps._run_live(Console(file=screen, width=100, soft_wrap=True), folder, "http://127.0.0.1:1", 1, "local[2]")
     return screen.getvalue()

@@ -106,7 +106,7 @@ def run(
     auth = None if "authorization" in map(str.lower, headers) else find(url, None)
     wire = Wire(without_user(url), timeout=timeout, headers=headers, auth=auth)
     with _stop_on_sigterm(), wire, ConformanceSession(wire, options) as session:
-        results = run_all(session, cases, shown=_track)
+        results = run_all(session, cases, track=_track)
     summary = Summary(url=wire.url, results=results, known=expected, unrestored=session.unrestored)
     _report(summary)
     _warn(summary, before)

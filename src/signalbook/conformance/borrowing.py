@@ -59,7 +59,7 @@ def borrow(model: JSONObject, roles: frozenset[str], *, wants: frozenset[str]) -
     """
     objections: list[str] = []
     for plural, group in model.get("groups", {}).items():
-        cast = _cast(plural, group, roles - {"dirs"}, wants=wants)
+        cast = _cast_group(plural, group, roles - {"dirs"}, wants=wants)
         if not cast.reason:
             return cast
         objections.append(cast.reason)
@@ -72,19 +72,19 @@ def borrow(model: JSONObject, roles: frozenset[str], *, wants: frozenset[str]) -
     return Cast(reason="no type of the server's model will do: " + ("; ".join(objections) or "it has none"))
 
 
-def _cast(plural: str, group: JSONObject, roles: frozenset[str], *, wants: frozenset[str]) -> Cast:
-    wanted = _required(group)
-    if isinstance(wanted, str):
-        return Cast(reason=f"{plural} {wanted}")
+def _cast_group(plural: str, group: JSONObject, roles: frozenset[str], *, wants: frozenset[str]) -> Cast:
+    group_required = _list_required(group)
+    if isinstance(group_required, str):
+        return Cast(reason=f"{plural} {group_required}")
     if "closed" in wants and not roles and _is_open(group):
         return Cast(reason=f"{plural} takes any attribute")
     names: Variables = {"dirs": plural, "dir": group.get("singular")}
-    required = {plural: wanted}
+    required = {plural: group_required}
     for role in sorted(roles):
         objections = []
         for name, resource in group.get("resources", {}).items():
-            attributes = _required(resource)
-            objection = _objection(resource, role, wants=wants)
+            attributes = _list_required(resource)
+            objection = _find_objection(resource, role, wants=wants)
             if not objection and "closed" in wants and _is_open(resource):
                 objection = "takes any attribute"
             if not objection and not isinstance(attributes, str):
@@ -97,7 +97,7 @@ def _cast(plural: str, group: JSONObject, roles: frozenset[str], *, wants: froze
     return Cast(names=names, required=required)
 
 
-def _objection(resource: JSONObject, role: str, *, wants: frozenset[str]) -> str:
+def _find_objection(resource: JSONObject, role: str, *, wants: frozenset[str]) -> str:
     """Return why a Resource type cannot play ``role``, or ``""``."""
     limit = resource.get("maxversions", 0)
     documents = resource.get("hasdocument", True)
@@ -123,13 +123,13 @@ def _is_open(definition: JSONObject) -> bool:
     return "*" in definition.get("attributes", {})
 
 
-def _required(definition: JSONObject) -> JSONObject | str:
+def _list_required(definition: JSONObject) -> JSONObject | str:
     """Return the required attributes of a Group or Resource type, or why no values can be made up for them."""
-    given = {f"{definition.get('singular', '')}id", *_SERVERS_OWN}
+    excluded = {f"{definition.get('singular', '')}id", *_SERVERS_OWN}
     values = {
-        name: _example(name, attribute)
+        name: _build_example(name, attribute)
         for name, attribute in definition.get("attributes", {}).items()
-        if _is_demanded(attribute) and name not in given
+        if _is_demanded(attribute) and name not in excluded
     }
     unknown = [name for name, value in values.items() if value is ABSENT]
     return f"requires {', '.join(unknown)}, which the kit has no value for" if unknown else values
@@ -139,14 +139,16 @@ def _is_demanded(attribute: JSONObject) -> bool:
     return bool(attribute.get("required")) and "default" not in attribute and not attribute.get("readonly")
 
 
-def _example(name: str, attribute: JSONObject) -> JSON:
+def _build_example(name: str, attribute: JSONObject) -> JSON:
     """A value that an attribute takes; ``ABSENT`` for a kind that depends on what there is."""
     kind = attribute.get("type")
     if attribute.get("enum") and kind != "array":
         return attribute["enum"][0]
     if kind == "object":
         members = {
-            key: _example(key, item) for key, item in attribute.get("attributes", {}).items() if _is_demanded(item)
+            key: _build_example(key, item)
+            for key, item in attribute.get("attributes", {}).items()
+            if _is_demanded(item)
         }
         return ABSENT if ABSENT in members.values() else members
     # A name and version of a format that no server validates.
@@ -157,24 +159,24 @@ def complete(cast: Cast, method: str, target: str, body: JSON) -> JSON:
     """``body`` with what the types of ``cast`` require, wherever it has entities of them."""
     if method == "DELETE" or not any(cast.required.values()):
         return body
-    path, details = _parts(target)
+    path, details = _split_target(target)
     match path:
         case []:
-            return _nested(cast, body, own={})
+            return _fill_nested(cast, body, own={})
         case [plural] if plural in cast.required:
-            return _each(body, partial(_member, cast, plural))
+            return _map_members(body, partial(_fill_member, cast, plural))
         case [_, _]:
-            return _nested(cast, body, own={} if method == "POST" else cast.required.get(path[0], {}))
+            return _fill_nested(cast, body, own={} if method == "POST" else cast.required.get(path[0], {}))
         case [_, _, resources] | [_, _, resources, _, "versions"]:
-            return _each(body, lambda entity: _entity(cast.required.get(resources, {}), entity))
+            return _map_members(body, lambda entity: _fill_entity(cast.required.get(resources, {}), entity))
         case [_, _, resources, _] | [_, _, resources, _, "versions", _] if details or not _is_document(cast, resources):
-            return _entity(cast.required.get(resources, {}), body)
+            return _fill_entity(cast.required.get(resources, {}), body)
     return body
 
 
 def required_headers(cast: Cast, method: str, target: str) -> Iterator[tuple[str, str]]:
     """Yield the required headers of a request with a document."""
-    path, details = _parts(target)
+    path, details = _split_target(target)
     entity = len(path) == 4 or (len(path) == 6 and path[4] == "versions")
     if method in ("PUT", "POST") and entity and not details and _is_document(cast, path[2]):
         for name, value in cast.required.get(path[2], {}).items():
@@ -183,7 +185,7 @@ def required_headers(cast: Cast, method: str, target: str) -> Iterator[tuple[str
 
 def with_details(cast: Cast, method: str, target: str) -> str:
     """``target`` with ``$details`` where ``cast`` has documents and the case does not know of them."""
-    path, _ = _parts(target)
+    path, _ = _split_target(target)
     entity = len(path) == 4 or (len(path) == 6 and path[4] == "versions")
     if not cast.details or not entity or path[2] != cast.names["notes"] or method not in _WITH_DETAILS:
         return target
@@ -195,34 +197,36 @@ def _is_document(cast: Cast, resources: str) -> bool:
     return resources == cast.names.get("files")
 
 
-def _parts(target: str) -> tuple[list[str], bool]:
+def _split_target(target: str) -> tuple[list[str], bool]:
     path = target.partition("?")[0]
     return [part for part in path.removesuffix("$details").split("/") if part], path.endswith("$details")
 
 
-def _nested(cast: Cast, body: JSON, *, own: JSONObject) -> JSON:
+def _fill_nested(cast: Cast, body: JSON, *, attributes: JSONObject) -> JSON:
     """A Registry or a Group: its ``own`` attributes, and the entities in its maps."""
     if not isinstance(body, dict):
         return body
-    filled: dict[str, Any] = {**own, **body}
+    filled: dict[str, Any] = {**attributes, **body}
     for plural in cast.required.keys() & filled.keys():
-        filled[plural] = _each(filled[plural], partial(_member, cast, plural))
+        filled[plural] = _map_members(filled[plural], partial(_fill_member, cast, plural))
     return filled
 
 
-def _member(cast: Cast, plural: str, body: JSON) -> JSON:
-    own = cast.required[plural]
-    return _nested(cast, body, own=own) if plural == cast.names.get("dirs") else _entity(own, body)
+def _fill_member(cast: Cast, plural: str, body: JSON) -> JSON:
+    attributes = cast.required[plural]
+    return (
+        _fill_nested(cast, body, own=attributes) if plural == cast.names.get("dirs") else _fill_entity(attributes, body)
+    )
 
 
-def _entity(required: JSONObject, body: JSON) -> JSON:
+def _fill_entity(required: JSONObject, body: JSON) -> JSON:
     """A Resource or a Version. A Resource that refers to another, or has Versions, has no attributes of its own."""
     if not isinstance(body, dict) or (isinstance(body.get("meta"), dict) and "xref" in body["meta"]):
         return body
     if body.get("versions"):
-        return {**body, "versions": _each(body["versions"], lambda version: _entity(required, version))}
+        return {**body, "versions": _map_members(body["versions"], lambda version: _fill_entity(required, version))}
     return {**required, **body}
 
 
-def _each(body: JSON, change: Callable[[JSON], JSON]) -> JSON:
+def _map_members(body: JSON, change: Callable[[JSON], JSON]) -> JSON:
     return {key: change(item) for key, item in body.items()} if isinstance(body, dict) else body

@@ -115,13 +115,13 @@ class Case:
     @property
     def variables(self) -> frozenset[str]:
         """Names in braces anywhere in its steps."""
-        return frozenset(name for step in self.steps for name in _names(step))
+        return frozenset(name for step in self.steps for name in _list_names(step))
 
     @property
     def errors(self) -> frozenset[str]:
         """Errors of the catalogue it asks for by name, and takes no other."""
-        asked = [step.error.codes for step in self.steps if step.error]
-        return frozenset(codes[0] for codes in asked if len(codes) == 1) & CATALOGUE.keys()
+        codes_of_steps = [step.error.codes for step in self.steps if step.error]
+        return frozenset(codes[0] for codes in codes_of_steps if len(codes) == 1) & CATALOGUE.keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def parse_topic(filename: str, data: bytes) -> CaseTopic:
         raise CaseError(str(error)) from None
     name = filename.removesuffix(".yaml").partition("-")[2]
     try:
-        cases = tuple(_case(name, item) for item in document["cases"])
+        cases = tuple(_parse_case(name, item) for item in document["cases"])
     except CaseError as error:
         raise CaseError(f"{filename}: {error}") from None
     _check_ids(filename, [case.id for case in cases])
@@ -168,30 +168,30 @@ def _check_ids(filename: str, ids: list[str]) -> None:
         raise CaseError(f"{filename}: ids that are there twice or malformed: {sorted(twice | wrong)}")
 
 
-def _case(topic: str, item: JSONObject) -> Case:
+def _parse_case(topic: str, item: JSONObject) -> Case:
     label = str(item.get("id", "?"))
     if item.keys() - _CASE_KEYS or not {"id", "says", "reqs", "steps"} <= item.keys():
         raise CaseError(f"{label}: a case has {sorted(_CASE_KEYS)}, not {sorted(item)}")
     requirements = tuple(item["reqs"].split())
     if not requirements or not all(_REQUIREMENT.fullmatch(name) for name in requirements):
         raise CaseError(f"{label}: {item['reqs']!r} names no requirements")
-    steps = tuple(_step(label, step) for step in item["steps"])
+    steps = tuple(_parse_step(label, step) for step in item["steps"])
     return Case(
         id=f"{topic}-{label}",
         topic=topic,
         says=item["says"],
         requirements=requirements,
         level=Level(item.get("level", "MUST")),
-        needs=frozenset(item.get("needs", ())) | frozenset(_needed(steps)),
+        needs=frozenset(item.get("needs", ())) | frozenset(_list_needed(steps)),
         steps=steps,
     )
 
 
-def _step(label: str, item: JSONObject) -> Step:
+def _parse_step(label: str, item: JSONObject) -> Step:
     if item.keys() - _STEP_KEYS or "do" not in item:
         raise CaseError(f"{label}: a step has {sorted(_STEP_KEYS)}, not {sorted(item)}")
     method, _, target = item["do"].partition(" ")
-    given: int | list[int] = item.get("status", [])
+    status: int | list[int] = item.get("status", [])
     return Step(
         method=method,
         target=target,
@@ -199,28 +199,28 @@ def _step(label: str, item: JSONObject) -> Step:
         content=item["latin1"].encode("latin-1") if "latin1" in item else item.get("text"),
         model=item.get("model"),
         headers=item.get("headers", {}),
-        status=(given,) if isinstance(given, int) else tuple(given),
+        status=(status,) if isinstance(status, int) else tuple(status),
         expect=item.get("expect", ABSENT),
         text_is=item.get("text_is"),
         has=item.get("has", {}),
         links=item.get("links", {}),
-        error=_error(label, item),
+        error=_parse_error(label, item),
         wait=bool(item.get("wait")),
     )
 
 
-def _error(label: str, item: JSONObject) -> ExpectedError | None:
+def _parse_error(label: str, item: JSONObject) -> ExpectedError | None:
     if "error" not in item:
         return None
-    given: Any = item["error"]
-    codes = tuple(given) if isinstance(given, list) else (given,)
+    stated: Any = item["error"]
+    codes = tuple(stated) if isinstance(stated, list) else (stated,)
     unknown = [code for code in codes if code not in CATALOGUE and code != ANY_ERROR]
     if unknown:
         raise CaseError(f"{label}: {unknown} are no errors of the specification")
     return ExpectedError(codes=codes, subject=item.get("subject", ABSENT), args=item.get("args", {}))
 
 
-def _needed(steps: Iterable[Step]) -> Iterator[str]:
+def _list_needed(steps: Iterable[Step]) -> Iterator[str]:
     """Yield the offers of a server that the requests need."""
     for step in steps:
         query = {name for name, _ in parse_qsl(urlsplit(step.target).query, keep_blank_values=True)}
@@ -237,18 +237,18 @@ def _needed(steps: Iterable[Step]) -> Iterator[str]:
 
 def _is_about_versions(step: Step) -> bool:
     posted = step.method == "POST" and urlsplit(step.target).path.removesuffix("$details") in ("{n}", "{f}")
-    return posted or any(word in step.target or word in _members(step.json) for word in _ABOUT_VERSIONS)
+    return posted or any(word in step.target or word in _list_members(step.json) for word in _ABOUT_VERSIONS)
 
 
-def _members(value: JSON) -> Iterator[str]:
+def _list_members(value: JSON) -> Iterator[str]:
     """Names of members anywhere in ``value``."""
     if isinstance(value, dict):
         yield from value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _members(item)
+        yield from _list_members(item)
 
 
-def _names(step: Step) -> Iterator[str]:
+def _list_names(step: Step) -> Iterator[str]:
     for value in (step.target, step.json, step.model, dict(step.headers), step.expect, step.text_is, dict(step.has)):
         yield from names(value)
     if isinstance(step.content, str):

@@ -25,88 +25,90 @@ def judge(step: Step, response: WireResponse, variables: Variables, *, exact_tit
     """
     if step.error:
         return [
-            *_error(step.error, response, variables, exact=exact_titles),
-            *_headers(step, response, variables),
+            *_check_error(step.error, response, variables, exact=exact_titles),
+            *_check_headers(step, response, variables),
         ]
-    return list(_success(step, response, variables))
+    return list(_check_success(step, response, variables))
 
 
-def _success(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
+def _check_success(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
     # After another status the rest would only be noise: one mismatch says it.
     if step.status and response.status not in step.status:
-        yield _wrong_status(" or ".join(map(str, step.status)), response)
+        yield _build_status_mismatch(" or ".join(map(str, step.status)), response)
         return
     if not step.status and not 200 <= response.status < 300:
-        yield _wrong_status("a success", response)
+        yield _build_status_mismatch("a success", response)
         return
-    yield from _headers(step, response, variables)
+    yield from _check_headers(step, response, variables)
     if step.text_is is not None:
         yield from compare(
-            fill(_escaped(step.text_is), variables), response.content.decode("utf-8", "replace"), variables
+            fill(_escape(step.text_is), variables), response.content.decode("utf-8", "replace"), variables
         )
     if step.expect is not ABSENT:
         yield from compare(fill(step.expect, variables), response.json(), variables)
 
 
-def _headers(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
-    for name, wanted in fill(dict(step.has), variables).items():
-        yield from compare(wanted, response.header(name), variables, f"header {name}")
+def _check_headers(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
+    for name, expected in fill(dict(step.has), variables).items():
+        yield from compare(expected, response.header(name), variables, f"header {name}")
     links = response.links() if step.links else {}
-    for rel, wanted in step.links.items():
-        yield from compare(fill(wanted, variables), links.get(rel, ABSENT), variables, f"Link rel={rel}")
+    for rel, expected in step.links.items():
+        yield from compare(fill(expected, variables), links.get(rel, ABSENT), variables, f"Link rel={rel}")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """A document that begins with a tilde is no word of the matching language."""
     return f"~{text}" if text.startswith("~~") else text
 
 
-def _wrong_status(expected: str, response: WireResponse) -> Mismatch:
+def _build_status_mismatch(expected: str, response: WireResponse) -> Mismatch:
     body = response.json()
     title = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
     return Mismatch(path="status", expected=expected, actual=f"{response.status}{title}")
 
 
-def _error(expected: ExpectedError, response: WireResponse, variables: Variables, *, exact: bool) -> Iterator[Mismatch]:
+def _check_error(
+    expected: ExpectedError, response: WireResponse, variables: Variables, *, exact: bool
+) -> Iterator[Mismatch]:
     body = response.json()
-    code = _code(body)
+    code = _find_code(body)
     definition = CATALOGUE.get(code)
-    named = expected.codes[0] if ANY_ERROR not in expected.codes else ""
+    expected_code = expected.codes[0] if ANY_ERROR not in expected.codes else ""
     if not 400 <= response.status < 500:
-        yield _wrong_status(f"{named or 'an error'} (4xx)", response)
+        yield _build_status_mismatch(f"{expected_code or 'an error'} (4xx)", response)
     elif definition and response.status != definition.status:
-        yield _wrong_status(f"{definition.status}, the status of {code}", response)
+        yield _build_status_mismatch(f"{definition.status}, the status of {code}", response)
     elif code in expected.codes:
-        yield from _substitutions(CATALOGUE[code], expected, body, variables, exact=exact)
-    elif named:
+        yield from _check_substitutions(CATALOGUE[code], expected, body, variables, exact=exact)
+    elif expected_code:
         # "While it is RECOMMENDED that implementations use those errors (for consistency), they MAY choose to use a
         # more appropriate one" (core/spec.md "Error Processing"): that there is an error is the rule, which one is not.
-        wanted = " or ".join(expected.codes)
-        shown = f"{response.status} {show(body)}"
-        yield Mismatch(path="error", expected=wanted, actual=shown, advice=f"{code} for {named}")
+        expected_codes = " or ".join(expected.codes)
+        actual = f"{response.status} {show(body)}"
+        yield Mismatch(path="error", expected=expected_codes, actual=actual, advice=f"{code} for {expected_code}")
 
 
-def _code(body: JSON) -> str:
+def _find_code(body: JSON) -> str:
     return str(body.get("type", "")).partition("#")[2] if isinstance(body, dict) else ""
 
 
-def _substitutions(
+def _check_substitutions(
     definition: ErrorDefinition, expected: ExpectedError, body: dict[str, Any], variables: Variables, *, exact: bool
 ) -> Iterator[Mismatch]:
     """R280, R281: the arguments of the title, and what the error is about."""
     args = body.get("args", {})
-    wanted = dict.fromkeys(definition.arguments, "~string") if exact else {}
-    for name, value in {**wanted, **expected.args}.items():
+    expected_args = dict.fromkeys(definition.arguments, "~string") if exact else {}
+    for name, value in {**expected_args, **expected.args}.items():
         yield from compare(fill(value, variables), args.get(name, ABSENT), variables, f"/args/{name}")
     subject = body.get("subject", ABSENT)
     if expected.subject is not ABSENT:
         yield from compare(fill(expected.subject, variables), subject, variables, "/subject")
     elif exact and "<subject>" in definition.title and not (isinstance(subject, str) and subject):
         yield Mismatch(path="/subject", expected="what the error is about", actual=show(subject))
-    yield from _title(definition, expected, body, exact=exact)
+    yield from _check_title(definition, expected, body, exact=exact)
 
 
-def _title(
+def _check_title(
     definition: ErrorDefinition, expected: ExpectedError, body: dict[str, Any], *, exact: bool
 ) -> Iterator[Mismatch]:
     values = {**body.get("args", {}), "subject": str(body.get("subject", ""))}

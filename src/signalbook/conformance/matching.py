@@ -35,9 +35,9 @@ def fill(value: JSON, variables: Mapping[str, JSON]) -> JSON:
     Names that are no variable stay as they are: a document may well hold braces.
     """
     if isinstance(value, str):
-        return _text(value, variables)
+        return _fill_text(value, variables)
     if isinstance(value, dict):
-        return {str(_text(key, variables)): fill(member, variables) for key, member in value.items()}
+        return {str(_fill_text(key, variables)): fill(member, variables) for key, member in value.items()}
     if isinstance(value, list):
         return [fill(item, variables) for item in value]
     return value
@@ -56,7 +56,7 @@ def names(value: JSON) -> Iterator[str]:
             yield from names(item)
 
 
-def _text(text: str, variables: Mapping[str, JSON]) -> JSON:
+def _fill_text(text: str, variables: Mapping[str, JSON]) -> JSON:
     alone = _NAME.fullmatch(text)
     if alone and alone[1] in variables:
         return variables[alone[1]]
@@ -102,65 +102,65 @@ def show(value: JSON) -> str:
 
 def _walk(expected: JSON, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
     if isinstance(expected, str) and expected.startswith("~"):
-        yield from _word(expected, actual, variables, path)
+        yield from _check_word(expected, actual, variables, path)
     elif isinstance(expected, dict):
-        yield from _object(expected, actual, variables, path)
+        yield from _check_object(expected, actual, variables, path)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        for place, (wanted, item) in enumerate(zip(expected, actual, strict=True)):
-            yield from _walk(wanted, item, variables, f"{path}/{place}")
-    elif not _equal(expected, actual):
+        for place, (expected_item, item) in enumerate(zip(expected, actual, strict=True)):
+            yield from _walk(expected_item, item, variables, f"{path}/{place}")
+    elif not _is_equal(expected, actual):
         yield Mismatch(path=path, expected=show(expected), actual=show(actual))
 
 
-def _object(expected: dict[str, Any], actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
-    asked = {name: value for name, value in expected.items() if name in _SHAPES}
-    if not isinstance(actual, dict) and not (asked and isinstance(actual, list)):
+def _check_object(expected: dict[str, Any], actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+    shapes = {name: value for name, value in expected.items() if name in _SHAPES}
+    if not isinstance(actual, dict) and not (shapes and isinstance(actual, list)):
         yield Mismatch(path=path, expected=show(expected), actual=show(actual))
         return
-    for name, value in asked.items():
+    for name, value in shapes.items():
         yield from _SHAPES[name](value, actual, variables, path)
-    for name in (name for name in expected if name not in asked):
+    for name in (name for name in expected if name not in shapes):
         member = actual.get(name, ABSENT) if isinstance(actual, dict) else ABSENT
         yield from _walk(expected[name], member, variables, f"{path}/{name}")
 
 
-def _keys(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
-    if sorted(wanted) != sorted(actual):
-        yield Mismatch(path=path, expected=f"the members {show(sorted(wanted))}", actual=show(sorted(actual)))
+def _check_keys(expected: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if sorted(expected) != sorted(actual):
+        yield Mismatch(path=path, expected=f"the members {show(sorted(expected))}", actual=show(sorted(actual)))
 
 
-def _order(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
-    if list(wanted) != list(actual):
-        yield Mismatch(path=path, expected=f"the members {show(wanted)} in this order", actual=show(list(actual)))
+def _check_order(expected: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if list(expected) != list(actual):
+        yield Mismatch(path=path, expected=f"the members {show(expected)} in this order", actual=show(list(actual)))
 
 
-def _size(wanted: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
-    if len(actual) != wanted:
-        yield Mismatch(path=path, expected=f"{wanted} members", actual=str(len(actual)))
+def _check_size(expected: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
+    if len(actual) != expected:
+        yield Mismatch(path=path, expected=f"{expected} members", actual=str(len(actual)))
 
 
-def _each(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
+def _check_each(expected: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
     for name, value in actual.items() if isinstance(actual, dict) else enumerate(actual):
-        yield from _walk(wanted, value, variables, f"{path}/{name}")
+        yield from _walk(expected, value, variables, f"{path}/{name}")
 
 
-def _has(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
-    for item in wanted:
+def _check_has(expected: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
+    for item in expected:
         # An item matches where the walk finds no mismatch.
         if all(any(_walk(item, value, variables, path)) for value in actual):
             yield Mismatch(path=path, expected=f"an item {show(item)}", actual=show(actual))
 
 
 _SHAPES: Final[dict[str, Callable[[JSON, Any, Variables, str], Iterator[Mismatch]]]] = {
-    "~keys": _keys,
-    "~order": _order,
-    "~size": _size,
-    "~each": _each,
-    "~has": _has,
+    "~keys": _check_keys,
+    "~order": _check_order,
+    "~size": _check_size,
+    "~each": _check_each,
+    "~has": _check_has,
 }
 
 
-def _word(expected: str, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+def _check_word(expected: str, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
     captured = _CAPTURE.fullmatch(expected)
     word, name = (captured[1], captured[2]) if captured else (expected, "")
     if not _holds(word, actual, variables):
@@ -184,7 +184,7 @@ def _holds(word: str, actual: JSON, variables: Variables) -> bool:
     return actual is ABSENT
 
 
-def _equal(expected: JSON, actual: JSON) -> bool:
+def _is_equal(expected: JSON, actual: JSON) -> bool:
     """JSON equality: true is not 1, but 1.0 is."""
     return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
 
@@ -225,12 +225,12 @@ _TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "instant": lambda text, value: _is_time(value) and parse_timestamp(value) == parse_timestamp(text),
 }
 _BESIDE: Final[dict[str, Callable[[JSON, JSON], bool]]] = {
-    "gt": lambda before, value: _later(before, value),
+    "gt": lambda before, value: _is_later(before, value),
     "ne": lambda before, value: bool(before != value),
 }
 
 
-def _later(before: JSON, value: JSON) -> bool:
+def _is_later(before: JSON, value: JSON) -> bool:
     """Numbers by size, timestamps by moment."""
     if _is_number(before) and _is_number(value):
         return bool(value > before)

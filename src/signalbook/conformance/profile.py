@@ -33,17 +33,17 @@ def kit_model() -> JSONObject:
 
 def kit_model_for(capabilities: JSONObject) -> tuple[JSONObject, dict[str, str]]:
     """The kit's Group types for a server with ``capabilities``, and the types left out, with the reason."""
-    modes = {"manual", *_lower(capabilities.get("versionmodes"))}
+    modes = {"manual", *_list_lower(capabilities.get("versionmodes"))}
     groups, left_out = {}, {}
     for plural, group in kit_model().items():
-        kept = {}
+        usable = {}
         for name, resource in group.get("resources", {}).items():
             mode = resource.get("versionmode", "manual")
             if mode in modes:
-                kept[name] = resource
+                usable[name] = resource
             else:
                 left_out[name] = _LISTED["versionmode"][1].format(mode)
-        groups[plural] = {**group, "resources": kept}
+        groups[plural] = {**group, "resources": usable}
     return groups, left_out
 
 
@@ -78,8 +78,8 @@ class ServerProfile:
     def cast(self, case: Case) -> Cast:
         """The types for ``case``: the kit's own if they are there, otherwise types of the server's model."""
         names = {_STAND_FOR.get(name, name) for name in case.variables}
-        own = names & kit_names()
-        if own and not self.kit:
+        kit_variables = names & kit_names()
+        if kit_variables and not self.kit:
             return Cast(reason=self.without.get("*", _NO_KIT))
         if self.kit:
             missing = [reason for name, reason in self.without.items() if name in names]
@@ -96,12 +96,12 @@ class ServerProfile:
         match kind:
             case "flag" | "ignore" | "versionmode":
                 capability, reason = _LISTED[kind]
-                return "" if name in _lower(self.capabilities.get(capability)) else reason.format(name)
+                return "" if name in _list_lower(self.capabilities.get(capability)) else reason.format(name)
             case "pagination" | "shortself":
                 return "" if self.capabilities.get(kind) is True else _SWITCHED[kind]
             case "api":
-                known = {key.lower() for key in self._available}
-                return "" if name in known else f"{name} is not available"
+                available = {key.lower() for key in self._available}
+                return "" if name in available else f"{name} is not available"
             case "mutable" if name == "capabilities" and not self.may_lock_out:
                 return "changes capabilities (--allow-lockout)"
             case "mutable":
@@ -111,25 +111,25 @@ class ServerProfile:
             case "test-model":
                 return "" if self.kit else self.without.get("*", _NO_KIT)
             case "type":
-                return self._missing_type(name)
+                return self._find_missing_type(name)
             case "format":
-                offered = _lower(self.capabilities.get("formats"))
+                offered = _list_lower(self.capabilities.get("formats"))
                 held = any(fnmatchcase(name, pattern) for pattern in offered)
                 return "" if held else f"{name} documents are not validated"
             case "compat":
-                return self._unchecked(name)
+                return self._find_unchecked(name)
         raise ValueError(f"{need} is no need of a case")
 
-    def _missing_type(self, path: str) -> str:
+    def _find_missing_type(self, path: str) -> str:
         _, groups, resources_ = path.split("/")
-        known = self.model.get("groups", {}).get(groups, {}).get("resources", {})
-        return "" if resources_ in known else f"the model has no {path}"
+        resource_types = self.model.get("groups", {}).get(groups, {}).get("resources", {})
+        return "" if resources_ in resource_types else f"the model has no {path}"
 
-    def _unchecked(self, name: str) -> str:
-        wanted, _, rule = name.rpartition(":")
+    def _find_unchecked(self, name: str) -> str:
+        format_name, _, rule = name.rpartition(":")
         table: Mapping[str, Any] = self.capabilities.get("compatibilities") or {}
-        held = any(fnmatchcase(wanted, key.lower()) and rule in _lower(rules) for key, rules in table.items())
-        return "" if held else f"{rule} compatibility of {wanted} is not checked"
+        held = any(fnmatchcase(format_name, key.lower()) and rule in _list_lower(rules) for key, rules in table.items())
+        return "" if held else f"{rule} compatibility of {format_name} is not checked"
 
     def mutable(self, name: str) -> bool:
         """Return True if a part of the registry can be changed (R116)."""
@@ -167,5 +167,5 @@ def own_names(kit: JSONObject) -> Variables:
     }
 
 
-def _lower(values: Any) -> list[str]:
+def _list_lower(values: Any) -> list[str]:
     return [str(value).lower() for value in values or ()]

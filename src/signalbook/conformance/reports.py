@@ -109,34 +109,34 @@ def requirement_coverage(results: Iterable[CaseResult]) -> list[tuple[SpecSectio
 def sections() -> tuple[SpecSection, ...]:
     """The parts of the specification."""
     return tuple(
-        SpecSection(name=item["name"], requirements=tuple(_range(item["from"], item["to"])))
-        for item in _requirement_table()["sections"]
+        SpecSection(name=item["name"], requirements=tuple(_list_range(item["from"], item["to"])))
+        for item in _read_requirements()["sections"]
     )
 
 
 @cache
 def unobserved() -> Mapping[str, str]:
     """Requirements without a case and why."""
-    return _reasons("unobserved", "requirements")
+    return _read_reasons("unobserved", "requirements")
 
 
 @cache
 def unreached() -> Mapping[str, str]:
     """Errors of the catalogue that no case asks for by name, and why."""
-    return _reasons("errors", "codes")
+    return _read_reasons("errors", "codes")
 
 
-def _reasons(table: str, names: str) -> dict[str, str]:
-    return {name: item["reason"] for item in _requirement_table()[table] for name in item[names].split()}
+def _read_reasons(table: str, names: str) -> dict[str, str]:
+    return {name: item["reason"] for item in _read_requirements()[table] for name in item[names].split()}
 
 
-def _range(first: str, last: str) -> Iterator[str]:
+def _list_range(first: str, last: str) -> Iterator[str]:
     prefix = first.rstrip("0123456789")
     return (f"{prefix}{number}" for number in range(int(first[len(prefix) :]), int(last[len(prefix) :]) + 1))
 
 
 @cache
-def _requirement_table() -> dict[str, Any]:
+def _read_requirements() -> dict[str, Any]:
     data = (resources.files("signalbook.conformance") / "data" / "requirements.yaml").read_bytes()
     document, _ = parse_document(data, name="requirements.yaml")
     return dict(document)
@@ -151,7 +151,7 @@ def as_json(summary: Summary) -> bytes:
         "totals": {
             level.value: {outcome.value: summary.count(outcome, level) for outcome in CaseOutcome} for level in Level
         },
-        "cases": [_case(row, summary.known.get(row.case.id)) for row in summary.results],
+        "cases": [_describe_case(row, summary.known.get(row.case.id)) for row in summary.results],
         "requirements": {
             row.requirement: {"outcome": row.outcome, "cases": [result.case.id for result in row.results]}
             | ({"reason": row.reason} if row.reason else {})
@@ -171,14 +171,14 @@ def as_junit(summary: Summary) -> bytes:
         suite.set("failures", str(sum(row.outcome is CaseOutcome.FAILED for row in members)))
         suite.set("skipped", str(sum(row.outcome is CaseOutcome.SKIPPED for row in members)))
         for row in members:
-            _junit_case(suite, row)
+            _add_junit_case(suite, row)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text
 
 
-def _case(row: CaseResult, known: str | None) -> JSONObject:
-    shown: JSONObject = {
+def _describe_case(row: CaseResult, known_reason: str | None) -> JSONObject:
+    document: JSONObject = {
         "id": row.case.id,
         "topic": row.case.topic,
         "says": row.case.says,
@@ -188,17 +188,17 @@ def _case(row: CaseResult, known: str | None) -> JSONObject:
         "seconds": round(row.seconds, 6),
     }
     if row.reason:
-        shown["reason"] = row.reason
+        document["reason"] = row.reason
     if row.mismatches:
-        shown["mismatches"] = [
+        document["mismatches"] = [
             {"path": item.path, "expected": item.expected, "actual": item.actual} for item in row.mismatches
         ]
     if row.exchange:
-        shown["request"], shown["answer"] = str(row.exchange.request), str(row.exchange.response)
-    return shown | ({"known": known} if known else {})
+        document["request"], document["answer"] = str(row.exchange.request), str(row.exchange.response)
+    return document | ({"known": known_reason} if known_reason else {})
 
 
-def _junit_case(suite: ElementTree.Element, row: CaseResult) -> None:
+def _add_junit_case(suite: ElementTree.Element, row: CaseResult) -> None:
     element = ElementTree.SubElement(
         suite, "testcase", classname=row.case.topic, name=row.case.id, time=f"{row.seconds:.6f}"
     )
@@ -206,10 +206,10 @@ def _junit_case(suite: ElementTree.Element, row: CaseResult) -> None:
         ElementTree.SubElement(element, "skipped", message=row.reason)
     elif row.outcome is CaseOutcome.FAILED:
         failure = ElementTree.SubElement(element, "failure", message=f"{row.level}: {row.case.says}")
-        failure.text = _printable("\n".join([*map(str, row.mismatches), "", str(row.exchange or "")]))
+        failure.text = _escape_controls("\n".join([*map(str, row.mismatches), "", str(row.exchange or "")]))
 
 
-def _printable(text: str) -> str:
+def _escape_controls(text: str) -> str:
     """XML has no place for most control characters."""
     return "".join(char if char in "\n\t" or char >= " " else f"\\x{ord(char):02x}" for char in text)
 
@@ -224,8 +224,8 @@ def begin(name: str) -> str:
 
 def insert(page: str, summary: Summary, *, name: str = "") -> str:
     """``page`` with the scoreboard ``name`` between its two marks renewed; at its end if it has none."""
-    before, mark, rest = page.partition(begin(name))
-    after = rest.partition(END)[2] if mark else ""
+    before, mark, remaining = page.partition(begin(name))
+    after = remaining.partition(END)[2] if mark else ""
     board = render_brief(summary) if name else render_scoreboard(summary)
     return f"{before}{begin(name)}\n\n{board}\n{END}{after or chr(10)}"
 
@@ -234,14 +234,16 @@ def render_brief(summary: Summary) -> str:
     """The tables for another server: topics, causes of failures, reasons of what is skipped."""
     return "\n".join(
         [
-            *_topics(summary),
-            _markdown_table("| what fails, and the sentence it breaks | cases |", _causes(summary, CaseOutcome.FAILED)),
-            _markdown_table("| why not run | cases |", _causes(summary, CaseOutcome.SKIPPED)),
+            *_list_topics(summary),
+            _render_table(
+                "| what fails, and the sentence it breaks | cases |", _list_causes(summary, CaseOutcome.FAILED)
+            ),
+            _render_table("| why not run | cases |", _list_causes(summary, CaseOutcome.SKIPPED)),
         ]
     )
 
 
-def _causes(summary: Summary, outcome: CaseOutcome) -> Iterator[str]:
+def _list_causes(summary: Summary, outcome: CaseOutcome) -> Iterator[str]:
     cases: dict[str, list[str]] = {}
     for row in summary.results:
         if row.outcome is outcome:
@@ -251,62 +253,64 @@ def _causes(summary: Summary, outcome: CaseOutcome) -> Iterator[str]:
     return (f"| {reason} | {', '.join(ids)} |" for reason, ids in cases.items())
 
 
-def _topics(summary: Summary) -> Iterator[str]:
+def _list_topics(summary: Summary) -> Iterator[str]:
     results = {row.case.id: row for row in summary.results}
-    yield _markdown_table(
-        "| topic | cases | passed | failed | skipped |", (_topic(topic, results) for topic in topics())
+    yield _render_table(
+        "| topic | cases | passed | failed | skipped |", (_render_topic(topic, results) for topic in topics())
     )
-    yield f"{_total(summary)}\n"
+    yield f"{_render_total(summary)}\n"
 
 
 def render_scoreboard(summary: Summary) -> str:
     """The tables: topics, sections of the specification, requirements, gaps. Nothing in it depends on time."""
     covered = requirement_coverage(summary.results)
     blocks = [
-        *_topics(summary),
+        *_list_topics(summary),
         "### Requirements\n",
-        _markdown_table("| section | requirements | shown by a case | passed |", (_section(*row) for row in covered)),
+        _render_table(
+            "| section | requirements | shown by a case | passed |", (_render_section(*row) for row in covered)
+        ),
         "### Gaps\n",
-        *_gaps(summary, covered),
+        *_list_gaps(summary, covered),
         "### Requirement by requirement\n",
-        _markdown_table(
-            "| requirement | outcome | cases |", (_requirement(row) for _, rows in covered for row in rows)
+        _render_table(
+            "| requirement | outcome | cases |", (_render_requirement(row) for _, rows in covered for row in rows)
         ),
     ]
     return "\n".join(blocks)
 
 
-def _markdown_table(head: str, rows: Iterator[str]) -> str:
+def _render_table(head: str, rows: Iterator[str]) -> str:
     columns = head.count("|") - 1
     return "\n".join([head, "|" + "---|" * columns, *rows, ""])
 
 
-def _topic(topic: CaseTopic, results: dict[str, CaseResult]) -> str:
+def _render_topic(topic: CaseTopic, results: dict[str, CaseResult]) -> str:
     rows = [results[case.id] for case in topic.cases if case.id in results]
     counts = [sum(row.outcome is outcome for row in rows) for outcome in CaseOutcome]
     return f"| {topic.title} | {len(rows)} | {' | '.join(map(str, counts))} |"
 
 
-def _total(summary: Summary) -> str:
-    passed = ", ".join(_passed(summary, level) for level in Level)
+def _render_total(summary: Summary) -> str:
+    passed = ", ".join(_render_passed(summary, level) for level in Level)
     reached = len(CATALOGUE) - len(unreached())
     skipped = summary.count(CaseOutcome.SKIPPED)
     return f"Passed: {passed}; {skipped} skipped. {reached} of {len(CATALOGUE)} errors have a case."
 
 
-def _passed(summary: Summary, level: Level) -> str:
+def _render_passed(summary: Summary, level: Level) -> str:
     passed, failed = (summary.count(outcome, level) for outcome in (CaseOutcome.PASSED, CaseOutcome.FAILED))
     return f"{level} {passed} of {passed + failed}"
 
 
-def _section(section: SpecSection, rows: list[Covered]) -> str:
-    shown = [row for row in rows if row.results]
-    passed = sum(row.outcome == "passed" for row in shown)
+def _render_section(section: SpecSection, rows: list[Covered]) -> str:
+    observed = [row for row in rows if row.results]
+    passed = sum(row.outcome == "passed" for row in observed)
     first, last = section.requirements[0], section.requirements[-1]
-    return f"| {section.name} ({first} to {last}) | {len(rows)} | {len(shown)} | {passed} |"
+    return f"| {section.name} ({first} to {last}) | {len(rows)} | {len(observed)} | {passed} |"
 
 
-def _gaps(summary: Summary, covered: list[tuple[SpecSection, list[Covered]]]) -> Iterator[str]:
+def _list_gaps(summary: Summary, covered: list[tuple[SpecSection, list[Covered]]]) -> Iterator[str]:
     failed = [row for row in summary.results if row.outcome is CaseOutcome.FAILED]
     skipped = [row for row in summary.results if row.outcome is CaseOutcome.SKIPPED]
     yield "Cases that fail:\n" if failed else "No case fails.\n"
@@ -325,6 +329,6 @@ def _gaps(summary: Summary, covered: list[tuple[SpecSection, list[Covered]]]) ->
     yield "\n".join(f"- `{code}`: {reason}" for code, reason in unreached().items()) + "\n"
 
 
-def _requirement(row: Covered) -> str:
+def _render_requirement(row: Covered) -> str:
     cases = ", ".join(f"`{result.case.id}`" for result in row.results)
     return f"| {row.requirement} | {row.outcome} | {cases} |"

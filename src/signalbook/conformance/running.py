@@ -146,7 +146,7 @@ class ConformanceSession:
             return CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=reason)
         cast = self._profile.cast(case)
         with self._place(case, cast) as variables:
-            result = self._steps(case, variables, cast)
+            result = self._run_steps(case, variables, cast)
         return replace(result, seconds=time.perf_counter() - began)
 
     def _save(self, capabilities: JSONObject) -> None:
@@ -164,26 +164,26 @@ class ConformanceSession:
         self._modelsource = source
         self._kit, without = kit_model_for(profile.capabilities)
         try:
-            refused = self._refused(self._merged({}))
+            refused = self._refused(self._merge_model({}))
             if refused:
-                without |= self._without_refused_types(refused)
+                without |= self._drop_refused_types(refused)
             model = self._get("/model") or profile.model
         except WireError as error:
             self._kit, without = {}, {"*": f"the kit's types could not be added to the model: {error}"}
             model = profile.model
         return replace(profile, kit=self._kit, without=without, model=model)
 
-    def _without_refused_types(self, refusal: str) -> dict[str, str]:
+    def _drop_refused_types(self, refusal: str) -> dict[str, str]:
         """Add the kit's types one by one; those that the server refuses, with its words."""
-        wanted, self._kit = self._kit, {}
+        kit, self._kit = self._kit, {}
         without: dict[str, str] = {}
-        for plural, group in wanted.items():
+        for plural, group in kit.items():
             for name in ("", *group["resources"]):
                 before = self._kit
-                kept = before.get(plural, {**group, "resources": {}})
-                added = {**kept["resources"], name: group["resources"][name]} if name else {}
-                self._kit = {**before, plural: {**kept, "resources": added}}
-                refused = self._refused(self._merged({}))
+                present = before.get(plural, {**group, "resources": {}})
+                added = {**present["resources"], name: group["resources"][name]} if name else {}
+                self._kit = {**before, plural: {**present, "resources": added}}
+                refused = self._refused(self._merge_model({}))
                 if refused:
                     self._kit = before
                     reason = f"the server refuses the type {plural}/{name}: {refused}"
@@ -194,7 +194,7 @@ class ConformanceSession:
 
     def _refused(self, modelsource: JSONObject) -> str:
         response = self._send(Step(method="PUT", target="/modelsource", json=modelsource), {}).response
-        return "" if response.status == 200 else _refusal_text(response)
+        return "" if response.status == 200 else _format_refusal(response)
 
     @contextmanager
     def _place(self, case: Case, cast: Cast) -> Iterator[Variables]:
@@ -219,14 +219,14 @@ class ConformanceSession:
                     self._given_up = f"the server did not answer after {case.id}: {error}"
 
     def _clean(self, case: Case, variables: Variables) -> None:
-        if case.may_lock_out and (lost := self._capabilities_lost()):
+        if case.may_lock_out and (lost := self._restore_capabilities()):
             self._given_up = f"after {case.id} the capabilities could not be put back: {lost}"
-        for plural in self._groups_of(case, variables):
+        for plural in self._find_groups(case, variables):
             for gid in (variables["gid2"], variables["gid"]):
                 self._delete(f"/{plural}/{gid}")
         if any(step.model is not None for step in case.steps):
             self._delete(f"/{_SCRATCH}")
-            refused = self._refused(self._merged({}))
+            refused = self._refused(self._merge_model({}))
             # A type too many does no harm until the end.
             if refused and not self._kit.keys() <= (self._get("/model") or {}).get("groups", {}).keys():
                 self._given_up = f"after {case.id} the model could not be put back: {refused}"
@@ -236,9 +236,9 @@ class ConformanceSession:
         response = self._send(Step(method="DELETE", target=target), {}).response
         del self._left[target]
         if response.status != 404 and not 200 <= response.status < 300:
-            self._left[target] = _refusal_text(response)
+            self._left[target] = _format_refusal(response)
 
-    def _capabilities_lost(self) -> str:
+    def _restore_capabilities(self) -> str:
         """Put the capabilities back; what went wrong if they are not what they were."""
         before = self._profile.capabilities
         if self._get("/capabilities") == before:
@@ -246,18 +246,18 @@ class ConformanceSession:
         response = self._send(Step(method="PUT", target="/capabilities", json=before), {}).response
         if response.status == 200 and self._get("/capabilities") == before:
             return ""
-        return _refusal_text(response) if response.status != 200 else "the server says it did, and shows others"
+        return _format_refusal(response) if response.status != 200 else "the server says it did, and shows others"
 
     def _restore(self) -> None:
         """Restore everything, each part separately, so that one failure does not prevent the others."""
         if self._options.locks_out:
-            self._put_back("capabilities", self._capabilities_lost)
+            self._put_back("capabilities", self._restore_capabilities)
         if self._modelsource is not None:
             # Entities first: their types could not be taken out of the model.
             for plural in (*kit_model(), _SCRATCH):
                 with suppress(WireError):
                     self._delete(f"/{plural}")
-            self._put_back("modelsource", self._model_lost)
+            self._put_back("modelsource", self._restore_model)
         for target in tuple(self._left):
             with suppress(WireError):
                 self._delete(target)
@@ -271,25 +271,25 @@ class ConformanceSession:
         if lost:
             self.unrestored.append(f"{name} could not be put back: {lost}")
 
-    def _model_lost(self) -> str:
+    def _restore_model(self) -> str:
         source = self._modelsource or {}
         refused = self._refused(source)
         if refused or self._get("/modelsource") == source:
             return refused
         return "the server says it did, and shows another"
 
-    def _groups_of(self, case: Case, variables: Variables) -> Iterable[str]:
+    def _find_groups(self, case: Case, variables: Variables) -> Iterable[str]:
         """Group types it may have written to; Groups that borrow from others first."""
         targets = [str(fill(step.target, variables)) for step in case.steps]
-        named = {target.split("/")[1].partition("?")[0] for target in targets if target.startswith("/")}
-        everywhere = "" in named
-        return [p for p in reversed(self._profile.model.get("groups", {})) if everywhere or p in named]
+        first_parts = {target.split("/")[1].partition("?")[0] for target in targets if target.startswith("/")}
+        everywhere = "" in first_parts
+        return [p for p in reversed(self._profile.model.get("groups", {})) if everywhere or p in first_parts]
 
-    def _steps(self, case: Case, variables: Variables, cast: Cast) -> CaseResult:
+    def _run_steps(self, case: Case, variables: Variables, cast: Cast) -> CaseResult:
         advice: CaseResult | None = None
         for step in case.steps:
             try:
-                found, exchange = self._step(step, variables, cast)
+                step_mismatches, exchange = self._step(step, variables, cast)
             except WireError as error:
                 self._probe(case)
                 lost = Mismatch(path="", expected="an answer", actual=str(error))
@@ -300,7 +300,9 @@ class ConformanceSession:
                 return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(odd,))
             # Advice is given in the first case that it is true of, and not again in each that follows.
             mismatches = [
-                item for item in found if not item.advice or self._advised.setdefault(item.advice, case.id) == case.id
+                item
+                for item in step_mismatches
+                if not item.advice or self._advised.setdefault(item.advice, case.id) == case.id
             ]
             if mismatches:
                 failed = CaseResult(
@@ -343,25 +345,25 @@ class ConformanceSession:
         cast = cast or Cast()
         target = with_details(cast, step.method, str(fill(step.target, variables)).removeprefix(self._wire.root))
         headers = {name: str(value) for name, value in fill(dict(step.headers), variables).items()}
-        given = {name.lower() for name in headers}
+        stated = {name.lower() for name in headers}
         required = required_headers(cast, step.method, target)
-        headers |= {name: value for name, value in required if name.lower() not in given}
-        content = self._content(step, variables, cast, target)
+        headers |= {name: value for name, value in required if name.lower() not in stated}
+        content = self._build_content(step, variables, cast, target)
         if (step.json is not ABSENT or step.model is not None) and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
         request = WireRequest(method=step.method, target=target, headers=headers, content=content)
         return Exchange(request=request, response=self._wire.send(request))
 
-    def _content(self, step: Step, variables: Variables, cast: Cast, target: str) -> bytes | None:
+    def _build_content(self, step: Step, variables: Variables, cast: Cast, target: str) -> bytes | None:
         if step.model is not None:
-            return dump_json(self._merged(fill(step.model, variables)))
+            return dump_json(self._merge_model(fill(step.model, variables)))
         if step.json is not ABSENT:
             return dump_json(complete(cast, step.method, target, fill(step.json, variables)))
         if isinstance(step.content, str):
             return str(fill(step.content, variables)).encode()
         return step.content
 
-    def _merged(self, fragment: JSONObject) -> JSONObject:
+    def _merge_model(self, fragment: JSONObject) -> JSONObject:
         """The server's own modelsource with the kit's Group types and ``fragment`` on top."""
         source = self._modelsource or {}
         groups = {**source.get("groups", {}), **self._kit, **fragment.get("groups", {})}
@@ -374,7 +376,7 @@ class ConformanceSession:
 
 
 def run_all(
-    session: ConformanceSession, cases: Sequence[Case], *, shown: Callable[[Sequence[Case]], Iterable[Case]]
+    session: ConformanceSession, cases: Sequence[Case], *, track: Callable[[Sequence[Case]], Iterable[Case]]
 ) -> list[CaseResult]:
     """The results of ``cases``, in their order. ``shown`` passes them on and shows the progress.
 
@@ -382,20 +384,20 @@ def run_all(
     """
     results: dict[str, CaseResult] = {}
     with suppress(KeyboardInterrupt):
-        for case in shown(sorted(cases, key=_risk)):
+        for case in track(sorted(cases, key=_rank_risk)):
             results[case.id] = session.run(case)
-    rest = (CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=INTERRUPTED) for case in cases)
-    return [results.get(row.case.id, row) for row in rest]
+    skipped = (CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=INTERRUPTED) for case in cases)
+    return [results.get(row.case.id, row) for row in skipped]
 
 
-def _risk(case: Case) -> int:
+def _rank_risk(case: Case) -> int:
     """Cases that change what is available at all come after those that change other capabilities."""
     if not case.may_lock_out:
         return 0
     return 2 if any("available" in repr(step.json) for step in case.steps) else 1
 
 
-def _refusal_text(response: WireResponse) -> str:
+def _format_refusal(response: WireResponse) -> str:
     """Return the server's words about a rejected request."""
     body = response.json()
     return f"{response.status} {body.get('title', '')}".strip() if isinstance(body, dict) else str(response.status)

@@ -37,7 +37,7 @@ class WireRequest:
     content: bytes | None = None
 
     def __str__(self) -> str:
-        return "\n".join(_lines(f"{self.method} {self.target}", self.headers.items(), self.content or b""))
+        return "\n".join(_format_lines(f"{self.method} {self.target}", self.headers.items(), self.content or b""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class WireResponse:
     def links(self) -> dict[str, str]:
         """The URLs in the ``Link`` headers, by their ``rel`` (RFC8288)."""
         text = self.header("link")
-        found = _LINK.findall(text) if isinstance(text, str) else []
-        return {rel[1]: url for url, parameters in found if (rel := _REL.search(parameters))}
+        matches = _LINK.findall(text) if isinstance(text, str) else []
+        return {rel[1]: url for url, parameters in matches if (rel := _REL.search(parameters))}
 
     def without(self, text: str) -> WireResponse:
         """The same with ``text`` nowhere in it."""
@@ -72,7 +72,7 @@ class WireResponse:
             return ABSENT
 
     def __str__(self) -> str:
-        return "\n".join(_lines(str(self.status), self.headers, self.content))
+        return "\n".join(_format_lines(str(self.status), self.headers, self.content))
 
 
 class Wire:
@@ -113,19 +113,19 @@ class Wire:
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()]
         try:
             built = self._http.build_request(
-                request.method, self._address(request.target), headers=headers, content=request.content
+                request.method, self._find_address(request.target), headers=headers, content=request.content
             )
             return self._receive(built)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise WireError(f"{request.method} {request.target}: {str(error) or type(error).__name__}") from None
 
-    def _address(self, target: str) -> str:
+    def _find_address(self, target: str) -> str:
         """Return the address for a request. ``root`` is the server's name of its root, perhaps not the one in use."""
         if target.startswith("/"):
             return self.url + target
-        for known in (self.url, self.root):
-            if target == known or target.startswith((f"{known}/", f"{known}?")):
-                return self.url + target.removeprefix(known)
+        for root_url in (self.url, self.root):
+            if target == root_url or target.startswith((f"{root_url}/", f"{root_url}?")):
+                return self.url + target.removeprefix(root_url)
         raise WireError(f"{target}: leads away from the server at {self.url}")
 
     def _receive(self, request: httpx.Request) -> WireResponse:
@@ -148,7 +148,7 @@ class Wire:
         )
 
 
-def _lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:
+def _format_lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:
     pairs = [f"{name}: {value}" for name, value in headers]
     text = content[:_SHOWN].decode("utf-8", "backslashreplace") + ("…" if len(content) > _SHOWN else "")
     return [first, *pairs, *(["", text] if text else [])]

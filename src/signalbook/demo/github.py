@@ -65,17 +65,17 @@ def fetch(folder: Path) -> Webhooks | None:
     """The packages, from ``folder`` if they are there, else by npm; None where npm is missing or cannot fetch."""
     npm = shutil.which("npm")
     try:
-        examples, schema = (_member(folder, package, member, npm) for package, member in (_EXAMPLES, _DEFINITIONS))
+        examples, schema = (_read_member(folder, package, member, npm) for package, member in (_EXAMPLES, _DEFINITIONS))
     except _NotFetched:
         return None
-    return Webhooks(payloads=tuple(_payloads(examples, schema)), schema=schema)
+    return Webhooks(payloads=tuple(_list_payloads(examples, schema)), schema=schema)
 
 
 class _NotFetched(SignalbookError):
     """npm is not there, or did not bring the package."""
 
 
-def _member(folder: Path, package: str, member: str, npm: str | None) -> JSON:
+def _read_member(folder: Path, package: str, member: str, npm: str | None) -> JSON:
     archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{VERSION}.tgz"
     if not archive.is_file():
         if npm is None:
@@ -91,7 +91,7 @@ def _member(folder: Path, package: str, member: str, npm: str | None) -> JSON:
         return parse_json(file.read())
 
 
-def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[WebhookPayload]:
+def _list_payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[WebhookPayload]:
     for entry in examples:
         for body in entry["examples"]:
             action = body.get("action", "")
@@ -116,13 +116,13 @@ def webhook_definitions(webhooks: Webhooks) -> JSONObject:
                 "name": "GitHub webhooks",
                 "description": "Deliveries as GitHub sends them: HTTP POST, distinguished by header and action.",
                 "protocol": "HTTP",
-                "messages": {message_id(name): _http(name) for name in names},
+                "messages": {message_id(name): _build_http(name) for name in names},
             },
             CLOUDEVENTS_GROUP: {
                 "name": "GitHub webhooks as CloudEvents",
                 "description": "The same deliveries with a CloudEvents envelope around them.",
                 "envelope": "CloudEvents/1.0",
-                "messages": {cloudevent_type(name): _cloudevent(name) for name in names},
+                "messages": {cloudevent_type(name): _build_cloudevent(name) for name in names},
             },
         },
         "schemagroups": {
@@ -144,14 +144,14 @@ def cloudevent_type(definition: str) -> str:
     return f"com.github.{message_id(definition)}"
 
 
-def _title(name: str) -> str:
+def _format_title(name: str) -> str:
     return message_id(name).replace(".", " ").replace("_", " ")
 
 
-def _http(name: str) -> JSONObject:
+def _build_http(name: str) -> JSONObject:
     event = name.split("$")[0]
     return {
-        "name": _title(name),
+        "name": _format_title(name),
         "protocol": "HTTP",
         "protocoloptions": {
             "method": "POST",
@@ -166,9 +166,9 @@ def _http(name: str) -> JSONObject:
     }
 
 
-def _cloudevent(name: str) -> JSONObject:
+def _build_cloudevent(name: str) -> JSONObject:
     return {
-        "name": _title(name),
+        "name": _format_title(name),
         "basemessage": f"/messagegroups/{HTTP_GROUP}/messages/{message_id(name)}",
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {
@@ -189,8 +189,8 @@ def sound_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[Tra
     cloudevents: list[TrafficTemplate] = []
     for payload in webhooks.payloads:
         reason = "" if judge.conforms(payload.definition, payload.body) else "schema_violation"
-        http.append(_http_template(payload, payload.body, reason=reason))
-        cloudevents.append(_cloudevent_template(payload, payload.body, reason=reason))
+        http.append(_build_http_template(payload, payload.body, reason=reason))
+        cloudevents.append(_build_cloudevent_template(payload, payload.body, reason=reason))
     return http, cloudevents
 
 
@@ -202,12 +202,12 @@ def faulty_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[Tr
     for payload in webhooks.payloads:
         if not judge.conforms(payload.definition, payload.body):
             continue
-        for fault, body in _schema_faults(judge, payload):
-            http.append(_http_template(payload, body, fault=fault))
-            cloudevents.append(_cloudevent_template(payload, body, fault=fault))
-        http.append(_http_template(payload, payload.body, event="unheard_of", fault=SeededFault.UNKNOWN_EVENT))
-        http.append(_http_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
-        event = partial(_cloudevent_template, payload, payload.body)
+        for fault, body in _make_schema_faults(judge, payload):
+            http.append(_build_http_template(payload, body, fault=fault))
+            cloudevents.append(_build_cloudevent_template(payload, body, fault=fault))
+        http.append(_build_http_template(payload, payload.body, event="unheard_of", fault=SeededFault.UNKNOWN_EVENT))
+        http.append(_build_http_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
+        event = partial(_build_cloudevent_template, payload, payload.body)
         cloudevents.append(event(type="unheard.of", fault=SeededFault.UNKNOWN_EVENT))
         cloudevents.append(event(fault=SeededFault.BROKEN_JSON))
         cloudevents.append(event(source="https://impostor.example/x", fault=SeededFault.BAD_SOURCE))
@@ -228,7 +228,7 @@ class _Judge:
         return self._validators[definition].is_valid(body)
 
 
-def _schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[SeededFault, JSONObject]]:
+def _make_schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[SeededFault, JSONObject]]:
     for fault, variants in (
         (SeededFault.WRONG_TYPE, wrong_types(payload.body)),
         (SeededFault.MISSING_FIELD, missing_fields(payload.body)),
@@ -239,15 +239,15 @@ def _schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[See
                 break
 
 
-def _http_template(
+def _build_http_template(
     payload: WebhookPayload, body: JSONObject, *, event: str = "", reason: str = "", fault: SeededFault | None = None
 ) -> TrafficTemplate:
     headers = {"X-GitHub-Event": event or payload.event, "X-GitHub-Delivery": TOKEN.decode()}
     definition = f"/messagegroups/{HTTP_GROUP}/messages/{message_id(payload.definition)}"
-    return TrafficTemplate.of(_line(headers, body, fault), definition, fault, reason)
+    return TrafficTemplate.of(_build_line(headers, body, fault), definition, fault, reason)
 
 
-def _cloudevent_template(
+def _build_cloudevent_template(
     payload: WebhookPayload,
     body: JSONObject,
     *,
@@ -267,10 +267,10 @@ def _cloudevent_template(
         "ce-id": TOKEN.decode(),
     }
     definition = f"/messagegroups/{CLOUDEVENTS_GROUP}/messages/{name}"
-    return TrafficTemplate.of(_line(headers, body, fault), definition, fault, reason)
+    return TrafficTemplate.of(_build_line(headers, body, fault), definition, fault, reason)
 
 
-def _line(headers: dict[str, str], body: JSONObject, fault: SeededFault | None) -> bytes:
+def _build_line(headers: dict[str, str], body: JSONObject, fault: SeededFault | None) -> bytes:
     text = dump_json(body)
     if fault is SeededFault.BROKEN_JSON:
         text = broken(text)

@@ -54,8 +54,8 @@ class RunningStream:
                 break
             yield json.loads(line)
         if ended:
-            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
-            raise DemoFailed(f"the stream ended by itself; it said:\n{said}")
+            output = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoFailed(f"the stream ended by itself; it said:\n{output}")
 
     def close(self) -> None:
         """End it, after the batch at work."""
@@ -171,7 +171,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
     Raises ``NotInstalled`` before anything is begun where there is no Kafka, ``NotStarted`` if it does not start, and
     ``DemoFailed`` when a single event is not where it must be.
     """
-    jars = _needed()
+    jars = _check_needed()
     home = (folder / "live").absolute()
     broker = kafka.cluster(home / "kafka")
     with console.status("starting Kafka"):
@@ -188,7 +188,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
         broker.stop()
 
 
-def _needed() -> Path:
+def _check_needed() -> Path:
     """The folder with Spark's connector, where all else is there too."""
     kafka.jars("kafka")
     if find_spec("kafka") is None:
@@ -217,8 +217,8 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     on.console.rule("[bold]A definition changes while the stream runs", align="left")
     later = parcels.later_templates(seed)
     newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
-    early = _send(on, _early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
-    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that is not defined")
+    early = _send(on, _mark_early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
+    early |= _send(on, _mark_early(unknown, "no_match"), f"{count:,} events of a type that is not defined")
     results.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
     _ask_too_much(on)
@@ -235,7 +235,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     return early
 
 
-def _early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTemplate]:
+def _mark_early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTemplate]:
     return [replace(template, reason=reason) for template in templates]
 
 
@@ -243,20 +243,20 @@ def _run_again(on: Stage, early: dict[Place, str]) -> None:
     on.console.rule("[bold]Dead letters replayed", align="left")
     _import(on, "parcels-returned", "the message example.parcels.returned and its schema")
     with on.console.status("replaying the dead letters by the definitions of now"):
-        done = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
+        result = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
     on.topic.due |= early
-    stay = done.report.tally.dead_lettered
-    on.console.print(f"{done.replayed:,} dead letters: {done.report.landed:,} moved to their tables, {stay:,} stay")
+    stay = result.report.tally.dead_lettered
+    on.console.print(f"{result.replayed:,} dead letters: {result.report.landed:,} moved to their tables, {stay:,} stay")
 
 
 def _add_up(on: Stage) -> None:
-    found = list(on.lake.ends(_GROUPS))
-    wrong = misplaced(on.topic.due, found)
+    ends = list(on.lake.ends(_GROUPS))
+    wrong = misplaced(on.topic.due, ends)
     if wrong:
         raise DemoFailed("the result is not what was sent:\n  " + "\n  ".join(wrong))
-    dead = sum(not end.startswith("/") for _, end in found)
+    dead = sum(not end.startswith("/") for _, end in ends)
     on.console.print(
-        f"[green]✓[/] {len(found):,} sent = {len(found) - dead:,} landed + {dead:,} dead letters, each in its one "
+        f"[green]✓[/] {len(ends):,} sent = {len(ends) - dead:,} landed + {dead:,} dead letters, each in its one "
         "place, once, by partition and offset"
     )
 
@@ -275,17 +275,17 @@ def _ask_too_much(on: Stage) -> None:
         raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 
 
-def _import(on: Stage, document: str, what: str) -> None:
+def _import(on: Stage, document: str, description: str) -> None:
     with Client(on.url, timeout=120) as client:
         client.import_document(parcels.carrier_definitions(document))
-    on.console.print(f"registered: {what}")
+    on.console.print(f"registered: {description}")
 
 
-def _send(on: Stage, templates: Sequence[TrafficTemplate], what: str) -> dict[Place, str]:
+def _send(on: Stage, templates: Sequence[TrafficTemplate], description: str) -> dict[Place, str]:
     """Send events and wait until the stream has landed them; the xids of what they are meant to be, by their places."""
-    with on.console.status(f"sending {what}"):
+    with on.console.status(f"sending {description}"):
         places = on.topic.send(templates)
-    on.console.print(f"sent: {what}")
+    on.console.print(f"sent: {description}")
     deadline = time.monotonic() + _PATIENCE
     with on.console.status("waiting for the stream"):
         while on.read < len(on.topic.due):
@@ -297,13 +297,13 @@ def _send(on: Stage, templates: Sequence[TrafficTemplate], what: str) -> dict[Pl
     return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
 
-def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], what: str, judged: str) -> None:
+def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], description: str, judged: str) -> None:
     """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
     the registry does not answer it, and what was sent by then is among the dead letters."""
     deadline = time.monotonic() + _PATIENCE
-    _send(on, templates, what)
+    _send(on, templates, description)
     while on.fingerprint == judged and time.monotonic() < deadline:
-        _send(on, templates, f"{what}, again, for the registry had not answered the stream in time")
+        _send(on, templates, f"{description}, again, for the registry had not answered the stream in time")
 
 
 def _print_report(on: Stage, report: JSONObject) -> None:

@@ -48,11 +48,11 @@ def templates(seed: int) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
     for _ in range(_VARIANTS):
         for name, make in _PAYLOADS.items():
             payload = make(random)
-            event = _parcel_event(name, random, payload)
-            sound.append(_template(PARCELS, event))
-            faulty += _faults(event, payload)
-        sound.append(_template(FLEET, _position(random)))
-        sound.append(_template(FLEET, _locker_opened(random)))
+            event = _build_parcel_event(name, random, payload)
+            sound.append(_build_template(PARCELS, event))
+            faulty += _make_faults(event, payload)
+        sound.append(_build_template(FLEET, _make_position(random)))
+        sound.append(_build_template(FLEET, _make_locker_opened(random)))
     return sound, faulty
 
 
@@ -63,32 +63,34 @@ def later_templates(seed: int) -> dict[str, list[TrafficTemplate]]:
     """
     random = Random(seed)  # noqa: S311 - made-up events, nothing secret
     payloads: dict[str, tuple[str, Callable[[], JSONObject]]] = {
-        "parcels-co2": ("delivered", lambda: {**_delivered(random), "co2": round(random.uniform(0, 2), 3)}),
-        "parcels-returned": ("returned", lambda: {"parcel": _number(random), "days": random.randint(0, 40)}),
+        "parcels-co2": ("delivered", lambda: {**_make_delivered(random), "co2": round(random.uniform(0, 2), 3)}),
+        "parcels-returned": ("returned", lambda: {"parcel": _make_number(random), "days": random.randint(0, 40)}),
     }
     return {
-        carrier_definitions: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
+        carrier_definitions: [
+            _build_template(PARCELS, _build_parcel_event(name, random, make())) for _ in range(_VARIANTS)
+        ]
         for carrier_definitions, (name, make) in payloads.items()
     }
 
 
-def _faults(event: JSONObject, payload: JSONObject) -> list[TrafficTemplate]:
+def _make_faults(event: JSONObject, payload: JSONObject) -> list[TrafficTemplate]:
     return [
-        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, SeededFault.WRONG_TYPE),
-        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, SeededFault.MISSING_FIELD),
-        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, SeededFault.UNKNOWN_EVENT),
-        _template(PARCELS, event, SeededFault.BROKEN_JSON),
-        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, SeededFault.BAD_SOURCE),
+        _build_template(PARCELS, {**event, "data": next(wrong_types(payload))}, SeededFault.WRONG_TYPE),
+        _build_template(PARCELS, {**event, "data": next(missing_fields(payload))}, SeededFault.MISSING_FIELD),
+        _build_template(PARCELS, {**event, "type": "example.parcels.vanished"}, SeededFault.UNKNOWN_EVENT),
+        _build_template(PARCELS, event, SeededFault.BROKEN_JSON),
+        _build_template(PARCELS, {**event, "source": "/impostors/1/depots"}, SeededFault.BAD_SOURCE),
     ]
 
 
-def _template(group: str, event: JSONObject, fault: SeededFault | None = None) -> TrafficTemplate:
+def _build_template(group: str, event: JSONObject, fault: SeededFault | None = None) -> TrafficTemplate:
     line = dump_json(event)
     line = broken(line) if fault is SeededFault.BROKEN_JSON else line
     return TrafficTemplate.of(line, f"{group}/messages/{event['type']}", fault)
 
 
-def _parcel_event(name: str, random: Random, payload: JSONObject) -> JSONObject:
+def _build_parcel_event(name: str, random: Random, payload: JSONObject) -> JSONObject:
     return {
         "specversion": "1.0",
         "id": TOKEN.decode(),
@@ -105,11 +107,11 @@ def _time(random: Random) -> str:
     return f"2030-06-{random.randint(1, 30):02}T{random.randint(0, 23):02}:{random.randint(0, 59):02}:00Z"
 
 
-def _number(random: Random) -> str:
+def _make_number(random: Random) -> str:
     return f"P{random.randint(0, 10**10 - 1):010}"
 
 
-def _address(random: Random) -> JSONObject:
+def _make_address(random: Random) -> JSONObject:
     city, postcode, country = random.choice(_CITIES)
     return {
         "name": random.choice(_NAMES),
@@ -120,49 +122,49 @@ def _address(random: Random) -> JSONObject:
     }
 
 
-def _accepted(random: Random) -> JSONObject:
+def _make_accepted(random: Random) -> JSONObject:
     return {
-        "parcel": _number(random),
+        "parcel": _make_number(random),
         "service": random.choice(("standard", "express", "economy")),
         "weight": random.randint(1, 70_000),
         "insured": random.random() < 0.2,
-        "sender": _address(random),
-        "recipient": _address(random),
+        "sender": _make_address(random),
+        "recipient": _make_address(random),
         "contents": [{"description": "Books", "quantity": random.randint(1, 9)} for _ in range(random.randint(0, 3))],
     }
 
 
-def _scanned(random: Random) -> JSONObject:
+def _make_scanned(random: Random) -> JSONObject:
     return {
-        "parcel": _number(random),
+        "parcel": _make_number(random),
         "scanner": random.randint(1, 999),
         "step": random.choice(("inbound", "sorted", "loaded")),
         "temperature": random.choice((None, 18.5, 21.0, -3.25)),
     }
 
 
-def _delivered(random: Random) -> JSONObject:
+def _make_delivered(random: Random) -> JSONObject:
     return {
-        "parcel": _number(random),
+        "parcel": _make_number(random),
         "to": random.choice(("recipient", "neighbour", "locker")),
         "at": {"latitude": round(random.uniform(36, 60), 4), "longitude": round(random.uniform(-9, 20), 4)},
         "photos": [f"photo-{n}.jpg" for n in range(random.randint(0, 2))],
     }
 
 
-def _refused(random: Random) -> JSONObject:
-    return {"parcel": _number(random), "reason": random.choice(("damaged", "unknown", "unpaid", "unwanted"))}
+def _make_refused(random: Random) -> JSONObject:
+    return {"parcel": _make_number(random), "reason": random.choice(("damaged", "unknown", "unpaid", "unwanted"))}
 
 
 _PAYLOADS: Final[dict[str, Callable[[Random], JSONObject]]] = {
-    "accepted": _accepted,
-    "scanned": _scanned,
-    "delivered": _delivered,
-    "refused": _refused,
+    "accepted": _make_accepted,
+    "scanned": _make_scanned,
+    "delivered": _make_delivered,
+    "refused": _make_refused,
 }
 
 
-def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, random: Random) -> JSONObject:
+def _build_fleet_event(name: str, source: str, contenttype: str, payload: bytes, random: Random) -> JSONObject:
     return {
         "specversion": "1.0",
         "id": TOKEN.decode(),
@@ -175,14 +177,14 @@ def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, rando
 
 
 @cache
-def _schema(name: str) -> JSONObject | str:
+def _read_schema(name: str) -> JSONObject | str:
     document: JSONObject | str = carrier_definitions()["schemagroups"]["example.fleet"]["schemas"][name]["versions"][
         "1"
     ]["schema"]
     return document
 
 
-def _position(random: Random) -> JSONObject:
+def _make_position(random: Random) -> JSONObject:
     van = f"van-{random.randint(1, 200)}"
     value = {
         "van": van,
@@ -191,27 +193,27 @@ def _position(random: Random) -> JSONObject:
         "longitude": random.uniform(-9, 20),
         "speed": float(random.randint(0, 120)),
         "heading": random.choice((None, random.randint(0, 359))),
-        "parcels": [_number(random) for _ in range(random.randint(0, 4))],
+        "parcels": [_make_number(random) for _ in range(random.randint(0, 4))],
     }
     buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, fastavro.parse_schema(_schema("position")), value)
-    return _fleet_event("position", f"/vans/{van}", "application/avro", buffer.getvalue(), random)
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(_read_schema("position")), value)
+    return _build_fleet_event("position", f"/vans/{van}", "application/avro", buffer.getvalue(), random)
 
 
-def _locker_opened(random: Random) -> JSONObject:
+def _make_locker_opened(random: Random) -> JSONObject:
     locker = f"locker-{random.randint(1, 300)}"
-    message = _locker_opened_type()(
+    message = _compile_locker_opened()(
         locker=locker,
         door=random.randint(1, 60),
-        parcel=_number(random),
+        parcel=_make_number(random),
         by=random.randint(1, 3),
         opened_at_ms=1_908_000_000_000 + random.randint(0, 10**9),
     )
     payload = message.SerializeToString()
-    return _fleet_event("locker-opened", f"/lockers/{locker}", "application/protobuf", payload, random)
+    return _build_fleet_event("locker-opened", f"/lockers/{locker}", "application/protobuf", payload, random)
 
 
 @cache
-def _locker_opened_type() -> type[Message]:
-    compiled = compile_set(gather(str(_schema("locker-opened")).encode(), None))
+def _compile_locker_opened() -> type[Message]:
+    compiled = compile_set(gather(str(_read_schema("locker-opened")).encode(), None))
     return GetMessages(FileDescriptorSet.FromString(compiled).file)["example.fleet.LockerOpened"]

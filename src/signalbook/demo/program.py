@@ -42,11 +42,11 @@ def keep(command: Sequence[str], folder: Path, out: IO[bytes], errors: IO[bytes]
     )
 
 
-def end(kept: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a program that ``keep`` started, and wait until it is gone."""
-    assert kept.stdin is not None
-    kept.stdin.close()
-    kept.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Program:
     def open(self, among: range = _PORTS) -> None:
         """Start it on ports that are free, others if somebody was faster. Raises ``NotStarted``."""
         for _ in range(_TRIES):
-            self.ports = dict(zip(self.listeners, _free(len(self.listeners), among), strict=True))
+            self.ports = dict(zip(self.listeners, _find_free_ports(len(self.listeners), among), strict=True))
             if self._run():
                 return
             if "in use" not in self._log():  # some say much more after that
@@ -124,10 +124,10 @@ class Program:
         return False
 
 
-def _free(count: int, among: range) -> list[int]:
-    found: list[int] = []
+def _find_free_ports(count: int, among: range) -> list[int]:
+    ports: list[int] = []
     candidates = random.Random()  # noqa: S311 - nothing secret
-    while len(found) < count:
+    while len(ports) < count:
         # Not one that the system picks: it would be from the range of outgoing connections.
         port = candidates.choice(among)
         with socket.socket() as probe:
@@ -136,6 +136,6 @@ def _free(count: int, among: range) -> list[int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in found:
-            found.append(port)
-    return found
+        if port not in ports:
+            ports.append(port)
+    return ports

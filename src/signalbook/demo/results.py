@@ -37,14 +37,14 @@ class OutputFolder:
     def dead_letters(self, batch: str) -> pa.Table:
         """Return the source and reason of each dead letter of a batch."""
         if self.table_format == "iceberg":
-            return self._rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
-        found = ds.dataset(self.folder / "dead_letters", format="parquet")
-        return found.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
+            return self._load_rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
+        dataset = ds.dataset(self.folder / "dead_letters", format="parquet")
+        return dataset.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
 
     def head(self, group: str, message: str, count: int, having: str = "") -> pa.Table:
         """The first rows of a landed table, in Iceberg of those that have the column ``having``."""
         if self.table_format == "iceberg":
-            return self._rows((group, message), ("*",), f"{having} IS NOT NULL" if having else "", count)
+            return self._load_rows((group, message), ("*",), f"{having} IS NOT NULL" if having else "", count)
         return ds.dataset(self.folder / "tables" / group / message, format="parquet").head(count)
 
     def columns(self, group: str, message: str) -> list[str]:
@@ -53,25 +53,25 @@ class OutputFolder:
 
     def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
         """Yield the outcome of each message in an Iceberg output, its xid or a reason, by its source."""
-        dead_letters = self._rows(_DEAD_LETTERS, _COLUMNS)
-        yield from zip(_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
+        dead_letters = self._load_rows(_DEAD_LETTERS, _COLUMNS)
+        yield from zip(_list_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
         for group in groups:
             name = group.rpartition("/")[2]
-            for table in self._catalog().list_tables((name,)):
-                landed = self._rows((name, table[-1]), _LANDED)
-                yield from ((place, f"{group}/messages/{table[-1]}") for place in _places(landed, _LANDED))
+            for table in self._open_catalog().list_tables((name,)):
+                landed = self._load_rows((name, table[-1]), _LANDED)
+                yield from ((place, f"{group}/messages/{table[-1]}") for place in _list_places(landed, _LANDED))
 
-    def _rows(
-        self, table: tuple[str, str], columns: tuple[str, ...], wanted: str = "", most: int | None = None
+    def _load_rows(
+        self, table: tuple[str, str], columns: tuple[str, ...], condition: str = "", most: int | None = None
     ) -> pa.Table:
-        return self._catalog().load_table(table).scan(wanted or AlwaysTrue(), columns, limit=most).to_arrow()
+        return self._open_catalog().load_table(table).scan(condition or AlwaysTrue(), columns, limit=most).to_arrow()
 
-    def _catalog(self) -> SqlCatalog:
+    def _open_catalog(self) -> SqlCatalog:
         # Opened anew each time: a stream may commit to it meanwhile.
         return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG_DATABASE}")
 
 
-def _places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:
+def _list_places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:
     source, position = (rows[name].to_pylist() for name in columns[:2])
     return zip(source, position, strict=True)
 
@@ -91,43 +91,47 @@ def dead_letter_reasons(lake: OutputFolder, batch: str) -> dict[Place, str]:
 
 def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place, str]) -> list[str]:
     """Return the differences from the ledger in words, empty without any."""
-    found = []
+    texts = []
     if report.tally.read != ledger.written:
-        found.append(f"{ledger.written} lines were written, but {report.tally.read} read")
-    found += _counts("landed in", ledger.landed, report.tally.landed)
-    found += _counts("dead letters for", Counter(ledger.sidelined.values()), report.tally.reasons)
+        texts.append(f"{ledger.written} lines were written, but {report.tally.read} read")
+    texts += _compare_counts("landed in", ledger.landed, report.tally.landed)
+    texts += _compare_counts("dead letters for", Counter(ledger.sidelined.values()), report.tally.reasons)
     for place in sorted(ledger.sidelined.keys() | sidelined.keys()):
-        wanted, got = ledger.sidelined.get(place, "landing"), sidelined.get(place, "landing")
-        if wanted != got:
-            found.append(f"{place[0]}, byte {place[1]}: {wanted} was due, it came to {got}")
-    return _some(found)
+        expected, got = ledger.sidelined.get(place, "landing"), sidelined.get(place, "landing")
+        if expected != got:
+            texts.append(f"{place[0]}, byte {place[1]}: {expected} was due, it came to {got}")
+    return _limit_texts(texts)
 
 
-def misplaced(due: Mapping[Place, str], found: Iterable[tuple[Place, str]]) -> list[str]:
+def misplaced(due: Mapping[Place, str], outcomes: Iterable[tuple[Place, str]]) -> list[str]:
     """Return the messages that are not in their one place once, in words, empty without any.
 
     Both arguments give the outcome of a message: the xid of the definition it landed for, or a reason.
     """
     ends: dict[Place, list[str]] = {place: [] for place in due}
-    for place, end in found:
+    for place, end in outcomes:
         ends.setdefault(place, []).append(end)
-    return _some(
-        [_misplacement(place, due.get(place), got) for place, got in sorted(ends.items()) if got != [due.get(place)]]
+    return _limit_texts(
+        [
+            _describe_misplacement(place, due.get(place), got)
+            for place, got in sorted(ends.items())
+            if got != [due.get(place)]
+        ]
     )
 
 
-def _misplacement(place: Place, due: str | None, got: list[str]) -> str:
+def _describe_misplacement(place: Place, due: str | None, got: list[str]) -> str:
     source, position = place
     return f"{source}, offset {position}: {due or 'nothing'} was due, there is {' and '.join(got) or 'nothing'}"
 
 
-def _some(found: list[str]) -> list[str]:
-    return found[:_SHOWN] + ([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
+def _limit_texts(texts: list[str]) -> list[str]:
+    return texts[:_SHOWN] + ([f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else [])
 
 
-def _counts(what: str, wanted: Mapping[str, int], got: Mapping[str, int]) -> list[str]:
-    names = sorted(name for name in wanted.keys() | got.keys() if wanted.get(name, 0) != got.get(name, 0))
-    return [f"{what} {name}: {wanted.get(name, 0)} were due, there are {got.get(name, 0)}" for name in names]
+def _compare_counts(label: str, expected: Mapping[str, int], got: Mapping[str, int]) -> list[str]:
+    names = sorted(name for name in expected.keys() | got.keys() if expected.get(name, 0) != got.get(name, 0))
+    return [f"{label} {name}: {expected.get(name, 0)} were due, there are {got.get(name, 0)}" for name in names]
 
 
 _MESSAGES: Final = 15
@@ -154,15 +158,15 @@ def messages(console: Console, report: Report) -> None:
     grid.add_column("rejected", justify="right")
     busiest = (tally.landed + tally.rejected).most_common()
     for xid, _ in busiest[:_MESSAGES]:
-        grid.add_row(_short(xid), f"{tally.landed[xid]:,}", f"{tally.rejected[xid]:,}")
+        grid.add_row(_shorten(xid), f"{tally.landed[xid]:,}", f"{tally.rejected[xid]:,}")
     if len(busiest) > _MESSAGES:
-        rest = [xid for xid, _ in busiest[_MESSAGES:]]
-        landed, rejected = (sum(counts[xid] for xid in rest) for counts in (tally.landed, tally.rejected))
-        grid.add_row(f"… {len(rest)} more", f"{landed:,}", f"{rejected:,}", style="dim")
+        remaining = [xid for xid, _ in busiest[_MESSAGES:]]
+        landed, rejected = (sum(counts[xid] for xid in remaining) for counts in (tally.landed, tally.rejected))
+        grid.add_row(f"… {len(remaining)} more", f"{landed:,}", f"{rejected:,}", style="dim")
     console.print(grid)
 
 
-def _short(xid: str) -> str:
+def _shorten(xid: str) -> str:
     _, _, group, _, message = xid.split("/")
     return f"{group} / {message}"
 
@@ -187,15 +191,15 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
     )
 
 
-def rows(console: Console, lake: OutputFolder, shown: ShownTable) -> None:
+def rows(console: Console, lake: OutputFolder, table: ShownTable) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
-    data = lake.head(shown.group, shown.message, _ROWS, shown.having)
-    grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")
-    picked = {path: _pick(data, path) for path in shown.columns}
+    data = lake.head(table.group, table.message, _ROWS, table.having)
+    grid = Grid(title=f"{table.group} / {table.message}: {data.num_columns} columns, among them", title_justify="left")
+    picked = {path: _pick(data, path) for path in table.columns}
     for path, column in picked.items():
-        grid.add_column(f"{path}\n[dim]{_type(column.type)}[/]", overflow="ellipsis", no_wrap=True)
+        grid.add_column(f"{path}\n[dim]{_describe_type(column.type)}[/]", overflow="ellipsis", no_wrap=True)
     for cells in zip(*(column.to_pylist() for column in picked.values()), strict=True):
-        grid.add_row(*map(_cell, cells))
+        grid.add_row(*map(_format_cell, cells))
     console.print(grid, soft_wrap=False)
 
 
@@ -204,10 +208,10 @@ def _pick(data: pa.Table, path: str) -> pa.ChunkedArray:
     return pc.struct_field(data[name], members) if members else data[name]
 
 
-def _type(type: pa.DataType) -> str:
+def _describe_type(type: pa.DataType) -> str:
     return "list of " + str(type.value_type) if pa.types.is_list(type) else str(type).partition("[")[0]
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     text = "" if value is None else str(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

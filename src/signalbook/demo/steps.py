@@ -111,13 +111,13 @@ def run(
         console.print("npm is not here, or cannot fetch: going on with the parcel carrier alone")
     with serving(folder) as url:
         _load(console, url, webhooks)
-        streams = _streams(webhooks)
+        streams = _build_streams(webhooks)
         for stream in streams:
             _replay(console, folder, url, stream, round(count * stream.share), master)
-        _own_events(console, folder, url, master)
+        _land_own_events(console, folder, url, master)
         if with_live:
-            _live(console, folder, url, min(max(_LEAST_LIVE, count // 10), _MOST_LIVE), master)
-    _where_next(console, folder)
+            _run_live(console, folder, url, min(max(_LEAST_LIVE, count // 10), _MOST_LIVE), master)
+    _print_where_next(console, folder)
 
 
 def _clear(folder: Path) -> None:
@@ -142,7 +142,7 @@ def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
             console.print(f"loaded {name}: {messages} message definitions")
 
 
-def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
+def _build_streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
     sound, faulty = parcels.templates(_SEED)
     carrier = TrafficStream(
         name="parcels",
@@ -202,10 +202,10 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, cou
         ledger = traffic.write(files, stream.sound, stream.faulty, count=count, faults_of_each_kind=faults, seed=_SEED)
     console.print(f"{ledger.written:,} deliveries, {ledger.bytes / 1e6:,.0f} MB")
     lake = OutputFolder(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
-    report = _process(console, _job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
-    found = results.differences(ledger, report, results.dead_letter_reasons(lake, report.batch))
-    if found:
-        raise DemoFailed("the result is not what was seeded:\n  " + "\n  ".join(found))
+    report = _process(console, _build_job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
+    differences = results.differences(ledger, report, results.dead_letter_reasons(lake, report.batch))
+    if differences:
+        raise DemoFailed("the result is not what was seeded:\n  " + "\n  ".join(differences))
     results.messages(console, report)
     results.reasons(console, report.tally.reasons)
     results.faults(console, ledger.seeded, ledger.nonconforming)
@@ -214,7 +214,7 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, cou
     console.print(f"{report.events_per_second:,.0f} messages, {rate:,.1f} MB a second")
 
 
-def _job(
+def _build_job(
     url: str, name: str, files: Path, lake: OutputFolder, groups: tuple[str, ...], input_format: str, master: str
 ) -> Job:
     return Job(
@@ -238,7 +238,7 @@ def _process(console: Console, job: Job) -> Report:
         return run_pipeline(job, progress=show_progress)
 
 
-def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
+def _land_own_events(console: Console, folder: Path, url: str, master: str) -> None:
     """Land the registry's own change feed of the loaded definitions like any other stream."""
     console.rule("[bold]The registry's own change events", align="left")
     files = folder / "traffic" / "registry"
@@ -246,7 +246,7 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
     count = _save_feed(url, files / "events.jsonl")
     lake = OutputFolder(folder=folder / "lake" / "registry", table_format="iceberg")
     groups = (f"/messagegroups/{events.GROUP}",)
-    report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
+    report = _process(console, _build_job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
     if report.landed != count:
         raise DemoFailed(
             f"{count} change events were reported, but {report.landed} landed: {dict(report.tally.reasons)}"
@@ -270,7 +270,7 @@ def _save_feed(url: str, path: Path) -> int:
     return count
 
 
-def _live(console: Console, folder: Path, url: str, count: int, master: str) -> None:
+def _run_live(console: Console, folder: Path, url: str, count: int, master: str) -> None:
     console.rule("[bold]Live: a stream from Kafka", align="left")
     try:
         live.run(console, folder, url, count=count, seed=_SEED, master=master)
@@ -278,7 +278,7 @@ def _live(console: Console, folder: Path, url: str, count: int, master: str) -> 
         console.print(f"left out, for {escape(str(error))}")
 
 
-def _where_next(console: Console, folder: Path) -> None:
+def _print_where_next(console: Console, folder: Path) -> None:
     console.rule("[bold]Where to look next", align="left")
     console.print(
         f"{folder / 'lake'}: the tables; github/ is plain Parquet, the others are Iceberg catalogs\n"
