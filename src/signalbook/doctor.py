@@ -99,7 +99,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     if settings.from_folder:
         yield _check_folder(Path(settings.from_folder))
         return
-    path = _sqlite_file(settings)
+    path = _find_sqlite_file(settings)
     if path is not None:
         yield _check_space(path)
         if not path.exists():
@@ -133,10 +133,10 @@ def _check_schema(state: DatabaseState) -> Check:
     if state.revision is None:
         return Check(subject="database", state=OK, found=f"{state.where} is empty: the first start makes the tables")
     if state.revision > REVISION:
-        found = f"{state.where} has schema {state.revision}, this program knows {REVISION} at most"
-        return Check(subject="database", state=ERROR, found=found, advice="update Signalbook, or restore a backup")
-    found = f"{state.where} has schema {state.revision}; the next start migrates it to {REVISION}"
-    return Check(subject="database", state=WARNING, found=found, advice="make a backup before: signalbook backup FILE")
+        text = f"{state.where} has schema {state.revision}, this program knows {REVISION} at most"
+        return Check(subject="database", state=ERROR, found=text, advice="update Signalbook, or restore a backup")
+    text = f"{state.where} has schema {state.revision}; the next start migrates it to {REVISION}"
+    return Check(subject="database", state=WARNING, found=text, advice="make a backup before: signalbook backup FILE")
 
 
 def _check_contents(settings: Settings) -> Iterator[Check]:
@@ -158,12 +158,12 @@ def _check_clock(state: DatabaseState) -> Iterator[Check]:
     skew = abs(state.skew)
     if skew > _SKEW:
         way = "ahead of" if state.skew > 0 else "behind"
-        found = f"the database's clock is {skew:.1f} s {way} that of this machine"
+        text = f"the database's clock is {skew:.1f} s {way} that of this machine"
         level: Literal["warning", "error"] = ERROR if skew > _MUCH_SKEW else WARNING
-        yield Check(subject="clock", state=level, found=found, advice="keep both by NTP: systemctl status chrony")
+        yield Check(subject="clock", state=level, found=text, advice="keep both by NTP: systemctl status chrony")
     elif state.future > _SKEW:
-        found = f"the newest change was made {state.future:.0f} s from now: a clock was, or is, wrong"
-        yield Check(subject="clock", state=WARNING, found=found, advice="keep the clocks of all servers by NTP")
+        text = f"the newest change was made {state.future:.0f} s from now: a clock was, or is, wrong"
+        yield Check(subject="clock", state=WARNING, found=text, advice="keep the clocks of all servers by NTP")
     else:
         yield Check(subject="clock", state=OK, found="it goes with the database")
 
@@ -174,8 +174,8 @@ def _check_space(path: Path) -> Check:
         return Check(subject="disk", state=ERROR, found=f"there is no folder {folder}", advice="make it")
     free = shutil.disk_usage(folder).free
     state: Literal["ok", "warning"] = WARNING if free < _LITTLE_SPACE else OK
-    found = f"{free / (1 << 30):.1f} GiB are free at {folder}"
-    return Check(subject="disk", state=state, found=found, advice="free some space" if state == WARNING else "")
+    text = f"{free / (1 << 30):.1f} GiB are free at {folder}"
+    return Check(subject="disk", state=state, found=text, advice="free some space" if state == WARNING else "")
 
 
 def _check_folder(folder: Path) -> Check:
@@ -187,12 +187,12 @@ def _check_folder(folder: Path) -> Check:
 def _check_files(settings: Settings) -> Iterator[Check]:
     """Files that hold secrets are for their owner, and files that decide are written by him alone."""
     key_file = Path(settings.key_file) if settings.key_file else None
-    database = _sqlite_file(settings)
+    database = _find_sqlite_file(settings)
     if database is not None:
         key_file = key_file or database.with_name(f"{database.name}.key")
     beside = [database, *(database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))] if database else []
-    secret = [*beside, key_file, _path(settings.tls_key), find_secret_file(settings), Path(CONFIG_FILE)]
-    decides = [_path(settings.access_file)]
+    secret = [*beside, key_file, _parse_path(settings.tls_key), find_secret_file(settings), Path(CONFIG_FILE)]
+    decides = [_parse_path(settings.access_file)]
     for path in (path for path in secret if path is not None and _is_there(path)):
         yield _check_mode(path, stat.S_IRWXG | stat.S_IRWXO, "others than its owner may read it", "600")
     for path in (path for path in decides if path is not None and _is_there(path)):
@@ -206,7 +206,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _check_mode(path: Path, wrong: int, found: str, right: str) -> Check:
+def _check_mode(path: Path, wrong: int, text: str, right: str) -> Check:
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
     if not os.access(path, os.R_OK):
@@ -216,19 +216,19 @@ def _check_mode(path: Path, wrong: int, found: str, right: str) -> Check:
         )
     if mode & wrong:
         return Check(
-            subject="files", state=WARNING, found=f"{path} ({mode:03o}): {found}", advice=f"chmod {right} {path}"
+            subject="files", state=WARNING, found=f"{path} ({mode:03o}): {text}", advice=f"chmod {right} {path}"
         )
     return Check(subject="files", state=OK, found=f"{path} is its owner's alone")
 
 
 def _check_keys(settings: Settings) -> Iterator[Check]:
     try:
-        found = keyring(settings).keys()
+        keys = keyring(settings).keys()
     except SignalbookError as error:
         advice = "put the key file back, readable to the server's user, or correct key_file"
         yield Check(subject="keys", state=ERROR, found=str(error), advice=advice)
         return
-    if found:
+    if keys:
         yield Check(subject="keys", state=OK, found="there is a key to encrypt secrets with")
     elif settings.db.startswith("postgresql") and not settings.key_file:
         advice = "make one for all servers, named by key_file: (umask 077; head -c 32 /dev/urandom | base64 > keys)"
@@ -255,30 +255,30 @@ def _check_index(*, indexed: bool) -> Check:
     if indexed:
         return Check(subject="search", state=OK, found="everything is in the index")
     advice = "signalbook migrate does it before, and shows how far it is"
-    found = "not everything is in the index: the next start completes it, and serves no request before"
-    return Check(subject="search", state=WARNING, found=found, advice=advice)
+    text = "not everything is in the index: the next start completes it, and serves no request before"
+    return Check(subject="search", state=WARNING, found=text, advice=advice)
 
 
 def _check_access(store: Store | None, settings: Settings) -> Check:
     exposed = not is_loopback(settings.host)
     try:
-        policy = _policy(store, settings)
+        policy = _find_policy(store, settings)
         check_exposure(settings, policy, exposed=exposed)
     except ServerError as error:
-        found, advice = str(error).partition(". ")[0], "signalbook access init subject:NAME, or --host 127.0.0.1"
-        return Check(subject="access", state=ERROR, found=found, advice=advice)
+        text, advice = str(error).partition(". ")[0], "signalbook access init subject:NAME, or --host 127.0.0.1"
+        return Check(subject="access", state=ERROR, found=text, advice=advice)
     except SignalbookError as error:
         return Check(subject="access", state=ERROR, found=str(error), advice="mend the policy")
     if policy is not None and settings.access != OPEN:
         return Check(subject="access", state=OK, found="a policy says who may do what")
-    found = "everybody who reaches the port may do everything"
+    text = "everybody who reaches the port may do everything"
     if not exposed:
-        return Check(subject="access", state=OK, found=f"{found}: it listens on {settings.host} alone")
+        return Check(subject="access", state=OK, found=f"{text}: it listens on {settings.host} alone")
     advice = "set a policy: signalbook access set FILE, or --access-file, and leave out access"
-    return Check(subject="access", state=WARNING, found=found, advice=advice)
+    return Check(subject="access", state=WARNING, found=text, advice=advice)
 
 
-def _policy(store: Store | None, settings: Settings) -> Policy | None:
+def _find_policy(store: Store | None, settings: Settings) -> Policy | None:
     """The policy that is, or would be, in force."""
     if settings.access_file:
         # As the server does, but for storing it.
@@ -289,10 +289,10 @@ def _policy(store: Store | None, settings: Settings) -> Policy | None:
 def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
     """Yield warnings about a usable policy."""
     with suppress(SignalbookError):
-        policy = _policy(engine.store, settings)
+        policy = _find_policy(engine.store, settings)
         with engine.reading() as view:
-            found = [] if policy is None else list_warnings(policy, view.model.document)
-        for warning in found:
+            policy_warnings = [] if policy is None else list_warnings(policy, view.model.document)
+        for warning in policy_warnings:
             yield Check(subject="policy", state=WARNING, found=warning, advice="correct the rule")
 
 
@@ -305,11 +305,11 @@ def _check_certificate(settings: Settings) -> Iterator[Check]:
         begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         name = f"{certificate.subject.rfc4514_string() or 'a certificate'} in {settings.tls_cert}"
         if not begins <= now <= ends:
-            found = f"{name} is valid from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC, not now"
-            yield Check(subject="tls", state=ERROR, found=found, advice=advice)
+            text = f"{name} is valid from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC, not now"
+            yield Check(subject="tls", state=ERROR, found=text, advice=advice)
         elif ends - now < _SOON:
-            found = f"{name} expires at {ends:%Y-%m-%d %H:%M} UTC"
-            yield Check(subject="tls", state=WARNING, found=found, advice=advice)
+            text = f"{name} expires at {ends:%Y-%m-%d %H:%M} UTC"
+            yield Check(subject="tls", state=WARNING, found=text, advice=advice)
         else:
             yield Check(subject="tls", state=OK, found=f"{name} is valid until {ends:%Y-%m-%d}")
 
@@ -370,8 +370,8 @@ def _check_sink(subscription: Subscription, policy: SinkPolicy) -> Check:
         connect(address, port, Deadline(policy.timeout)).close()
     except (FetchError, httpcore.TimeoutException, httpcore.NetworkError, OSError) as error:
         advice = "see that it runs, and that name server and firewall let this machine reach it"
-        found = f"its sink at {parts.hostname} cannot be reached: {error or 'no answer'}"
-        return Check(subject=subject, state=WARNING, found=found, advice=advice)
+        text = f"its sink at {parts.hostname} cannot be reached: {error or 'no answer'}"
+        return Check(subject=subject, state=WARNING, found=text, advice=advice)
     except SignalbookError as error:
         return Check(subject=subject, state=ERROR, found=str(error), advice="update the subscription or the settings")
     return Check(subject=subject, state=OK, found=f"its sink at {parts.hostname}:{port} accepts connections")
@@ -391,10 +391,10 @@ def _check_peer(peer: Peer, settings: Settings) -> Check:
         return Check(subject=subject, state=ERROR, found=str(error), advice=advice)
 
 
-def _sqlite_file(settings: Settings) -> Path | None:
+def _find_sqlite_file(settings: Settings) -> Path | None:
     name = settings.db.removeprefix("sqlite:///").partition("?")[0]
     return Path(name).absolute() if settings.db.startswith("sqlite:///") and name else None
 
 
-def _path(name: str) -> Path | None:
+def _parse_path(name: str) -> Path | None:
     return Path(name) if name else None

@@ -349,14 +349,14 @@ class RegistryError(SignalbookError):
 
 def describe(title: str, detail: str, faults: Sequence[Finding]) -> str:
     """An error in words for a person: what, why, and every fault on a line of its own; nothing twice."""
-    said = {fault.message for fault in faults}
-    several = title in said and len(faults) > 1  # the first error's title stands for all of them
+    messages = {fault.message for fault in faults}
+    several = title in messages and len(faults) > 1  # the first error's title stands for all of them
     lines = [f"{len(faults)} things are wrong:" if several else title]
-    if detail and detail not in said:
+    if detail and detail not in messages:
         lines.append(detail)
-    shown = (fault for fault in faults if several or not _says(title, fault))
-    return "\n".join([*lines, *(f"  {fault}" for fault in shown)])
+    listed = (fault for fault in faults if several or not _is_said(title, fault))
+    return "\n".join([*lines, *(f"  {fault}" for fault in listed)])
 
 
-def _says(title: str, fault: Finding) -> bool:
+def _is_said(title: str, fault: Finding) -> bool:
     return fault.message == title or f"{fault.path or '/'}: {fault.message}" in title

@@ -29,16 +29,16 @@ def excerpt(original: bytes, path: str) -> str:
     ``path`` is a JSON Pointer into the payload of a JSON message, or the dotted name of an attribute, as in findings.
     If the place is missing, its deepest existing ancestor counts.
     """
-    start = max((_place(original, steps) for steps in _ways(path)), default=(0, 0))[1]
+    start = max((_find_place(original, steps) for steps in _list_ways(path)), default=(0, 0))[1]
     start = 0 if start + _BEHIND <= LONGEST else start - _BEFORE
     while 0 < start < len(original) and original[start] in _CONTINUATION:
         start += 1
     end = start + LONGEST
-    shown = original[start:end].decode(errors="replace")
-    return f"{_CUT if start else ''}{shown}{_CUT if end < len(original) else ''}"
+    text = original[start:end].decode(errors="replace")
+    return f"{_CUT if start else ''}{text}{_CUT if end < len(original) else ''}"
 
 
-def _ways(path: str) -> Iterator[tuple[str, ...]]:
+def _list_ways(path: str) -> Iterator[tuple[str, ...]]:
     """The steps that a path may mean: of the payload alone, or of the payload in an event."""
     if path.startswith("/"):
         steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
@@ -49,36 +49,36 @@ def _ways(path: str) -> Iterator[tuple[str, ...]]:
         yield tuple(path.split("."))
 
 
-def _place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
+def _find_place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
     """Return how many ``steps`` exist in a JSON text, and the byte at which the last of them begins."""
-    found, at, depth = 0, 0, 0
+    steps_found, at, depth = 0, 0, 0
     array, number, fresh = False, 0, False  # of the innermost container that the steps lead to
     for token in _TOKEN.finditer(text, 0, _READ):
         first = text[token.start()]
-        if depth == found and depth and first == _COMMA:
+        if depth == steps_found and depth and first == _COMMA:
             break  # what the last step leads to is no container, or has ended
-        if depth == found + 1 and first == _COMMA:
+        if depth == steps_found + 1 and first == _COMMA:
             number, fresh = number + 1, True
-        elif depth == found + 1 and fresh and first not in _CLOSE:
+        elif depth == steps_found + 1 and fresh and first not in _CLOSE:
             fresh = False
-            if (str(number) if array else _name(token[0])) == steps[found]:
-                found, at = found + 1, token.start()
-                if found == len(steps):
+            if (str(number) if array else _parse_name(token[0])) == steps[steps_found]:
+                steps_found, at = steps_found + 1, token.start()
+                if steps_found == len(steps):
                     break
         if first in _OPEN:
             depth += 1
-            if depth == found + 1:
+            if depth == steps_found + 1:
                 array, number, fresh = first == _ARRAY, 0, True
         elif first in _CLOSE:
             depth -= 1
-            if depth < found:
+            if depth < steps_found:
                 break
         elif not depth:
             break  # no JSON, or a value without members
-    return found, at
+    return steps_found, at
 
 
-def _name(token: bytes) -> str:
+def _parse_name(token: bytes) -> str:
     """The name of a member, as a path has it."""
     try:
         name = loads(token)

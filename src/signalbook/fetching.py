@@ -76,28 +76,30 @@ class AllowList:
 
     def takes(self, address: Address, host: str) -> bool:
         """Return True if ``host`` may have this ``address``."""
-        known = getattr(address, "ipv4_mapped", None) or address
-        if is_public(known):
+        plain_address = getattr(address, "ipv4_mapped", None) or address
+        if is_public(plain_address):
             return True
-        return (host == "localhost" and known.is_loopback) or any(known in network for network in self._networks)
+        return (host == "localhost" and plain_address.is_loopback) or any(
+            plain_address in network for network in self._networks
+        )
 
     def admits(self, address: Address, host: str, port: int) -> bool:
         """Return True if ``host`` may be called at this ``address``: it is public, or on the list.
 
         An address on the list allows its ports there, a network every port.
         """
-        known = getattr(address, "ipv4_mapped", None) or address
-        if is_public(known) or any(known in network for network in self._ranges):
+        plain_address = getattr(address, "ipv4_mapped", None) or address
+        if is_public(plain_address) or any(plain_address in network for network in self._ranges):
             return True
-        return (self.names(host, port) or self.names(str(known), port)) and self.takes(known, host)
+        return (self.names(host, port) or self.names(str(plain_address), port)) and self.takes(plain_address, host)
 
     def _add(self, entry: str) -> None:
         if "/" in entry:
-            self._ranges.append(_network(entry, self._setting))
+            self._ranges.append(_parse_network(entry, self._setting))
             self._networks.append(self._ranges[-1])
             return
         parts = _split(entry, self._setting)
-        host = _host(parts)
+        host = _find_host(parts)
         self._places |= {(host, port) for port in ((parts.port,) if parts.port else _PORTS.values())}
         try:
             self._networks.append(ipaddress.ip_network(host))
@@ -164,10 +166,10 @@ class Deadline:
 
     def remaining(self) -> float:
         """Seconds left. Raises ``httpcore.ReadTimeout`` when there are none."""
-        left = self._end - time.monotonic()
-        if left <= 0:
+        seconds_left = self._end - time.monotonic()
+        if seconds_left <= 0:
             raise httpcore.ReadTimeout
-        return left
+        return seconds_left
 
 
 def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
@@ -176,7 +178,7 @@ def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
     All that the name has must be good: one of them is no accident. Raises ``AddressNotAllowed``, ``FetchError`` if it
     is not found, and ``httpcore.ConnectTimeout`` if it is not found in time.
     """
-    addresses = _addresses(host, port, seconds)
+    addresses = _find_addresses(host, port, seconds)
     for address in addresses:
         if not allowed.admits(address, host, port):
             raise AddressNotAllowed(
@@ -207,23 +209,23 @@ class Errand:
         """The bytes at ``url``. Raises ``FetchError``."""
         for _ in range(self._limits.redirects + 1):
             try:
-                found = self._exchange(url)
+                response = self._exchange(url)
             except httpcore.TimeoutException:
                 raise FetchError(f"{url} did not come within {self._limits.seconds:g} seconds") from None
             except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
                 raise FetchError(f"{url} cannot be fetched: {error or type(error).__name__}") from None
-            if isinstance(found, bytes):
-                return found
-            url = found
+            if isinstance(response, bytes):
+                return response
+            url = response
         raise FetchError(f"{url} is one redirect too many")
 
     def _exchange(self, url: str) -> bytes | str:
         """The content, or where it is instead."""
         parts = _split_url(url)
-        host, port = _host(parts), parts.port or _PORTS[parts.scheme]
+        host, port = _find_host(parts), parts.port or _PORTS[parts.scheme]
         if not self._allowed.names(host, port):
             raise FetchError(f"{host}:{port} is not among the places to fetch from (setting allow_fetch)")
-        backend = _Pinned(self._address(host, port), self._deadline)
+        backend = _Pinned(self._choose_address(host, port), self._deadline)
         with (
             httpcore.ConnectionPool(ssl_context=ssl.create_default_context(), network_backend=backend) as pool,
             pool.stream(
@@ -237,9 +239,9 @@ class Errand:
                 raise FetchError(f"{url}: the server answers {response.status}")
             if headers.get(b"content-encoding", "identity").lower() != "identity":
                 raise FetchError(f"{url}: the server sends it compressed, unasked")
-            return self._body(url, response)
+            return self._read_body(url, response)
 
-    def _body(self, url: str, response: httpcore.Response) -> bytes:
+    def _read_body(self, url: str, response: httpcore.Response) -> bytes:
         content = bytearray()
         for chunk in response.iter_stream():
             self._left -= len(chunk)
@@ -248,9 +250,9 @@ class Errand:
             content += chunk
         return bytes(content)
 
-    def _address(self, host: str, port: int) -> str:
+    def _choose_address(self, host: str, port: int) -> str:
         """The one address to connect to. All that the name has must be good: one of them is no accident."""
-        addresses = _addresses(host, port, self._deadline.remaining())
+        addresses = _find_addresses(host, port, self._deadline.remaining())
         for address in addresses:
             if not self._allowed.takes(address, host):
                 raise FetchError(
@@ -263,7 +265,7 @@ class _Pinned(httpcore.NetworkBackend):
     """Connects to one address, whatever the name says by now."""
 
     def __init__(self, address: str, deadline: Deadline) -> None:
-        self._address = address
+        self._choose_address = address
         self._deadline = deadline
 
     def connect_tcp(
@@ -275,7 +277,7 @@ class _Pinned(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         """A stream to the address, within the errand's time."""
-        return connect(self._address, port, self._deadline)
+        return connect(self._choose_address, port, self._deadline)
 
 
 class _Timed(httpcore.NetworkStream):
@@ -312,11 +314,11 @@ class _Timed(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-def _addresses(host: str, port: int, seconds: float) -> list[Address]:
-    found = [ipaddress.ip_address(text.partition("%")[0]) for text in _resolve(host, port, seconds)]
-    if not found:
+def _find_addresses(host: str, port: int, seconds: float) -> list[Address]:
+    addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in _resolve(host, port, seconds)]
+    if not addresses:
         raise FetchError(f"{host} has no address")
-    return found
+    return addresses
 
 
 def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
@@ -334,12 +336,12 @@ def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
 
     threading.Thread(target=ask, name="resolve", daemon=True).start()
     try:
-        found = results.get(timeout=seconds)
+        resolved = results.get(timeout=seconds)
     except queue.Empty:
         raise httpcore.ConnectTimeout from None
-    if isinstance(found, OSError):
-        raise FetchError(f"{host} cannot be found: {found.strerror}")
-    return found
+    if isinstance(resolved, OSError):
+        raise FetchError(f"{host} cannot be found: {resolved.strerror}")
+    return resolved
 
 
 def _split_url(url: str) -> SplitResult:
@@ -369,12 +371,12 @@ def _split(entry: str, setting: str) -> SplitResult:
     return parts
 
 
-def _network(entry: str, setting: str) -> Network:
+def _parse_network(entry: str, setting: str) -> Network:
     try:
         return ipaddress.ip_network(entry)
     except ValueError as error:
         raise SettingError(f"{setting}: {entry!r} is no network: {error}") from None
 
 
-def _host(parts: SplitResult) -> str:
+def _find_host(parts: SplitResult) -> str:
     return str(parts.hostname).lower().removesuffix(".")

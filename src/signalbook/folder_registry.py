@@ -57,8 +57,8 @@ class FolderSnapshot:
     @property
     def document(self) -> JSONObject:
         """The content as the body of a write to the Registry."""
-        found: JSONObject = self.source.document
-        return found
+        content: JSONObject = self.source.document
+        return content
 
     @property
     def repairs(self) -> tuple[str, ...]:
@@ -86,18 +86,18 @@ def _check_complete(source: SourceDocument) -> None:
 
 def folder_mark(folder: Path) -> str:
     """A cheap fingerprint that changes when a file does: of names, sizes and times of all files that are not hidden."""
-    return fingerprint(sorted(_files(folder)))
+    return fingerprint(sorted(_walk_files(folder)))
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+def _walk_files(folder: Path) -> Iterator[tuple[str, int, int]]:
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             try:
-                found = Path(top, name).stat()
+                status = Path(top, name).stat()
             except OSError:  # deleted meanwhile: the next look sees that
                 continue
-            yield f"{top}/{name}", found.st_size, found.st_mtime_ns
+            yield f"{top}/{name}", status.st_size, status.st_mtime_ns
 
 
 def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> bool:
@@ -114,8 +114,8 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
             return _write(engine, snapshot, base, anew=True)
     except RegistryError as error:
         paths = [error.subject, *(fault.path for fault in error.faults)]
-        named = "".join(f"\n  in {name}" for name in snapshot.source.find_parts_naming(paths))
-        raise DocumentError(f"{error}{named}") from None
+        file_lines = "".join(f"\n  in {name}" for name in snapshot.source.find_parts_naming(paths))
+        raise DocumentError(f"{error}{file_lines}") from None
 
 
 def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
@@ -124,8 +124,10 @@ def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: 
         if state.get("revision") == snapshot.revision:
             session.transaction.settings.put(STATE_KEY, {**state, "mark": snapshot.mark})
             return False
-        now = _parts(snapshot.document)
-        before = {} if anew else {Xid.parse(xid): known for xid, known in state.get("parts", {}).items()}
+        now = _list_parts(snapshot.document)
+        before = (
+            {} if anew else {Xid.parse(xid): old_fingerprint for xid, old_fingerprint in state.get("parts", {}).items()}
+        )
         if anew:
             _clear(session)
         _delete(session, before.keys() - now.keys())
@@ -133,17 +135,17 @@ def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: 
         _write_registry(session, snapshot.document)
         fingerprints = {xid: fingerprint(body) for xid, body in now.items()}
         _create(session, {xid: body for xid, body in now.items() if xid not in before})
-        for xid, known in before.items():
-            if fingerprints.get(xid, known) != known:
+        for xid, old_fingerprint in before.items():
+            if fingerprints.get(xid, old_fingerprint) != old_fingerprint:
                 _replace(session, xid, now[xid])
         session.switch(_read_only())
         session.transaction.settings.put(
-            STATE_KEY, _state(snapshot, session, {str(xid): text for xid, text in fingerprints.items()})
+            STATE_KEY, _build_state(snapshot, session, {str(xid): text for xid, text in fingerprints.items()})
         )
     return True
 
 
-def _state(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) -> JSONObject:
+def _build_state(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) -> JSONObject:
     return {
         "revision": snapshot.revision,
         "since": format_timestamp(session.now),
@@ -154,7 +156,7 @@ def _state(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) ->
     }
 
 
-def _parts(document: JSONObject) -> dict[Xid, JSONObject]:
+def _list_parts(document: JSONObject) -> dict[Xid, JSONObject]:
     """Groups without their collections, and Resources with all that is theirs."""
     parts: dict[Xid, JSONObject] = {}
     for xid, body in entities(document):
@@ -178,21 +180,26 @@ def _delete(session: Session, gone: set[Xid]) -> None:
 
 
 def _write_model(session: Session, document: JSONObject, base: JSONObject) -> None:
-    given = document.get(MODELSOURCE) or {}
-    wanted = extend_model(Upload(target=ROOT, body={MODELSOURCE: given}), base).body.get(MODELSOURCE, base)
-    if wanted != session.view.modelsource():
-        session.execute(ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=wanted))
+    stated = document.get(MODELSOURCE) or {}
+    new_model = extend_model(Upload(target=ROOT, body={MODELSOURCE: stated}), base).body.get(MODELSOURCE, base)
+    if new_model != session.view.modelsource():
+        session.execute(ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=new_model))
 
 
 def _write_registry(session: Session, document: JSONObject) -> None:
     """The Registry's own attributes, if they are others."""
     plurals = set(session.view.model.groups)
-    own = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
-    shown = session.view.entity(ROOT, ViewOptions())
-    mark = fingerprint(own)
+    attributes = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
+    registry = session.view.entity(ROOT, ViewOptions())
+    mark = fingerprint(attributes)
     if mark != session.transaction.settings.get(f"{STATE_KEY}.own"):
         session.execute(
-            Command(method=Method.PUT, target=ROOT, body={**own, "registryid": shown["registryid"]}, flags=_IGNORED)
+            Command(
+                method=Method.PUT,
+                target=ROOT,
+                body={**attributes, "registryid": registry["registryid"]},
+                flags=_IGNORED,
+            )
         )
         session.transaction.settings.put(f"{STATE_KEY}.own", mark)
 
@@ -224,9 +231,9 @@ def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
 
 def _read_only() -> JSONObject:
     """Return all capabilities, without mutable ones."""
-    wanted = capabilities.everything()
-    wanted["available"] = {name: {"mutable": False} for name in wanted["available"]}
-    return wanted
+    offered = capabilities.everything()
+    offered["available"] = {name: {"mutable": False} for name in offered["available"]}
+    return offered
 
 
 class FolderWatch:
@@ -249,8 +256,8 @@ class FolderWatch:
     def status(self) -> JSONObject:
         """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
         state = KeyValueStore(self._engine.store).get(STATE_KEY) or {}
-        known = {name: state.get(name) for name in ("revision", "since", "documents", "repairs")}
-        return {"folder": str(self._folder), **known, "error": self._error}
+        stored = {name: state.get(name) for name in ("revision", "since", "documents", "repairs")}
+        return {"folder": str(self._folder), **stored, "error": self._error}
 
     def load(self) -> None:
         """Read the folder and bring the registry to it. Raises ``SignalbookError``; then nothing has changed."""
@@ -263,20 +270,20 @@ class FolderWatch:
 
     def look(self) -> None:
         """Load the folder if it is not what it was at the last look, here or in another process of this server."""
-        found = folder_mark(self._folder)
-        if found == self._seen:
+        mark = folder_mark(self._folder)
+        if mark == self._seen:
             return
         # Seen, whatever comes of it: what cannot be read is not tried again until it changes.
-        self._seen, self._error = found, None
-        if found == (KeyValueStore(self._engine.store).get(STATE_KEY) or {}).get("mark"):
+        self._seen, self._error = mark, None
+        if mark == (KeyValueStore(self._engine.store).get(STATE_KEY) or {}).get("mark"):
             return
         try:
             self.load()
         except SignalbookError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         except Exception as error:
             _LOG.exception("%s cannot be read", self._folder)
-            self._failed(f"unexpected {type(error).__name__}")
+            self._record_failure(f"unexpected {type(error).__name__}")
 
     def start(self, seconds: float) -> None:
         """Look every ``seconds`` from now on, in a thread; with 0 never again."""
@@ -295,6 +302,6 @@ class FolderWatch:
         while not self._stop.wait(seconds):
             self.look()
 
-    def _failed(self, error: str) -> None:
+    def _record_failure(self, error: str) -> None:
         _LOG.error("%s: keeping what was there before: %s", self._folder, error)
         self._error = error

@@ -74,10 +74,10 @@ def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
     windows = range(0, len(data), _WINDOW)
     # What is in strings only makes this count too high: most texts are spared the walk.
     most = sum(count_separators(data[start : start + _WINDOW]) for start in windows)
-    if most <= max_values and _shallow(data, windows, max_depth):
+    if most <= max_values and _is_shallow(data, windows, max_depth):
         return
     values = depth = 0
-    for _, token in _tokens(data, _TOKEN):
+    for _, token in _find_tokens(data, _TOKEN):
         if token in b"[{":
             depth += 1
             if depth > max_depth:
@@ -90,44 +90,44 @@ def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
             raise TooManyValues(max_values)
 
 
-def _shallow(data: bytes, windows: range, max_depth: int) -> bool:
+def _is_shallow(data: bytes, windows: range, max_depth: int) -> bool:
     opened = sum(data[at : at + _WINDOW].count(b"[") + data[at : at + _WINDOW].count(b"{") for at in windows)
     return opened <= max_depth
 
 
-def _tokens(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+def _find_tokens(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
     """Position and byte of every bracket and brace outside of strings, and of every comma, or the last of a run."""
     position, end, between = 0, len(data), 0
     while position < end:
         window = min(position + _WINDOW, end)
-        for found in pattern.finditer(data, position, window):
-            last = found.end() - 1
+        for match in pattern.finditer(data, position, window):
+            last = match.end() - 1
             token = data[last]
-            if token in _STRUCTURE and found[1] is None:
+            if token in _STRUCTURE and match[1] is None:
                 between = 0
                 yield last, token
-            elif found[1] is not None:
+            elif match[1] is not None:
                 between += 1
                 if between > _BETWEEN:
-                    raise _broken(found.start())
-                if not found[1]:
-                    position = _string_end(data, found.end())
+                    raise _build_error(match.start())
+                if not match[1]:
+                    position = _find_string_end(data, match.end())
                     break
         else:
             position = window
 
 
-def _string_end(data: bytes, position: int) -> int:
+def _find_string_end(data: bytes, position: int) -> int:
     """Behind the string that goes on at ``position``."""
     while position < len(data):
         # an escape that the window cuts off is looked at again
-        found = _REST.match(data, position, min(position + _WINDOW, len(data)))
-        assert found is not None  # it matches nothing, too
-        if found[1]:
-            return found.end()
-        if found.end() == position:
+        match = _REST.match(data, position, min(position + _WINDOW, len(data)))
+        assert match is not None  # it matches nothing, too
+        if match[1]:
+            return match.end()
+        if match.end() == position:
             break
-        position = found.end()
+        position = match.end()
     raise JSONError("Input data was truncated")
 
 
@@ -160,43 +160,43 @@ class _Reader:
     def read(self) -> JSON:
         """The value of the whole text."""
         open_: list[_Container] = []
-        for position, token in _tokens(self._data, _RUN):
+        for position, token in _find_tokens(self._data, _RUN):
             if token in _CLOSING:
-                if not open_ and not self._blank(0, position):
-                    raise _broken(0)
+                if not open_ and not self._is_blank(0, position):
+                    raise _build_error(0)
                 open_.append(_Container(position))
             elif not open_:
-                raise _broken(position)
+                raise _build_error(position)
             elif token == _COMMA:
-                self._next(open_[-1], position)
+                self._pass_comma(open_[-1], position)
             else:
                 top = open_.pop()
                 if token != _CLOSING[self._data[top.start]]:
-                    raise _broken(position)
+                    raise _build_error(position)
                 if not open_:
-                    return self._whole(top, position)
+                    return self._finish_whole(top, position)
                 if top.value is not None or position - top.taken > self._step:
                     self._place(open_[-1], top, position)
         if open_:
             raise JSONError("Input data was truncated")
         return parse_json(self._data, unique=self._unique, exact=self._exact)  # it is no array and no object
 
-    def _next(self, container: _Container, comma: int) -> None:
+    def _pass_comma(self, container: _Container, comma: int) -> None:
         """Go on behind a comma, the last of a run."""
         container.comma = comma
         if container.placed:
             first = self._data.index(b",", container.taken)
-            if not self._blank(container.taken, first):
-                raise _broken(container.taken)
+            if not self._is_blank(container.taken, first):
+                raise _build_error(container.taken)
             container.placed = False
             container.taken = first + 1
         if comma - container.taken > self._step:
             self._take(container, comma)
             container.taken = comma + 1
 
-    def _whole(self, top: _Container, end: int) -> JSON:
+    def _finish_whole(self, top: _Container, end: int) -> JSON:
         self._close(top, end)
-        if not self._blank(end + 1, len(self._data)):
+        if not self._is_blank(end + 1, len(self._data)):
             raise JSONError(f"JSON is malformed: trailing characters (byte {end + 1})")
         return top.value
 
@@ -204,46 +204,46 @@ class _Reader:
         """Decode what is left of a container that ends there."""
         if not container.placed:
             self._take(container, end)
-        elif not self._blank(container.taken, end):
-            raise _broken(container.taken)
+        elif not self._is_blank(container.taken, end):
+            raise _build_error(container.taken)
 
     def _take(self, container: _Container, end: int) -> None:
         """Decode its members up to ``end`` and add them to its value."""
         data, start = self._data, container.taken
         # Only what is empty altogether may have no member here: it has no comma.
-        if self._blank(start, end) and container.comma > container.start:
-            raise _broken(end)
+        if self._is_blank(start, end) and container.comma > container.start:
+            raise _build_error(end)
         opening = data[container.start]
-        found = self._decoded(b"%c%b%c" % (opening, data[start:end], _CLOSING[opening]), start - 1)
+        members = self._decode(b"%c%b%c" % (opening, data[start:end], _CLOSING[opening]), start - 1)
         if container.value is None:
-            container.value = found
+            container.value = members
         elif opening == _ARRAY:
-            container.value += found
+            container.value += members
         else:
-            self._add(container.value, found)
+            self._add(container.value, members)
 
     def _place(self, parent: _Container, child: _Container, end: int) -> None:
         """Decode the end of a member and add it, with the members before it."""
         self._close(child, end)
         if parent.placed:  # there is no comma between them
-            raise _broken(child.start)
+            raise _build_error(child.start)
         if parent.comma >= parent.taken:
             self._take(parent, parent.comma)
             parent.taken = parent.comma + 1
         before = self._data[parent.taken : child.start]
         if self._data[parent.start] == _ARRAY:
             if before.strip(_SPACE):
-                raise _broken(parent.taken)
+                raise _build_error(parent.taken)
             parent.value = parent.value or []
             parent.value.append(child.value)
         else:
-            name = self._decoded(b"{%bnull}" % before, parent.taken - 1)
+            name = self._decode(b"{%bnull}" % before, parent.taken - 1)
             parent.value = parent.value or {}
             self._add(parent.value, dict.fromkeys(name, child.value))
         parent.taken = end + 1
         parent.placed = True
 
-    def _decoded(self, text: bytes, start: int) -> JSON:
+    def _decode(self, text: bytes, start: int) -> JSON:
         """Decode a piece of the text that begins at ``start``."""
         try:
             return parse_json(text, max_depth=len(text), unique=self._unique, exact=self._exact)
@@ -251,15 +251,15 @@ class _Reader:
             message = _AT_BYTE.sub(lambda found: f"(byte {int(found[1]) + start})", str(error))
             raise JSONError(message) from None
 
-    def _add(self, known: JSON, more: JSON) -> None:
-        if self._unique and not known.keys().isdisjoint(more):
-            name = next(name for name in more if name in known)
+    def _add(self, members: JSON, more: JSON) -> None:
+        if self._unique and not members.keys().isdisjoint(more):
+            name = next(name for name in more if name in members)
             raise JSONError(f"an object has the name {name[:100]!r} twice")
-        known |= more
+        members |= more
 
-    def _blank(self, start: int, end: int) -> bool:
+    def _is_blank(self, start: int, end: int) -> bool:
         return not self._data[start:end].strip(_SPACE)
 
 
-def _broken(position: int) -> JSONError:
+def _build_error(position: int) -> JSONError:
     return JSONError(f"JSON is malformed: invalid character (byte {position})")

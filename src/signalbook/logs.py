@@ -45,7 +45,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        found: JSONObject = {
+        line: JSONObject = {
             "time": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="milliseconds")
             .replace("+00:00", "Z"),
@@ -55,7 +55,7 @@ class JsonFormatter(logging.Formatter):
         }
         trace, _, span = correlationid().partition("-")
         if trace:
-            found |= {"trace_id": trace, "span_id": span}
+            line |= {"trace_id": trace, "span_id": span}
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
-        return dump_json(found).decode()
+            line["exception"] = self.formatException(record.exc_info)
+        return dump_json(line).decode()

@@ -48,64 +48,64 @@ class _Histogram(Histogram):
 _METRICS: Final[list[Any]] = []
 
 
-def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> _Histogram:
-    made = _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
-    _METRICS.append(made)
-    return made
+def _add_histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> _Histogram:
+    metric = _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
+    _METRICS.append(metric)
+    return metric
 
 
-def _counter(name: str, text: str, *labels: str) -> Counter:
-    made = Counter(f"signalbook_{name}", text, labels, registry=REGISTRY)
-    _METRICS.append(made)
-    return made
+def _add_counter(name: str, text: str, *labels: str) -> Counter:
+    metric = Counter(f"signalbook_{name}", text, labels, registry=REGISTRY)
+    _METRICS.append(metric)
+    return metric
 
 
-def _gauge(name: str, text: str, *labels: str, sum: bool = True) -> Gauge:
+def _add_gauge(name: str, text: str, *labels: str, sum: bool = True) -> Gauge:
     """A state: the ``sum`` over server processes, or the value that one of them set last."""
     mode: Final = "livesum" if sum else "livemostrecent"
-    made = Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
-    _METRICS.append(made)
-    return made
+    metric = Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
+    _METRICS.append(metric)
+    return metric
 
 
-REQUESTS: Final = _histogram(
+REQUESTS: Final = _add_histogram(
     "http_request_duration_seconds",
     "Time until a response begins, by API, method and class of the status.",
     "api",
     "method",
     "status",
 )
-CACHED_READS: Final = _counter("cache_requests", "Reads of entities, by whether memory had the response.", "result")
-WRITE_QUEUE: Final = _gauge("write_queue_length", "Writes that wait for their turn.")
-WRITE_WAIT: Final = _histogram("write_wait_seconds", "Time the first write of a commit waited for its turn.")
-WRITE_BATCH: Final = _histogram("write_batch_size", "Writes that share a commit.", buckets=_WRITES)
-COMMIT: Final = _histogram("commit_duration_seconds", "Time of a transaction that writes, its commit included.")
-DATABASE_ERRORS: Final = _counter(
+CACHED_READS: Final = _add_counter("cache_requests", "Reads of entities, by whether memory had the response.", "result")
+WRITE_QUEUE: Final = _add_gauge("write_queue_length", "Writes that wait for their turn.")
+WRITE_WAIT: Final = _add_histogram("write_wait_seconds", "Time the first write of a commit waited for its turn.")
+WRITE_BATCH: Final = _add_histogram("write_batch_size", "Writes that share a commit.", buckets=_WRITES)
+COMMIT: Final = _add_histogram("commit_duration_seconds", "Time of a transaction that writes, its commit included.")
+DATABASE_ERRORS: Final = _add_counter(
     "database_errors", "Errors of the database: busy (a lock timed out) or error.", "kind"
 )
-DELIVERY_ATTEMPTS: Final = _counter(
+DELIVERY_ATTEMPTS: Final = _add_counter(
     "delivery_attempts",
     "Attempts to deliver, by protocol and result: delivered, failed or rejected.",
     "protocol",
     "result",
 )
-DELIVERED_EVENTS: Final = _counter("delivered_events", "Events that sinks took, by protocol.", "protocol")
-REPLICATION_FAILING: Final = _gauge(
+DELIVERED_EVENTS: Final = _add_counter("delivered_events", "Events that sinks took, by protocol.", "protocol")
+REPLICATION_FAILING: Final = _add_gauge(
     "replication_failing", "1 while something keeps a registry from being followed or pushed to.", "peer", sum=False
 )
-REPLICATION_SYNCED: Final = _gauge(
+REPLICATION_SYNCED: Final = _add_gauge(
     "replication_synced_timestamp_seconds", "When all changes of a registry were last copied.", "peer", sum=False
 )
-REFUSED: Final = _counter(
+REFUSED: Final = _add_counter(
     "refused_requests",
     "Requests refused, by reason: credentials, policy, quota, the limit of requests, writes, reads or logins, or what "
     "they came by: host or origin.",
     "reason",
 )
-WORKERS: Final = _gauge("workers", "Server processes.")
-MEMORY: Final = _gauge("resident_memory_bytes", "Memory of all server processes.")
-OPEN_FILES: Final = _gauge("open_fds", "Open files and connections of all server processes.")
-CPU: Final = _counter("cpu_seconds", "Processor time of all server processes.")
+WORKERS: Final = _add_gauge("workers", "Server processes.")
+MEMORY: Final = _add_gauge("resident_memory_bytes", "Memory of all server processes.")
+OPEN_FILES: Final = _add_gauge("open_fds", "Open files and connections of all server processes.")
+CPU: Final = _add_counter("cpu_seconds", "Processor time of all server processes.")
 
 _APIS: Final = {
     **{each: each for each in ("events", "subscriptions", "notifications", "pipelines", "check", "access", "audit")},
@@ -120,10 +120,10 @@ _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "O
 
 def api_of(path: str) -> str:
     """The API that a path belongs to: one of a dozen names, whatever the path."""
-    first, _, rest = path[1:].partition("/")
+    first, _, remaining = path[1:].partition("/")
     if first != "compat":
         return _APIS.get(first, "xregistry")
-    second = rest.partition("/")[0]
+    second = remaining.partition("/")[0]
     return second if second in _COMPAT else "xregistry"
 
 
@@ -159,8 +159,8 @@ class HttpCounts:
 
     def flush(self) -> None:
         """Add what was counted to the metrics."""
-        found, self._counts, self._known = self._counts, {}, {}
-        for (api, method, status), counts in found.items():
+        counted, self._counts, self._known = self._counts, {}, {}
+        for (api, method, status), counts in counted.items():
             REQUESTS.labels(api, method, f"{status}xx").add(counts.buckets, counts.total)
         for result, count in (("hit", self.hits), ("miss", self.misses)):
             CACHED_READS.labels(result).inc(count)

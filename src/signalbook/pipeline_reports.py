@@ -168,7 +168,7 @@ class PipelineReports:
         Pages are made of the result, so neither the last name of a page nor its length depends on hidden pipelines.
         """
         with self._store.read() as transaction:
-            return list(islice(_visible_pipelines(transaction.reports, after, limit, is_visible), limit))
+            return list(islice(_read_visible_pipelines(transaction.reports, after, limit, is_visible), limit))
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
         """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
@@ -191,7 +191,7 @@ class PipelineReports:
         return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
 
 
-def _visible_pipelines(
+def _read_visible_pipelines(
     reports: ReportReader, after: str, limit: int, is_visible: Callable[[str], bool]
 ) -> Iterator[ReportingPipeline]:
     """Yield the visible pipelines behind the name ``after``, of which hardly more than ``limit`` are needed."""
@@ -212,25 +212,25 @@ def read_report(document: JSON) -> CheckedReport:
     try:
         report = msgspec.convert(document, type=BatchReport)
     except msgspec.ValidationError as error:
-        raise InvalidReport(_finding(str(error))) from None
-    faults = tuple(islice(chain(_sums(report), _times(report)), _MOST_FAULTS))
+        raise InvalidReport(_parse_finding(str(error))) from None
+    faults = tuple(islice(chain(_check_sums(report), _check_times(report)), _MOST_FAULTS))
     if faults:
         raise InvalidReport(*faults)
     gist = {name: document[name] for name in _GIST if name in document}
     return CheckedReport(batch=report.batch, text=msgspec.json.encode(document).decode(), gist=gist)
 
 
-def _finding(text: str) -> Finding:
+def _parse_finding(text: str) -> Finding:
     """Convert an error of msgspec to a finding with a JSON Pointer. It does not name the member of a map."""
     place = _PLACE.search(text)
     if place is None:
         return Finding(path="", rule="type", message=text[:_SHOWN])
     path = _ITEM.sub(r"/\1", place["steps"].replace("[...]", "/*").replace(".", "/"))
-    what = text[: min(place.start(), _SHOWN)]
-    return Finding(path=path[:_SHOWN], rule="type", message=f"{what} as key" if place["key"] else what)
+    message = text[: min(place.start(), _SHOWN)]
+    return Finding(path=path[:_SHOWN], rule="type", message=f"{message} as key" if place["key"] else message)
 
 
-def _sums(report: BatchReport) -> Iterator[Finding]:
+def _check_sums(report: BatchReport) -> Iterator[Finding]:
     """Check that the numbers add up: every message is counted once."""
     places = report.landed + report.dead_lettered + report.dropped
     landed = sum(counts.landed for counts in report.by_message.values())
@@ -239,17 +239,17 @@ def _sums(report: BatchReport) -> Iterator[Finding]:
         ("/landed", report.landed, landed, "what landed by message"),
         ("/dead_lettered", report.dead_lettered, sum(report.reasons.values()), "the messages of all reasons"),
     )
-    for path, stated, found, what in sums:
-        if stated != found:
-            yield Finding(path=path, rule="sum", message=f"it is {stated}, but {what} is {found}")
+    for path, stated, total, label in sums:
+        if stated != total:
+            yield Finding(path=path, rule="sum", message=f"it is {stated}, but {label} is {total}")
 
 
-def _times(report: BatchReport) -> Iterator[Finding]:
-    given = [("/finished", report.finished)]
+def _check_times(report: BatchReport) -> Iterator[Finding]:
+    stated = [("/finished", report.finished)]
     parts: list[tuple[str, Lag | DefinitionCounts]] = [("/lag", report.lag)] if report.lag else []
     parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
-    given += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
-    for path, text in given:
+    stated += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
+    for path, text in stated:
         if text and not _is_time(text):
             yield Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")
 

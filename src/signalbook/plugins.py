@@ -15,20 +15,20 @@ class PluginClash(SignalbookError):
 
 
 @cache
-def offered(group: str, what: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
+def offered(group: str, kind: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
     """Return what is installed of ``group``, as ``collect`` has it."""
-    return collect(entry_points(group=group), what, key)
+    return collect(entry_points(group=group), kind, key)
 
 
-def collect(points: Iterable[EntryPoint], what: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
+def collect(points: Iterable[EntryPoint], kind: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
     """Entry points by ``key``; ``what`` they are is said in errors. Raises ``PluginClash`` if two differ under one."""
-    found: dict[str, EntryPoint] = {}
+    points_by_name: dict[str, EntryPoint] = {}
     for point in points:
         name = key(point)
-        other = found.setdefault(name, point)
+        other = points_by_name.setdefault(name, point)
         if other.value != point.value:
-            raise PluginClash(f"{what} {name!r} is offered by both {other.value} and {point.value}")
-    return found
+            raise PluginClash(f"{kind} {name!r} is offered by both {other.value} and {point.value}")
+    return points_by_name
 
 
 def install(*extras: str) -> str:

@@ -119,7 +119,7 @@ def build(settings: Settings) -> Starlette:
     return create_app(
         engine,
         settings,
-        direct=_direct(settings),
+        direct=_is_direct(settings),
         close=close,
         source=source,
         head=head,
@@ -164,7 +164,7 @@ def serve_large_requests(number: int, version: str) -> None:
         audit.stop()
         store.close()
 
-    app = create_app(Engine(store, settings=settings), settings, direct=_direct(settings), close=close, audit=audit)
+    app = create_app(Engine(store, settings=settings), settings, direct=_is_direct(settings), close=close, audit=audit)
 
     async def answering() -> None:
         async with app.router.lifespan_context(app):
@@ -173,7 +173,7 @@ def serve_large_requests(number: int, version: str) -> None:
     asyncio.run(answering())
 
 
-def _direct(settings: Settings) -> bool:
+def _is_direct(settings: Settings) -> bool:
     # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
     return settings.db.startswith("sqlite")
 
@@ -188,7 +188,7 @@ def run(settings: Settings) -> None:
     check_secrets(settings, os.environ)
     with ExitStack() as opened:
         ports = (settings.port, *((settings.confluent_port,) if settings.confluent_port else ()))
-        listening = [opened.enter_context(_listening(settings, port)) for port in ports]
+        listening = [opened.enter_context(_bind_socket(settings, port)) for port in ports]
         if settings.from_folder or is_throw_away(settings.db):
             # In a file, which every process of this server opens.
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
@@ -207,7 +207,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         away = error
         sys.stderr.write(f"{strip_controls(str(error))}; this server waits for it\n")
     config = Config(
-        partial(_application, settings, exposed=exposed, away=away),
+        partial(_build_application, settings, exposed=exposed, away=away),
         factory=True,
         workers=settings.workers,
         interface="asgi3",
@@ -224,15 +224,15 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_worker_healthcheck=_HANG_SECONDS,
         # Each server process reads the files: they are read anew at SIGHUP, which replaces all of them.
-        ssl_context_factory=partial(_tls, settings) if settings.tls_cert else None,
+        ssl_context_factory=partial(_build_tls, settings) if settings.tls_cert else None,
     )
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
-    more = [each.dup() for each in listening for _ in range(_ACCEPTED - 1)]
+    more = [socket_.dup() for socket_ in listening for _ in range(_ACCEPTED - 1)]
     supervisor = _Supervisor(config, [*listening, *more])
     # From now on clients may connect: they wait for the first server process.
-    for each in listening:
-        each.listen(config.backlog)
+    for socket_ in listening:
+        socket_.listen(config.backlog)
     _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
@@ -241,7 +241,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         supervisor.run()
 
 
-def _tls(settings: Settings, *_: object) -> ssl.SSLContext:
+def _build_tls(settings: Settings, *_: object) -> ssl.SSLContext:
     context = build_tls_context(settings)
     assert context is not None, "uvicorn asks only where there is a certificate"
     return context
@@ -260,7 +260,7 @@ class _Supervisor(Multiprocess):
         # uvicorn has no settings for these. Elsewhere the system's own libraries do not survive a fork.
         multiprocess.Process = _ServerProcess  # type: ignore[misc]
         if sys.platform == "linux":
-            multiprocess.get_subprocess = _forked  # type: ignore[assignment,attr-defined]
+            multiprocess.get_subprocess = _fork  # type: ignore[assignment,attr-defined]
 
     def handle_hup(self) -> None:
         """Replace the server processes by some that read and import everything anew."""
@@ -287,7 +287,7 @@ class _ServerProcess(multiprocess.Process):
             self.process.join()
 
 
-def _forked(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
+def _fork(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
     return multiprocessing.get_context("fork").Process(target=_begin, args=(config, target, sockets))
 
 
@@ -305,7 +305,7 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
-def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
+def _build_application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
     """Build the application of a server process, which opens the store itself. ``away`` tells why it must wait."""
     begin_log(settings.log_level.upper(), settings.log_format)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
@@ -356,16 +356,16 @@ def _favour_requests() -> None:
 
 def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
     scheme = "https" if settings.tls_cert else "http"
-    url = settings.base_url.rstrip("/") or f"{scheme}://{_host(settings)}:{settings.port}"
+    url = settings.base_url.rstrip("/") or f"{scheme}://{_format_host(settings)}:{settings.port}"
     serves = f'Signalbook serves the registry "{registryid}"' if registryid else "Signalbook waits for its database"
     sys.stdout.write(f"{serves} at {url}/\n")
     if settings.confluent_port:
-        place = f"{scheme}://{_host(settings)}:{settings.confluent_port}"
+        place = f"{scheme}://{_format_host(settings)}:{settings.confluent_port}"
         sys.stdout.write(f"Kafka's clients find its schemas at {place} (schema.registry.url).\n")
     if settings.access == OPEN and exposed:
         sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
     elif not exposed:
-        sys.stdout.write(f"It listens on this machine only ({_host(settings)}).\n")
+        sys.stdout.write(f"It listens on this machine only ({_format_host(settings)}).\n")
     elif not settings.tls_cert:
         sys.stdout.write("Without TLS credentials can be read on the way: give --tls-cert, or let a proxy end TLS.\n")
     sys.stdout.flush()
@@ -383,7 +383,7 @@ _CLOSED: Final = """\
 def check_exposure(settings: Settings, policy: Policy | None, *, exposed: bool) -> None:
     """Raise ``ServerError`` if it were ``exposed`` to other machines and nobody had said who may do what."""
     if exposed and settings.access != OPEN and policy is None:
-        raise ServerError(_CLOSED.format(host=_host(settings)))
+        raise ServerError(_CLOSED.format(host=_format_host(settings)))
 
 
 def _prepare(settings: Settings, *, exposed: bool) -> str:
@@ -444,13 +444,13 @@ def check_secrets(settings: Settings, environ: Mapping[str, str]) -> None:
         raise SettingError("the password of the database is that of an example: give its user another one")
 
 
-def _listening(settings: Settings, port: int) -> socket.socket:
+def _bind_socket(settings: Settings, port: int) -> socket.socket:
     """The socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
-    where = f"{_host(settings)}:{port}"
+    where = f"{_format_host(settings)}:{port}"
     option = "--port" if port == settings.port else "--confluent-port"
     try:
-        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = found[0]
+        infos = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = infos[0]
         listening = socket.socket(family, kind, protocol)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -463,5 +463,5 @@ def _listening(settings: Settings, port: int) -> socket.socket:
     return listening
 
 
-def _host(settings: Settings) -> str:
+def _format_host(settings: Settings) -> str:
     return f"[{settings.host}]" if ":" in settings.host else settings.host

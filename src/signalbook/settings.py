@@ -218,7 +218,7 @@ def option_for(name: str) -> str:
 
 
 def load(
-    given: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, config: Path | None = None
+    options: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Settings:
     """Settings from ``given`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
 
@@ -229,13 +229,13 @@ def load(
     path = config or Path(CONFIG_FILE)
     if config is not None or path.is_file():
         values.update(_read_file(path))
-    known = set(names())
+    setting_names = set(names())
     for name, text in (environ or {}).items():
         setting = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-        if name.startswith(ENVIRONMENT_PREFIX) and setting in known:
+        if name.startswith(ENVIRONMENT_PREFIX) and setting in setting_names:
             values[setting] = _convert(setting, text, f"environment variable {name}")
-    values.update({name: _given(value) for name, value in (given or {}).items() if value is not None})
-    unknown = set(values) - known
+    values.update({name: _merge_option(value) for name, value in (options or {}).items() if value is not None})
+    unknown = set(values) - setting_names
     if unknown:
         raise SettingError(f"unknown setting {sorted(unknown)[0]!r}; there are: {', '.join(names())}")
     return Settings(**values)  # type: ignore[arg-type]
@@ -248,38 +248,38 @@ def _read_file(path: Path) -> dict[str, object]:
         raise SettingError(f"cannot read config file {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"config file {path} is not TOML: {error}") from None
-    known = names()
+    setting_names = names()
     for name in document:
-        if name not in known:
-            raise SettingError(f"config file {path}: unknown setting {name!r}; there are: {', '.join(known)}")
+        if name not in setting_names:
+            raise SettingError(f"config file {path}: unknown setting {name!r}; there are: {', '.join(setting_names)}")
     return {name: _convert(name, value, f"config file {path}") for name, value in document.items()}
 
 
 def _convert(name: str, value: object, origin: str) -> object:
-    wanted: type = type(getattr(Settings, name))
-    if wanted is tuple:
-        found = _members(value) if isinstance(value, str) else _listed(value)
-        if isinstance(found, tuple) and all(isinstance(item, str) for item in found):
-            return found
+    kind: type = type(getattr(Settings, name))
+    if kind is tuple:
+        members = _split_members(value) if isinstance(value, str) else _convert_list(value)
+        if isinstance(members, tuple) and all(isinstance(item, str) for item in members):
+            return members
     try:
         # A bool would pass as an int: true is no port.
-        if wanted is not tuple and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            return wanted(value)
+        if kind is not tuple and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            return kind(value)
     except ValueError:
         pass
-    raise SettingError(f"{origin}: {name} is {_WORDS[wanted]}, not {value!r}")
+    raise SettingError(f"{origin}: {name} is {_WORDS[kind]}, not {value!r}")
 
 
-def _given(value: object) -> object:
+def _merge_option(value: object) -> object:
     """A list may come in one option, in several, or both."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(member for item in value for member in _members(item))
-    return _listed(value)
+        return tuple(member for item in value for member in _split_members(item))
+    return _convert_list(value)
 
 
-def _members(text: str) -> tuple[str, ...]:
+def _split_members(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def _listed(value: object) -> object:
+def _convert_list(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value

@@ -82,8 +82,8 @@ def begin(environ: Mapping[str, str], version: str) -> Callable[[], None]:
 
     def end() -> None:
         _State.tracer = None
-        for each in ends:
-            each()
+        for end_part in ends:
+            end_part()
 
     return end
 
@@ -168,8 +168,8 @@ def span(
     from opentelemetry.trace import Link, get_current_span
 
     spans = [get_current_span(context).get_span_context() for context in links]
-    found = [Link(each) for each in spans if each.is_valid]
-    return _State.tracer.start_as_current_span(name, parent, attributes=dict(attributes or {}), links=found)
+    valid_links = [Link(linked) for linked in spans if linked.is_valid]
+    return _State.tracer.start_as_current_span(name, parent, attributes=dict(attributes or {}), links=valid_links)
 
 
 def describe(span: Span | None, attributes: Attributes, links: Iterable[Context | None]) -> None:
@@ -227,14 +227,14 @@ def correlated(ids: Iterable[str]) -> list[Context]:
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-    found = []
-    for each in dict.fromkeys(ids):
-        match = _CORRELATION.fullmatch(each)
+    contexts = []
+    for id_text in dict.fromkeys(ids):
+        match = _CORRELATION.fullmatch(id_text)
         if match:
-            trace, one = int(match["trace"], 16), int(match["span"], 16)
-            where = SpanContext(trace, one, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-            found.append(set_span_in_context(NonRecordingSpan(where), Context()))
-    return found
+            trace, span_id = int(match["trace"], 16), int(match["span"], 16)
+            where = SpanContext(trace, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+            contexts.append(set_span_in_context(NonRecordingSpan(where), Context()))
+    return contexts
 
 
 def outgoing() -> dict[str, str]:

@@ -36,27 +36,27 @@ def normal_uri(text: str) -> str:
     Case of scheme and host, percent-encoding, dot segments and default ports make no difference; a slash at the end
     and ``%2F`` do. Of what is no reference it is some text, too.
     """
-    parts = _PARTS.fullmatch(_OCTET.sub(lambda match: _octet(match[0]), text))
+    parts = _PARTS.fullmatch(_OCTET.sub(lambda match: _normalize_octet(match[0]), text))
     assert parts is not None, "every text has these parts"
     scheme, path = (parts["scheme"] or "").lower(), parts["path"]
     user, sign, host = (parts["host"] or "").rpartition("@")
     host = host.lower().removesuffix(_PORTS.get(scheme, "\n"))
-    return f"{scheme}{user}{sign}{host}{_without_dots(path) if path.startswith('/') else path}{parts['rest']}"
+    return f"{scheme}{user}{sign}{host}{_drop_dots(path) if path.startswith('/') else path}{parts['rest']}"
 
 
-def _octet(encoded: str) -> str:
+def _normalize_octet(encoded: str) -> str:
     character = chr(int(encoded[1:], 16))
     return character if _UNRESERVED.fullmatch(character) else encoded.upper()
 
 
-def _without_dots(path: str) -> str:
-    kept: list[str] = []
+def _drop_dots(path: str) -> str:
+    segments: list[str] = []
     for segment in path.split("/"):
-        if segment == ".." and len(kept) > 1:  # the first one is empty: the root stays
-            kept.pop()
+        if segment == ".." and len(segments) > 1:  # the first one is empty: the root stays
+            segments.pop()
         elif segment not in (".", ".."):
-            kept.append(segment)
-    return "/".join([*kept, ""] if path.endswith(("/.", "/..")) else kept)
+            segments.append(segment)
+    return "/".join([*segments, ""] if path.endswith(("/.", "/..")) else segments)
 
 
 def is_address(text: str) -> bool:

@@ -95,7 +95,7 @@ def parse_json(
     except (msgspec.DecodeError, UnicodeError) as error:
         raise JSONError(str(error)) from None
     # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
-    if _brackets(data) > max_depth and deeper_than(value, max_depth):
+    if _count_brackets(data) > max_depth and deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
     if unique:
         for name in repeated_names(data.encode("utf-8") if isinstance(data, str) else data, value):
@@ -134,7 +134,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _brackets(data: bytes | str) -> int:
+def _count_brackets(data: bytes | str) -> int:
     if isinstance(data, str):
         return data.count("[") + data.count("{")
     return data.count(b"[") + data.count(b"{")
@@ -145,21 +145,21 @@ def _has_more(data: bytes | str, most: int) -> bool:
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if count_separators(text) <= most:
         return False
-    found = start = inside = 0
+    count = start = inside = 0
     # In pieces: the strings of a large text, or what is between them, take many times its size all together.
-    while start < len(text) and found <= most:
+    while start < len(text) and count <= most:
         piece = text[start : start + _PIECE]
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
             piece = text[start : start + _PIECE + 1]  # with what the last backslash escapes
         parts = _ESCAPED.sub(b"", piece).split(b'"')
-        found += count_separators(b"".join(parts[inside::2]))
+        count += count_separators(b"".join(parts[inside::2]))
         start, inside = start + len(piece), (inside + len(parts) - 1) % 2
-    return found > most
+    return count > most
 
 
 def count_separators(text: bytes) -> int:
     """Commas and opening brackets, those in strings too: no text has more values, but for one that is no array."""
-    return text.count(b",") + _brackets(text)
+    return text.count(b",") + _count_brackets(text)
 
 
 def step_into(value: JSON, token: str) -> JSON:
@@ -195,7 +195,7 @@ def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
     # Names in the text against names in the value: nearly all texts have none twice, and are looked at no further.
     if sum(map(bool, _STRING.findall(text))) == _count_names(value):
         return None, None
-    found: list[str] = []
+    names: list[str] = []
     outer: list[str] = []
 
     def member(pairs: list[tuple[str, JSON]]) -> None:
@@ -206,12 +206,12 @@ def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
             if name in seen:
                 outer.append(name)
             seen.add(name)
-        found.extend(outer[:1])
+        names.extend(outer[:1])
 
     json.loads(text, object_pairs_hook=member, parse_int=len, parse_float=len)  # no number is worth reading here
     if not isinstance(value, dict) or not outer:
-        return None, found[0] if found else None
-    return outer[0], found[0] if len(found) > 1 else None
+        return None, names[0] if names else None
+    return outer[0], names[0] if len(names) > 1 else None
 
 
 def said_twice(name: str) -> str:
@@ -304,6 +304,6 @@ class Finding:
     def from_json(cls, body: JSONObject) -> Self:
         """Read back what ``to_json`` wrote, or another server's words that are like it."""
         path, rule, message = (str(body.get(name, "")) for name in ("path", "rule", "message"))
-        given = body.get("severity")
-        severity: Severity = given if given in ("warning", "info") else "error"
+        stated = body.get("severity")
+        severity: Severity = stated if stated in ("warning", "info") else "error"
         return cls(path=path, rule=rule, message=message, severity=severity, old=body.get("old"), new=body.get("new"))

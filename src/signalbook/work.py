@@ -132,10 +132,10 @@ class Work:
         if key not in self._results and key not in self._later:
             self._try(key, compute, size)
         if key in self._results:
-            found: T | RegistryError = self._results[key]
-            if isinstance(found, RegistryError):
-                raise found
-            return found
+            result: T | RegistryError = self._results[key]
+            if isinstance(result, RegistryError):
+                raise result
+            return result
         if key not in self._later:
             self._later[key] = later
             self.size += size

@@ -53,8 +53,8 @@ def short_path(key: int) -> str:
 
 def short_key(part: str) -> int | None:
     """The storage key in the first part of a path, None if that is no short one."""
-    found = _SHORT.fullmatch(part)
-    return int(found[1], 16) if found else None
+    match = _SHORT.fullmatch(part)
+    return int(match[1], 16) if match else None
 
 
 class Xid(msgspec.Struct, frozen=True, order=True):
