@@ -68,7 +68,7 @@ PUB = {"pub": {"subject": {"value": "a"}}}
 
 
 def test_documents_of_a_message_catalog_are_served(folder: ServedFolder) -> None:
-    """C-14: in JSON or YAML, whatever their shape; what is none of a catalog's is reported."""
+    """The documents are JSON or YAML in any shape; other documents are reported (C-14)."""
     folder.write("shop/group.json", GROUP)
     folder.write("shop/placed.yaml", "{id: placed, versions: [{version: 3, definition: {pub: {subject: {value: a}}}}]}")
     folder.write("package.json", {"name": "left-pad"})

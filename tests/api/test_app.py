@@ -19,7 +19,7 @@ PATHS = ("/", "/dirs/none", "/nope", "/health/live", "/.well-known/xregistry")
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_can_be_read_by_a_browser_and_names_the_root(client: Client, path: str) -> None:
-    """R137, R315: errors too. The headers are exposed, and the rel parameter comes first."""
+    """Errors are included. The headers are exposed, and the rel parameter comes first (R137, R315)."""
     headers = client.get(path).headers
     assert headers["Access-Control-Allow-Origin"] == "*"
     assert {"Link", "Location", "*"} <= set(headers["Access-Control-Expose-Headers"].split(", "))

@@ -234,8 +234,9 @@ def sampled(store: Store, serve: Serve) -> Client:
 
 @pytest.mark.parametrize("sample", [*SAMPLES.values(), *MORE.values()], ids=[*SAMPLES, *MORE])
 def test_interactions(sampled: Client, sample: Sample) -> None:
-    """R293 to R308: the types, subjects and names of the events (E-1, E-2, E-7, E-27 to E-31), one time (E-4), and one
-    correlation id (E-5), which the answer has too (E-6)."""
+    """The events have the expected types, subjects and names (E-1, E-2, E-7, E-27 to E-31), one time (E-4), and one
+    correlation id (E-5), which the response has too (E-6, R293 to R308).
+    """
     for method, path, body in sample.before:
         sampled.send(method, path, json=body).raise_for_status()
     before = newest(sampled)
@@ -249,7 +250,7 @@ def test_interactions(sampled: Client, sample: Sample) -> None:
 
 
 def test_pruned_version_is_reported_as_deleted(sampled: Client) -> None:
-    """E-19, R304: one that is pruned is reported as any other that goes"""
+    """A pruned version is reported like any other deletion (E-19, R304)."""
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "maxversions": 2}}}}}
     sampled.put("/modelsource", model).raise_for_status()
     for path in (V1, V2):
@@ -266,7 +267,7 @@ def test_pruned_version_is_reported_as_deleted(sampled: Client) -> None:
 
 
 def test_every_request_has_its_own_correlation_id(sampled: Client) -> None:
-    """E-5, E-6, R296: upper and lower case are one; who changed nothing has none"""
+    """Ids that differ only in case are equal; a request that changes nothing has no id (E-5, E-6, R296)."""
     answers = [sampled.put(f"/dirs/d{number}", {}) for number in range(20)]
     ids = {answer.headers["xRegistry-xregcorrelationid"].casefold() for answer in answers}
     assert len(ids - {""}) == len({event["xregcorrelationid"] for event in told(sampled, 0)}) - 1 == 20
@@ -295,7 +296,9 @@ def test_importing_a_whole_registry(store: Store, serve: Serve) -> None:
 
 
 def test_a_complete_exchange(sampled: Client) -> None:
-    """E-25, R294 to R296: every member of the events, the header, and the time of what was written"""
+    """The test checks every member of the events, the header, and the time of the written entity
+    (E-25, R294 to R296).
+    """
     before = newest(sampled)
     answer = sampled.put(D1, {})
     assert answer.status_code == 201  # the sample has 200, against the HTTP binding

@@ -41,7 +41,7 @@ def given(store: Store, path: str) -> Any:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_both_methods_agree(client: Client, store: Store, method: str) -> None:
-    """D-34: POST by the sink, GET by a person with a browser"""
+    """POST is sent by the sink, GET by a person with a browser (D-34)."""
     path, key = subscribe(client)
     answer = client.send(method, f"{path}?key={key}")
     assert (answer.status_code, answer.text) == (200, "Thank you. Events will be delivered from now on.\n")

@@ -72,7 +72,7 @@ def told(client: Client, after: int) -> list[dict[str, Any]]:
 def test_one_event_for_each_object(
     registry: Client, before: list[Step], request_: Step, expected: list[tuple[str, str]]
 ) -> None:
-    """D-18, D-19, A-45, J-10: whichever API the request came through"""
+    """The API of the request does not matter (D-18, D-19, A-45, J-10)."""
     for method, path, content in before:
         registry.send(method, path, content=content, headers=TEXT).raise_for_status()
     start = int(registry.get("/events?limit=1").links["last"]["url"].rpartition("=")[2])
@@ -83,7 +83,7 @@ def test_one_event_for_each_object(
 
 
 def test_event_has_the_time_of_the_object(registry: Client) -> None:
-    """D-18, D-20: `time` as the group itself tells it; `source` and `subject` make its URL"""
+    """The time is that of the group; `source` and `subject` form its URL (D-18, D-20)."""
     registry.send("PUT", GROUP, content=b'{"id": "g"}').raise_for_status()
     (event,) = told(registry, 0)
     url = event["source"] + event["subject"]
@@ -96,7 +96,9 @@ STAMP = "2020-10-30T17:31:00Z"
 
 
 def test_the_time_is_as_recorded(registry: Client) -> None:
-    """D-4, D-18: what a client of xRegistry set, or an import brought along, and of a version when it was created"""
+    """The time is the one that a client of xRegistry or an import set, and of a version the time of its creation (D-4,
+    D-18).
+    """
     version = {"format": "text", "createdat": STAMP, "modifiedat": "2022-01-01T00:00:00Z"}
     group = {"modifiedat": STAMP, "createdat": STAMP, "schemas": {"order": {"versions": {"1": version}}}}
     registry.send("POST", "/schemagroups", json={"g": group}).raise_for_status()
@@ -117,7 +119,7 @@ def test_the_time_is_as_recorded(registry: Client) -> None:
 
 
 def test_the_time_of_a_definition(registry: Client) -> None:
-    """D-18: the `updatedtimeutc` that 0.1 shows of it, that of its latest version"""
+    """The time is the `updatedtimeutc` that 0.1 shows, which is that of the latest version (D-18)."""
     messages = {"d": {"versions": {"1": {"modifiedat": STAMP}, "2": {"modifiedat": "2023-01-01T00:00:00Z"}}}}
     registry.send("PUT", "/messagegroups/m", json={"envelope": "CloudEvents/1.0", "messages": messages})
     mount = "/compat/messagecatalog/v0.1"
@@ -139,7 +141,7 @@ def definition(description: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("source", ["/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"])
 def test_both_catalogs_have_equal_events(registry: Client, source: str) -> None:
-    """D-18, J-21: one change feeds the events of both APIs, each with its own source"""
+    """One change causes the events of both APIs, each with its own source (D-18, J-21)."""
     expected_events: list[tuple[str, str]] = []
     group = {"id": "g", "format": "CloudEvents", "specversion": "0.1"}
     definitions = f"{CATALOG}/messagedefinitions"

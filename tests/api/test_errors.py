@@ -58,7 +58,7 @@ def sql(file: Path, text: str) -> None:
 
 
 def test_data_retrieval_error(client: Client, file: Path) -> None:
-    """R23: a document that is lost."""
+    """The document is lost (R23)."""
     sql(file, "DELETE FROM documents")
     body = check(client.get(SCHEMA), "data_retrieval_error", SCHEMA)
     assert body["detail"] == f"the document of {SCHEMA}/versions/1 is not in the store"
@@ -91,7 +91,7 @@ def test_too_large(client: Client) -> None:
 
 
 def test_readonly(file: Path, client: Client) -> None:
-    """R261: what an administrator made read-only; a client gets an error, and nothing changes (R22)."""
+    """An administrator made the entity read-only; a client gets an error, and nothing changes (R22, R261)."""
     store = open_store(f"sqlite:///{file}", timeout=5)
     with Engine(store, settings=Settings(model="default")).writing(admin=True) as session:
         target = Xid.parse(f"{SCHEMA}/meta")

@@ -71,7 +71,7 @@ def test_a_bad_position_or_limit_is_named(client: Any, query: str) -> None:
     ],
 )
 def test_events_are_filtered(client: Any, filter: str) -> None:
-    """D-29: the dialects, page by page"""
+    """The test uses each dialect, page by page (D-29)."""
     for number in range(5):
         client.put(f"/dirs/d{number}", {})
     pages = [page.json() for page in client.pages(f"/events?{urlencode({'filter': filter, 'limit': 2})}")]
@@ -89,7 +89,7 @@ def test_events_are_filtered(client: Any, filter: str) -> None:
     ],
 )
 def test_the_events_of_a_api(store: Store, serve: Serve, source: str, expected: list[tuple[str, str]]) -> None:
-    """D-18, J-21: by its URL or its path; pages and filters are as everywhere"""
+    """The API is given by its URL or its path; pages and filters work as elsewhere (D-18, J-21)."""
     client = serve(store, model="default")
     for group in ("schemagroups", "messagegroups"):
         client.put(f"/{group}/g", {}).raise_for_status()
@@ -126,7 +126,7 @@ def test_pruned_history_is_an_error(store: Store, client: Any) -> None:
 
 @pytest.mark.parametrize("filter", ["subject =", "{", '{"near": {}}', "[" * 100])
 def test_invalid_filter_is_rejected(client: Any, filter: str) -> None:
-    """D-29: an unknown dialect and bad SQL are refused"""
+    """Unknown dialects and invalid SQL are rejected (D-29)."""
     client.refused("GET", f"/events?{urlencode({'filter': filter})}", "bad_filter")
 
 

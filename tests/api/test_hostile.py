@@ -143,7 +143,7 @@ def test_any_value(client: Client, method: str, path: str, nested: str, name: st
 def test_any_text_anywhere(
     client: Client, method: str, id: str, flag: str, value: str, raw: bytes, header: str
 ) -> None:
-    """R25, R136, R166, R167: in the path, the query, headers and the document, on every database."""
+    """The text is in the path, the query, headers and the document, on every database (R25, R136, R166, R167)."""
     path = f"/dirs/d1/files/{quote(id, safe='')}?{flag}={quote(value, safe='')}"
     sent = {f"xRegistry-{header}": quote(value, safe="") if len(raw) % 2 else value.encode()}
     plain = {name: text for name, text in sent.items() if isinstance(text, str) or not set(text) & set(b"\0\r\n")}
@@ -168,6 +168,6 @@ def test_any_filter(client: Client, text: str) -> None:
 
 
 def test_duplicate_names_are_rejected(client: Client) -> None:
-    """R20, RFC8259 4: two readers would take two different things from it."""
+    """Two readers could get different values from it (R20, RFC8259 4)."""
     body = client.refused("PUT", "/dirs/d1", "parsing_data", content=b'{"name": "a", "labels": {}, "name": "b"}')
     assert "'name' twice" in body["title"]

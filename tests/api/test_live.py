@@ -105,7 +105,7 @@ def run(store: Store) -> Callable[[Body], None]:
 
 
 def test_stream_begins_with_history_and_continues_live(run: Callable[[Body], None]) -> None:
-    """R293 to R296: history first, then each change once it is committed"""
+    """The stream sends the history first, then each change once it is committed (R293 to R296)."""
 
     async def story(reader: Reader) -> None:
         await reader.http.put("/dirs/d1", json={})
@@ -136,7 +136,7 @@ def test_going_on_where_the_line_broke(run: Callable[[Body], None]) -> None:
 
 
 def test_filtered_events_advance_the_position(run: Callable[[Body], None]) -> None:
-    """D-29: a filter hides events; who comes back is behind them all the same"""
+    """A client that reconnects continues after the events that its filter hides (D-29)."""
 
     async def story(reader: Reader) -> None:
         async with reader.listening(filter=["subject LIKE '/dirs/%'", '{"suffix": {"type": "group.created"}}']):

@@ -59,7 +59,7 @@ def refused(client: Client, body: Any) -> dict[str, str]:
 
 
 def test_create(client: Client) -> None:
-    """D-25, D-28, D-31, D-32: 201, Location, the object, no secret"""
+    """The response is 201 with a Location and the object, without the secret (D-25, D-28, D-31, D-32)."""
     answer = client.send("POST", "/subscriptions", json={**WANTED, "id": "mine"})
     created = answer.json()
     assert answer.status_code == 201
@@ -83,7 +83,7 @@ def test_retrieve(client: Client) -> None:
 
 
 def test_query(client: Client) -> None:
-    """D-32: an array"""
+    """The response is an array (D-32)."""
     assert client.get("/subscriptions").json() == []
     created = [create(client, sink=f"{SINK}/{number}") for number in range(3)]
     assert client.get("/subscriptions").json() == created
@@ -129,7 +129,7 @@ def test_update_changes_all_but_the_id(client: Client) -> None:
     ],
 )
 def test_shown_subscription_can_be_sent_back(store: Store, serve: Serve, sink: dict[str, Any]) -> None:
-    """D-31: the secret that it does not have is kept, whatever the protocol"""
+    """The missing secret is kept, for every protocol (D-31)."""
     client = serve(store, sink_folder="sinks")
     created = create(client, **sink)
     answer = client.put(f"/subscriptions/{created['id']}", created)
@@ -145,7 +145,7 @@ def test_shown_subscription_can_be_sent_back(store: Store, serve: Serve, sink: d
     ],
 )
 def test_secret_is_not_sent_to_another_sink(client: Client, change: dict[str, Any]) -> None:
-    """D-31: who may update a subscription does not get to see its password"""
+    """A caller who may update a subscription cannot read its password (D-31)."""
     created = create(client)
     messages = faults(client.put(f"/subscriptions/{created['id']}", {**created, **change}))
     assert all(path.startswith(("/sinkcredential/", "/protocolsettings/headers/")) for path in messages)
@@ -154,7 +154,7 @@ def test_secret_is_not_sent_to_another_sink(client: Client, change: dict[str, An
 
 
 def test_delete(client: Client) -> None:
-    """D-32: 200, and what it was"""
+    """The response is 200 with the deleted subscription (D-32)."""
     created = create(client)
     answer = client.send("DELETE", f"/subscriptions/{created['id']}")
     assert (answer.status_code, answer.json()) == (200, created)
@@ -165,7 +165,7 @@ def test_delete(client: Client) -> None:
 @pytest.mark.parametrize("id", ["0" * 28, "x", "%00", "%F0%9F%98%80", "..", "a" * 5000, "%2F"])
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_unknown_subscription_is_not_found(client: Client, method: str, id: str) -> None:
-    """D-32: 404"""
+    """D-32"""
     answer = client.send(method, f"/subscriptions/{id}", json=WANTED if method == "PUT" else None)
     assert answer.status_code == 404 or id in ("..", "%2F")
     assert answer.status_code < 500
@@ -176,7 +176,7 @@ def test_unknown_subscription_is_not_found(client: Client, method: str, id: str)
     [("/subscriptions", "GET, HEAD, POST, OPTIONS"), ("/subscriptions/x", "GET, HEAD, PUT, DELETE, OPTIONS")],
 )
 def test_options(client: Client, path: str, allow: str) -> None:
-    """D-32: Allow on both"""
+    """Both paths have the header Allow (D-32)."""
     answer = client.send("OPTIONS", path)
     assert (answer.status_code, answer.headers["Allow"]) == (200, allow)
     refused = client.send("PATCH", path, json={})
@@ -205,7 +205,7 @@ def test_a_new_secret_is_another_subscription(client: Client) -> None:
 
 
 def test_the_older_form(client: Client) -> None:
-    """D-26: the request as the drafts print it"""
+    """The request is the one printed in the drafts (D-26)."""
     answer = client.send("POST", "/subscriptions", content=json.dumps(OLD), headers={"Content-Type": OLD_TYPE})
     assert (answer.status_code, answer.headers["Content-Type"]) == (201, OLD_TYPE)
     created = answer.json()
@@ -219,7 +219,7 @@ def test_the_older_form(client: Client) -> None:
 
 @pytest.mark.parametrize("mount", API_PATHS)
 def test_each_draft_serves_the_subscriptions(client: Client, mount: str) -> None:
-    """D-25, D-26: the same subscriptions below the mount of each API, with the root's answers"""
+    """The same subscriptions are available below the mount of each API, with the responses of the root (D-25, D-26)."""
     sent = {"content": json.dumps(OLD), "headers": {"Content-Type": OLD_TYPE}}
     answers = [client.send("POST", f"{where}/subscriptions", **sent) for where in ("", mount)]
     for answer in answers:
@@ -381,7 +381,7 @@ def test_odd_but_json(client: Client, member: str, value: str) -> None:
 
 @pytest.mark.others("CESQL's vectors of subscriptions", ours="test_filters_of_our_own")
 def test_the_specifications_own_vectors(client: Client, shared_data: Path) -> None:
-    """D-29: each filter is taken, and what is stored lets the same events pass"""
+    """Each filter is accepted, and the stored filter accepts the same events (D-29)."""
     file = shared_data / "cesql-tck" / "subscriptions_api_recreations.yaml"
     vectors = yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]
     assert len(vectors) > 10
@@ -403,7 +403,7 @@ def test_the_specifications_own_vectors(client: Client, shared_data: Path) -> No
     ],
 )
 def test_filters_of_our_own(client: Client, sql: str, matches: bool) -> None:
-    """D-29: as above, where the specification's vectors are not there."""
+    """These filters replace the vectors of the specification where those are not available (D-29)."""
     created = create(client, filters=[{"sql": sql}])
     stored = client.get(f"/subscriptions/{created['id']}").json()["filters"]
     event = {"specversion": "1.0", "id": "1", "source": "/here", "type": "a.b"}
@@ -446,7 +446,7 @@ def test_subscription_limit_holds_for_concurrent_requests(store: Store, serve: S
 
 @pytest.mark.parametrize("name", ["secret", "accesstoken", "refreshtoken", "signingsecret"])
 def test_no_secret_is_shown(client: Client, caplog: pytest.LogCaptureFixture, name: str) -> None:
-    """D-31: not in answers, not in the log, wherever it stands"""
+    """The secret is neither in responses nor in the log, wherever the subscription has it (D-31)."""
     caplog.set_level(logging.DEBUG)
     kinds = ("PLAIN", "ACCESSTOKEN", "REFRESHTOKEN", "SIGNATURE", "OTHER")
     members = {"identifier": "me", "refreshtokenendpoint": SINK, name: "whsec_correct horse"}

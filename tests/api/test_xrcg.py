@@ -106,7 +106,9 @@ def test_code_from_the_server_equals_code_from_the_file(
 
 @pytest.mark.merge
 def test_the_catalog_commands(url: str, tmp_path: Path) -> None:
-    """R142-R147, R171: Groups and messages, and documents with their headers; POST to what is not there yet creates."""
+    """The client writes Groups, messages, and documents with headers; POST creates missing entities (R142-R147,
+    R171).
+    """
 
     def catalog(*arguments: str) -> str:
         return xrcg(tmp_path, ("catalog", *arguments, "--catalog", url))

@@ -156,7 +156,7 @@ def test_unusable_definition_is_reported(cli: Cli, document: JSONObject, path: s
 
 
 def test_a_folder_builds_on_its_model(cli: Cli) -> None:
-    """I-2: as import reads it, models first."""
+    """The folder is read as by an import, models first (I-2)."""
     folder = Path("folder")
     folder.mkdir()
     (folder / "z-model.json").write_text(json.dumps({"groups": {"dirs": {"singular": "dir"}}}))

@@ -68,7 +68,7 @@ def test_builtin_events_can_be_imported(cli: Cli) -> None:
 
 
 def test_builtin_model_can_be_imported(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F-45: a registry made with another model goes on as it is, until it is given this one."""
+    """A registry with another model keeps it until this one is imported (F-45)."""
     monkeypatch.setenv("SIGNALBOOK_MODEL", "spec")
     message = {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "b"}]}}
     book = json.dumps({"messagegroups": {"g": {"messages": {"old": message}}}}).encode()
@@ -81,7 +81,7 @@ def test_builtin_model_can_be_imported(cli: Cli, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("source", ["-", "book.json", "."])
 def test_a_message_catalog(cli: Cli, source: str) -> None:
-    """C-14, L-19: reported, not refused."""
+    """The catalog is accepted with reports (C-14, L-19)."""
     event = {"id": "a", "authority": "x.example", "definition": {"attributes": {"type": {"value": "a"}}}}
     document = json.dumps({"id": "g", "format": "CloudEvents", "definitions": [event]})
     Path("book.json").write_text(document)

@@ -98,7 +98,7 @@ def test_request_without_an_envelope_is_built(cli: Cli) -> None:
     ],
 )
 def test_payloads_of_all_kinds(cli: Cli, name: str, data: bytes, payload: dict[str, str]) -> None:
-    """K-52: data is JSON where the schema can be written in it, else as it is."""
+    """The data are JSON if the schema supports it, and unchanged otherwise (K-52)."""
     ran = build(cli, name, "--data", "-", data=data)
     record = json.loads(ran.out)
     assert {member: record[member] for member in payload} == payload
@@ -137,7 +137,7 @@ def test_encoded_payload_is_sent_unchanged(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_invalid_message_is_reported(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
-    """K-50: reported, and nothing printed."""
+    """The command reports the error, and prints nothing (K-50)."""
     ran = build(cli, *arguments)
     assert (ran.code, ran.out) == (code, "")
     assert complaint in ran.err
@@ -175,7 +175,7 @@ def test_invalid_messages_are_reported(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_base_message_can_be_a_version(cli: Cli, tmp_path: Path) -> None:
-    """F-15, F-18: a Version is inherited from, whichever is the default one; a base that is not there is named."""
+    """A message can inherit from a Version that is not the default; a missing base is reported (F-15, F-18)."""
     base = {"versions": {str(n): {**EVENT, "description": str(n), "envelopemetadata": {
         "type": {"value": f"order.{n}"}, "source": {"value": f"/shops/{n}"}}} for n in (1, 2)}}  # fmt: skip
     derived = {name: {"basemessage": f"{GROUP}base{suffix}"} for name, suffix in [
@@ -197,7 +197,7 @@ def test_base_message_can_be_a_version(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_an_endpoint_takes_messages_of_its_protocol(cli: Cli) -> None:
-    """K-54, K-10: and of the groups that it names."""
+    """The endpoint also accepts messages of the groups that it names (K-54, K-10)."""
     request = build(cli, "order", "--set", "shop=7", "--data", "-", "--protocol", "HTTP").out.encode()
     assert (
         cli("message", "check", "-", "--registry", "book.json", "--endpoint", "/endpoints/in", stdin=request).code == 0

@@ -40,7 +40,7 @@ def target(tmp_path: Path) -> str:
 def test_a_source_has_a_name_and_is_not_its_own_target(
     cli: Cli, database: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D-3, D-8: copies name the registry they are from."""
+    """Copies name the registry of their origin (D-3, D-8)."""
     assert "set base_url" in cli("replicate", database, target).err
     monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
     ran = cli("replicate", database, target)
@@ -48,7 +48,7 @@ def test_a_source_has_a_name_and_is_not_its_own_target(
 
 
 def test_push_and_pull(cli: Cli, database: str, target: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D-1, D-14, D-15: the source's side or the target's does the work, or neither."""
+    """The work is done by the source, by the target, or by neither of them (D-1, D-14, D-15)."""
     monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
     renames = ("--rename", "schemagroups/a=pushed.a", "--rename", "schemagroups/b=pushed.b")
     ran = cli("replicate", database, server, *renames)

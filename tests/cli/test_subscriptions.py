@@ -50,7 +50,7 @@ def lines(file: Path) -> list[Any]:
 
 
 def test_subscribed_events_are_delivered(ask: Ask, server: str, sinks: Path) -> None:
-    """D-28, D-29: to a file, and all that is asked for holds"""
+    """The sink is a file, and all options are applied (D-28, D-29)."""
     filters = ("--subject", "/schemagroups/", "--type", "io.xregistry.group.created", "-f", "NOT (subject LIKE '%b')")
     subscription_id = ask("subscribe", "file:some.jsonl", *filters).out.strip()
     for name in ("a", "b", "c"):
@@ -80,7 +80,7 @@ def test_a_document(ask: Ask) -> None:
 
 
 def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
-    """D-29, D-31: a secret is in a file, and not shown again"""
+    """A secret is read from a file, and not shown again (D-29, D-31)."""
     (tmp_path / "secret.json").write_text('{"credentialtype": "PLAIN", "identifier": "me", "secret": "correct horse"}')
     options = ("--credential", "secret.json", "--filter", '{"exact": {"type": "a"}}', "--setting", "method=PUT")
     ran = ask("subscribe", "https://93.184.215.14/", *options, "--setting", "rate=60", "--json")

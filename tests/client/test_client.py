@@ -55,7 +55,7 @@ def test_post_adds_to_a_collection(client: Client) -> None:
 
 
 def test_members_are_filtered_sorted_and_paged(client: Client) -> None:
-    """R181, R212, R288: page after page, whatever is in the flags."""
+    """The filter works page by page with any content of the flags (R181, R212, R288)."""
     groups = {f"g{n}": {"name": "a,b & c" if n % 2 else "other", "labels": {"n": str(n)}} for n in range(7)}
     client.post("/schemagroups", {**groups, "x": {}})
     members = client.items("/schemagroups", filter=["name=a*", "labels.n=6"], sort="labels.n=desc", limit=2)

@@ -57,7 +57,7 @@ def test_least_recently_used_response_is_evicted() -> None:
 
 
 def test_a_client_asks_again(client: Client) -> None:
-    """R314: what changed is seen, whoever changed it."""
+    """The client sees every change, whoever made it (R314)."""
     client.put("/schemagroups/kept", {"name": "a"})
     assert [client.get("/schemagroups/kept")["name"] for _ in range(2)] == ["a", "a"]
     with Client(client.base_url) as other:

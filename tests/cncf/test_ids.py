@@ -87,7 +87,7 @@ def test_every_id_of_a_draft_comes_back(segment: str) -> None:
     ],
 )
 def test_paths(xid: str, schema: str | None, message: str | None) -> None:
-    """J-8, J-11, D-20: `/versions/`, as the paths are, not `/version/`"""
+    """The paths contain `/versions/`, not `/version/` (J-8, J-11, D-20)."""
     assert schema_path(Xid.parse(xid)) == schema
     assert message_path(Xid.parse(xid)) == message
     assert schema_xid(schema or "/") == (Xid.parse(xid) if schema else None)
@@ -180,7 +180,7 @@ AUTHORITIES = st.sampled_from(["", "https://a.example/b", "https://a.example/", 
 
 @given(AUTHORITIES, SEGMENTS.filter(bool))
 def test_composed_uri_is_found(authority: str, id: str) -> None:
-    """A-54: by whichever of an API's URLs it was composed."""
+    """The URI may be composed with any URL of the API (A-54)."""
     for base in (SCHEMAS, f"{MESSAGES}/"):
         assert lookup_key(authority, id) in lookup_keys(compose(authority, id, base), [MESSAGES, SCHEMAS])
 

@@ -84,7 +84,7 @@ def found(registry: Registry, uri: str, places: UriBases = SCHEMAS) -> str:
     ],
 )
 def test_every_uri_of_a_version(filled: Registry, uri: str, version: str) -> None:
-    """A-54, D-5, J-5: that by which it is known, and those it has by our own mounts."""
+    """A version is found by its stated URI, and by those of our own mounts (A-54, D-5, J-5)."""
     assert found(filled, uri) == (f"{S}/versions/{version}" if version else "")
 
 
@@ -107,7 +107,9 @@ def test_a_uri_changes_with_its_attributes(filled: Registry) -> None:
 
 
 def test_duplicate_uris_of_old_versions_have_an_order(filled: Registry) -> None:
-    """A-21, J-10: where a Version is it is meant, then who was stored first of those that the drafts can show"""
+    """The location of a Version has precedence, then the first stored one of those visible in the drafts
+    (A-21, J-10).
+    """
     claims = {"7": "urn:six", "8": "urn:six", "9": f"{S}/versions/1", "10": f"https://a.example/base{S}/versions/5"}
     for number in claims:
         filled.put(f"{S}/versions/{number}", {"format": "Own/1"})
@@ -153,7 +155,7 @@ CLAIMS: list[tuple[str, JSONObject, str]] = [
 
 @pytest.mark.parametrize(("claim", "holder"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
 def test_duplicate_uri_is_rejected(filled: Registry, claim: JSONObject, holder: str) -> None:
-    """A-20, A-21: by a new Version, and by one that is there"""
+    """The duplicate is rejected for a new Version and for an existing one (A-20, A-21)."""
     for method, path in (("PUT", "/schemagroups/g/schemas/evil/versions/1"), ("PATCH", f"{S}/versions/3")):
         body = {"format": "Own/1", **({"authority": None} if method == "PATCH" else {}), **claim}
         command = Command(method=Method(method), target=Xid.parse(path), body=body, base_url=ROOT)
@@ -175,7 +177,7 @@ def test_duplicate_uri_is_rejected(filled: Registry, claim: JSONObject, holder: 
     ],
 )
 def test_other_uris_are_free(filled: Registry, claim: JSONObject) -> None:
-    """A-20, A-21: one's own path, and what RFC 3986 says is another URI"""
+    """The URIs are the own path, and those that RFC 3986 distinguishes (A-20, A-21)."""
     path = f"{S}/versions/9"
     body: JSONObject = {"format": "Own/1", **claim}
     filled.do(Command(method=Method.PUT, target=Xid.parse(path), body=body, base_url=ROOT))
@@ -183,14 +185,14 @@ def test_other_uris_are_free(filled: Registry, claim: JSONObject) -> None:
 
 
 def test_an_authority_is_a_claim(filled: Registry) -> None:
-    """A-28: a copy of what is elsewhere is there first; who makes the same URI of an authority comes too late"""
+    """The copy of an external version is first; a later claim of the same URI by an authority is rejected (A-28)."""
     filled.put("/schemagroups/g/schemas/copy", {"format": "Own/1", "globaluri": f"https://b.example{S}/versions/1"})
     error = filled.refused("PATCH", f"{S}/versions/1", {"authority": "https://b.example"})
     assert '"/schemagroups/g/schemas/copy/versions/1"' in error.title
 
 
 def test_duplicate_uri_in_an_import_is_rejected(filled: Registry) -> None:
-    """A-21: in an import all count, those that go with the same request do not"""
+    """All entities of an import count, and a URI may move within one request (A-21)."""
     versions = {number: {"format": "Own/1", "globaluri": "urn:twin"} for number in ("1", "2")}
     filled.refused("POST", "/schemagroups/g/schemas", {"a": {"versions": versions}})
     both = {"a": {"format": "Own/1", "globaluri": "urn:twin"}, "b": {"format": "Own/1", "globaluri": "urn:twin"}}
@@ -202,7 +204,7 @@ def test_duplicate_uri_in_an_import_is_rejected(filled: Registry) -> None:
 
 
 def test_uri_is_free_after_its_holder_is_deleted(filled: Registry) -> None:
-    """A-21: with the Version, its Resource or its Group"""
+    """The holder is the Version, its Resource or its Group (A-21)."""
     for gone in (f"{S}/versions/4", S, "/schemagroups/g"):
         filled.delete(gone)
         filled.put("/schemagroups/other/schemas/x", {"format": "Own/1", "globaluri": "https://else.example/4"})
@@ -212,7 +214,7 @@ def test_uri_is_free_after_its_holder_is_deleted(filled: Registry) -> None:
 
 
 def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A-21: an import of many Versions"""
+    """The import has many Versions (A-21)."""
     uri_counts: list[int] = []
     original = EntityReader.named
 
@@ -227,7 +229,9 @@ def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.Monk
 
 
 def test_uri_is_given_to_one_of_concurrent_writers(store_url: str) -> None:
-    """A-21: of writers in threads of two servers on one database one gets the URI, whichever way they claim it"""
+    """The writers are threads of two servers on one database; one of them gets the URI, whichever way it is claimed
+    (A-21).
+    """
     stores = [open_store(store_url, timeout=60) for _ in range(2)]
     registries = [Registry(Engine(opened, settings=Settings(registry_id="test")), opened) for opened in stores]
     start = threading.Barrier(8)

@@ -28,7 +28,7 @@ def filled(store: Store) -> Registry:
 
 @pytest.mark.parametrize("path", [S, SAME])
 def test_counted_versions(filled: Registry, path: str) -> None:
-    """A-18, A-42, J-10: neither the order of the registry nor its default counts."""
+    """Neither the order of the registry nor its default matters (A-18, A-42, J-10)."""
     with filled.engine.reading() as view:
         assert list_version_numbers(view, Xid.parse(path)) == [2, 10]
         assert find_latest_number(view, Xid.parse(path)) == 10

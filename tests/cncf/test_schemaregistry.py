@@ -42,7 +42,7 @@ GROUPS = st.fixed_dictionaries(
 
 @given(GROUPS, GROUPS)
 def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """A-3, A-5, A-6, A-7, J-8: whatever was there before."""
+    """The previous group does not matter (A-3, A-5, A-6, A-7, J-8)."""
     stored: dict[str, Any] = {"schemagroupid": "g:1", **TIMES, "name": "kept"}
     for group in (first, second):
         assert validate_group(group, "g%3A1") == []
@@ -53,7 +53,7 @@ def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -
 
 
 def test_existing_spelling_of_a_format_is_kept() -> None:
-    """J-8: `avro` is what the group has already."""
+    """The group already has the spelling `avro` (J-8)."""
     assert "format" not in group_attributes({"format": "avro"}, AVRO)
 
 
@@ -133,7 +133,7 @@ def test_ids_and_uris_of_versions() -> None:
 
 
 def test_headers() -> None:
-    """A-46, A-48, J-9: the group's format is the schema's."""
+    """The format of the schema is that of the group (A-46, A-48, J-9)."""
     version = {"format": "Avro/1.11", "description": "d", "authority": "urn:a", "createdat": TIMES["createdat"]}
     assert dict(build_version_headers(version, {"format": "JsonSchema"})) == {
         "Schema-Format": "json-schema", "Schema-Description": "d", "Schema-Authority": "urn:a",

@@ -57,7 +57,7 @@ def test_reading_cases_do_not_write() -> None:
 
 
 def test_every_error_has_a_case_or_a_reason() -> None:
-    """R279: the errors of the catalogue, one by one; tests/api reaches those that no client can bring about."""
+    """The test checks each error of the catalogue; tests/api covers those that no client can cause (R279)."""
     from signalbook.conformance.reports import unreached
 
     reached = {code for case in CASES for code in case.errors}

@@ -44,7 +44,7 @@ def test_explanations_are_current() -> None:
 
 
 def test_every_requirement_has_a_case_or_an_explanation() -> None:
-    """R1 to R317: a case of the kit, a test in this folder, or a reason; nothing is forgotten."""
+    """Each requirement has a case of the kit, a test in this folder, or a reason (R1 to R317)."""
     covered = {name for case in all_cases() for name in case.requirements} | named_in_tests()
     core = [name for section in sections() for name in section.requirements if name.startswith("R")]
     assert len(core) == 317

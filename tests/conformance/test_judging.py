@@ -102,7 +102,7 @@ def test_only_named_members_of_an_error_are_compared() -> None:
 
 
 def test_titles_may_be_reworded() -> None:
-    """R279: as long as the values are in them."""
+    """The title must contain the values (R279)."""
     step = get(error=ExpectedError(codes=("bad_flag",), args={"flag": "doc"}))
     assert faults(step, error(title="doc is no flag for /dirs")) == ["/title"]
     assert faults(step, error(title="doc is no flag for /dirs"), exact=False) == []
@@ -110,7 +110,7 @@ def test_titles_may_be_reworded() -> None:
 
 
 def test_headers_of_an_error() -> None:
-    """R284: a 405 names the methods there are."""
+    """The header of a 405 lists the available methods (R284)."""
     step = get(error=ExpectedError(codes=("bad_flag",)), has={"allow": "~contains GET"})
     assert faults(step, error()) == ["header allow"]
 

@@ -104,7 +104,7 @@ def test_refused(registry: Registry, body: JSON, code: str, arguments: JSONObjec
     ],
 )
 def test_compatibilities(registry: Registry, rules: JSONObject, format: str, rule: str, expected: bool | None) -> None:
-    """G-25, R118: formats and rules in any case, a wildcard for any part of a name."""
+    """Formats and rules are accepted in any case, with a wildcard for any part of a name (G-25, R118)."""
     if expected is None:
         with pytest.raises(RegistryError):
             registry.configure("capabilities", {"compatibilities": rules}, "PATCH")
@@ -130,7 +130,7 @@ def test_compatibilities(registry: Registry, rules: JSONObject, format: str, rul
     ],
 )
 def test_offered_formats(listed: list[str], format: str, expected: bool) -> None:
-    """R120: wildcards, other spellings, and the patch releases of a release."""
+    """The list may have wildcards, other spellings, and the patch releases of a release (R120)."""
     assert capabilities.is_offered(listed, format) is expected
 
 
@@ -148,7 +148,7 @@ def test_all_supported_releases_are_offered(format: str) -> None:
 
 
 def test_unlisted_release_can_be_chosen(registry: Registry) -> None:
-    """R118, R120: a single release can be chosen, for formats and for rules."""
+    """A single release can be chosen for formats and for rules (R118, R120)."""
     rules = {"Avro/1.11.3": ["full"]}
     registry.configure("capabilities", {"formats": ["avro/1.11.3"], "compatibilities": rules}, "PATCH")
     assert (now(registry)["formats"], now(registry)["compatibilities"]) == (["Avro/1.11.3"], rules)
@@ -159,14 +159,14 @@ def test_unlisted_release_can_be_chosen(registry: Registry) -> None:
 
 
 def test_formats_without_a_version(registry: Registry) -> None:
-    """R118: ``Avro/*`` is what a client without a version in its format means, too."""
+    """The name ``Avro/*`` also covers a format without a version (R118)."""
     assert capabilities.compares(now(registry), "avro", "backward")
     registry.configure("capabilities", {"compatibilities": {"Avro/1.11": ["full"]}}, "PATCH")
     assert not capabilities.compares(now(registry), "avro", "backward")
 
 
 def test_compatibilities_follow_formats(registry: Registry) -> None:
-    """R118, R130: each key is one of the formats in force."""
+    """Each key is one of the formats in force (R118, R130)."""
     keys = capabilities.offered()["compatibilities"]
     assert keys["type"] == "object"
     assert "backward_transitive" in keys["attributes"]["Avro/*"]["enum"]

@@ -29,7 +29,7 @@ def shown(registry: Registry, path: str) -> JSONObject:
 
 
 def test_a_groups_format(registry: Registry) -> None:
-    """G-1, G-2, G-2b, G-3: schemas have the format their group states; it cannot state what they have not."""
+    """Schemas have the format of their group, which must match the existing schemas (G-1, G-2, G-2b, G-3)."""
     registry.put(G, {"schemas": {"s": {"format": DRAFT7, "schema": {}}}})
     registry.patch(G, {"format": DRAFT7.upper()})
     assert registry.refused("PATCH", G, {"format": AVRO}).code == "constraint_failure"
@@ -39,7 +39,7 @@ def test_a_groups_format(registry: Registry) -> None:
 
 
 def test_versions_have_one_format(registry: Registry) -> None:
-    """G-4, G-5: the version of the format included; a schema without a format is none."""
+    """The version of the format counts too; a schema without a format is rejected (G-4, G-5)."""
     registry.put(S, {"format": AVRO, "schema": RECORD})
     error = registry.refused("POST", S, {"format": "Avro/1.12.0", "schema": RECORD})
     assert (error.code, error.arguments) == ("mismatched_version_attribute", {"name": "format"})
@@ -47,7 +47,7 @@ def test_versions_have_one_format(registry: Registry) -> None:
 
 
 def test_a_missing_format_is_explained(registry: Registry) -> None:
-    """G-4: which there are and how to name one: that of other Versions, else a common one."""
+    """The error names the available formats and suggests that of other Versions, or else a common one (G-4)."""
     detail = registry.refused("PUT", S, {"schema": {}}).detail
     assert detail.startswith(f'name the format of the document, as in "format": "{DRAFT7}"; those that are validated')
     assert all(name in detail for name in (AVRO, "Protobuf/3", "XSD/1.1"))
@@ -62,7 +62,7 @@ def test_a_missing_format_is_explained(registry: Registry) -> None:
 
 
 def test_version_ids_and_lineage(registry: Registry) -> None:
-    """G-6, G-7: numbers from 1; branches by ancestorid."""
+    """Versions have numbers from 1; branches are created by ancestorid (G-6, G-7)."""
     for title in ("one", "two", "three"):
         registry.post(S, {"format": DRAFT7, "schema": {"title": title}})
     registry.patch(f"{S}/versions/3", {"ancestorid": "1"})
@@ -71,7 +71,7 @@ def test_version_ids_and_lineage(registry: Registry) -> None:
 
 
 def test_a_breaking_change_is_another_schema(registry: Registry) -> None:
-    """G-6: the old one points to it."""
+    """The old schema refers to the new one (G-6)."""
     registry.put(f"{G}/schemas/order.v1", {"format": AVRO, "schema": RECORD, "meta": {"compatibility": "full"}})
     broken = {"format": AVRO, "schema": {**RECORD, "fields": [{"name": "a", "type": "string"}]}}
     assert registry.refused("POST", f"{G}/schemas/order.v1", broken).code == "compatibility_violation"
@@ -81,7 +81,7 @@ def test_a_breaking_change_is_another_schema(registry: Registry) -> None:
 
 
 def test_documents_and_their_urls(registry: Registry) -> None:
-    """G-8, G-9: the document as it came, and the URL of its Version that events name as their dataschema."""
+    """The document is unchanged, and events name the URL of its Version as their dataschema (G-8, G-9)."""
     registry.put_document(S, b'{ "type": "object" }', "application/schema+json", format=DRAFT7)
     with registry.engine.reading() as view:
         document = view.document(Xid.parse(S), ViewOptions())
@@ -90,7 +90,7 @@ def test_documents_and_their_urls(registry: Registry) -> None:
 
 
 def test_no_switch_for_validation(registry: Registry) -> None:
-    """G-10: meta.validation of earlier drafts is an unknown attribute."""
+    """The attribute meta.validation of earlier drafts is unknown (G-10)."""
     registry.put(S, {"format": DRAFT7, "schema": {}})
     assert registry.refused("PATCH", f"{S}/meta", {"validation": True}).code == "unknown_attribute"
 
@@ -103,7 +103,7 @@ def test_no_switch_for_validation(registry: Registry) -> None:
     ],
 )
 def test_the_order_of_checks(registry: Registry, versions: JSON, code: str) -> None:
-    """G-18, R216: formats, then the group's constraints, then what Versions have alike, then compatibility."""
+    """The order is formats, constraints of the group, equal attributes of Versions, compatibility (G-18, R216)."""
     registry.put(G, {"format": DRAFT7})
     assert registry.refused("PUT", S, {"versions": versions, "meta": {"compatibility": "full"}}).code == code
     registry.patch(G, {"format": None})
@@ -113,7 +113,9 @@ def test_the_order_of_checks(registry: Registry, versions: JSON, code: str) -> N
 
 
 def test_outcomes_are_the_servers(registry: Registry) -> None:
-    """G-19 to G-22: read-only, there exactly when asked for, and no change of the Version."""
+    """The outcomes are read-only, exist exactly if they were requested, and do not change the Version
+    (G-19 to G-22).
+    """
     registry.put(S, {"format": AVRO, "schema": RECORD, "formatvalidated": False, "formatvalidatedreason": "mine"})
     expected = {"formatvalidated": True, "formatvalidatedreason": None}
     assert {name: shown(registry, S).get(name) for name in ("formatvalidated", "formatvalidatedreason")} == expected
@@ -133,7 +135,7 @@ def test_compatibility_needs_formats(registry: Registry) -> None:
 
 
 def test_messages_live_in_groups(registry: Registry) -> None:
-    """F-3, F-54, F-55: in a group or an endpoint; one takes the place of another."""
+    """A message is in a group or an endpoint, and can be replaced (F-3, F-54, F-55)."""
     with pytest.raises(RegistryError):
         registry.put("/messages/m", {})
     registry.put("/messagegroups/g/messages/shop.order.placed", {"envelope": "CloudEvents/1.0", "envelopemetadata": {}})
@@ -143,7 +145,9 @@ def test_messages_live_in_groups(registry: Registry) -> None:
 
 
 def test_names_unknown_to_generated_schemas_are_accepted(registry: Registry) -> None:
-    """F-57b: selectors in any case, basemessage beside basemessageuri; the model decides, not what is made of it."""
+    """The model decides, not the code generated from it: selectors in any case, and basemessage as well as
+    basemessageuri (F-57b).
+    """
     body: JSONObject = {"envelope": "cloudevents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
     registry.put("/messagegroups/g/messages/a", body)
     registry.put("/messagegroups/g/messages/b", {"basemessage": "/messagegroups/g/messages/a"})

@@ -49,7 +49,7 @@ def test_a_registry_has_an_id_like_all_others(store: Store, registryid: str) -> 
 
 
 def test_the_operator_switches_capabilities(engine: Engine, store: Store, tmp_path: Path) -> None:
-    """R116, R125: also when clients may not any more; what is in force already is no change"""
+    """The operator may do so when clients may not any more; a value already in force is no change (R116, R125)."""
     do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
     with pytest.raises(RegistryError, match="not available"):
         do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
@@ -116,7 +116,7 @@ class _Counted:
 
 
 def test_a_new_store_gets_a_registry(store: Store, tmp_path: Path) -> None:
-    """R53, R63: id and model come from the settings, and stay."""
+    """The id and the model come from the settings, and are kept (R53, R63)."""
     file = tmp_path / "model.json"
     file.write_text('{"groups":{"shelves":{"singular":"shelf"}}}')
     Engine(store, settings=Settings(model=str(file), registry_id="mine"))
@@ -140,7 +140,7 @@ def test_unusable_model_is_an_error(store: Store, tmp_path: Path, text: str | No
 
 
 def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
-    """R22: nothing is there for others until the block ends."""
+    """Other sessions see nothing until the block ends (R22)."""
     with engine.writing() as session:
         session.execute(put("/dirs/d1", {"name": "a"}))
         session.execute(put("/dirs/d1", {"name": "b"}))
@@ -151,7 +151,7 @@ def test_sessions_see_their_own_writes(engine: Engine, store: Store) -> None:
 
 
 def test_failure_after_the_write_undoes_the_write(engine: Engine, store: Store) -> None:
-    """R22, R309: a response that cannot be rendered leaves no trace."""
+    """A response that cannot be rendered leaves no trace (R22, R309)."""
     with store.read() as reader:
         event_count = len(reader.outbox.records())
     with pytest.raises(RuntimeError), engine.writing() as session:  # noqa: PT012

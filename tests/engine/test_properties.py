@@ -119,7 +119,7 @@ def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object,
 @MANY
 @given(st.lists(WRITES, max_size=3), commands("PUT"), MODES)
 def test_put_twice_is_once(fresh_store: FreshStore, before: list[Command], put: Command, mode: str) -> None:
-    """R142: but for epoch and modifiedat."""
+    """Only epoch and modifiedat differ (R142)."""
     with fresh_store() as store:
         registry = Registry(store, mode)
         for write in before:
@@ -136,7 +136,7 @@ def test_put_twice_is_once(fresh_store: FreshStore, before: list[Command], put: 
 @MANY
 @given(st.lists(WRITES, max_size=8), MODES, st.integers(0, 2))
 def test_a_registry_stays_sound(fresh_store: FreshStore, writes: list[Command], mode: str, maxversions: int) -> None:
-    """R22, R34, R93, R225, R239: epochs only grow, a refused write changes nothing, pointers lead somewhere."""
+    """Epochs only grow, a rejected write changes nothing, and pointers have targets (R22, R34, R93, R225, R239)."""
     with fresh_store() as store:
         registry = Registry(store, mode, maxversions)
         for write in writes:

@@ -38,13 +38,13 @@ def test_a_failure_is_reported_with_the_next_attempt() -> None:
 
 
 def test_retry_after_is_respected() -> None:
-    """D-33: Retry-After"""
+    """The delay is that of the header Retry-After (D-33)."""
     actual = failed(DeliveryState(position=7), DeliveryError("no", retry_after=600), NOW, RETRIES, random.random())[1]
     assert actual == 600
 
 
 def test_a_pause_is_no_failure() -> None:
-    """D-34: a rate that is used up"""
+    """The rate is exhausted (D-34)."""
     state, wait = failed(DeliveryState(position=7), NotYet("slow", retry_after=5), NOW, RETRIES, random.random())
     assert (state, wait) == (DeliveryState(position=7, next="2030-01-01T00:00:05Z"), 5)
 
@@ -54,7 +54,7 @@ def test_a_pause_is_no_failure() -> None:
     [(DeliveryError("x", gone=True), GONE, 0), (DeliveryError("x", rejected=True), ACTIVE, 1)],
 )
 def test_permanent_errors_of_the_sink(error: DeliveryError, state: str, rejected: int) -> None:
-    """D-33: 410 and 415"""
+    """The statuses are 410 and 415 (D-33)."""
     after, wait = failed(DeliveryState(position=7), error, NOW, RETRIES, random.random())
     assert (after.state, after.rejected, after.lasterror, wait) == (state, rejected, "x", 0)
     assert after.over is (state == GONE)

@@ -66,7 +66,7 @@ def test_every_event_conforms_to_its_definition(path: str) -> None:
 
 
 def test_definitions_can_be_imported_strictly(store: Store) -> None:
-    """D-23: by rules that refuse whatever is doubtful"""
+    """The rules reject every doubtful definition (D-23)."""
     engine = Engine(store, settings=Settings(model="default", domain_rules="reject"))
     with engine.writing() as session:
         result = session.execute(Command(method=Method.POST, target=ROOT, body=change_event_definitions()))
@@ -75,14 +75,14 @@ def test_definitions_can_be_imported_strictly(store: Store) -> None:
 
 @pytest.mark.others("the events that Message Catalog 0.1 defines in print", ours="test_the_events_of_the_drafts_apis")
 def test_definitions_cover_those_of_the_draft(shared_data: Path) -> None:
-    """D-23, L-17, L-18: types and attributes of the definitions printed in Message Catalog 0.1"""
+    """The draft is Message Catalog 0.1, whose printed types and attributes are compared (D-23, L-17, L-18)."""
     draft = (shared_data.parent / "seeds" / "message-catalog-0.1-2022-01-28.md").read_text(encoding="utf-8")
     printed = re.findall(r'"id": "(io\.cloudevents\.messagecatalog\.(?:updated|deleted)\.v1)"', draft)
     assert set(printed) == set(change_event_definitions()["messagegroups"][MESSAGE_CATALOG]["messages"])
 
 
 def test_the_events_of_the_drafts_apis() -> None:
-    """D-23, L-17, L-18: their types and attributes, all of them required"""
+    """The types and attributes are complete, and all of them are required (D-23, L-17, L-18)."""
     messages = change_event_definitions()["messagegroups"][MESSAGE_CATALOG]["messages"]
     assert set(messages) == {f"io.cloudevents.messagecatalog.{action}.v1" for action in ("updated", "deleted")}
     expected = set(change_event_definitions()["messagegroups"][SCHEMA_REGISTRY]["messages"])

@@ -35,7 +35,7 @@ def test_root_source_has_all_events_of_xregistry(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["https://other.example/registry", f"{ROOT}/compat", "urn:x", f"{ROOT}x"])
 def test_unknown_source_is_rejected(source: str) -> None:
-    """D-25: the source is the root of a registry"""
+    """The source must be the root of a registry (D-25)."""
     assert of_source(source, ROOT) is None
 
 
@@ -54,7 +54,7 @@ def test_unknown_source_is_rejected(source: str) -> None:
 def test_draft_reports_creations_updates_and_deletions(
     source: str, xid: str, action: str, type: str, subject: str
 ) -> None:
-    """D-18, D-20, D-21, E-32: draft paths, the API's base as source, no data"""
+    """The events have the paths of the draft, the base of the API as source, and no data (D-18, D-20, D-21, E-32)."""
     assert dialect(f"{source}/").events(record(xid, action)) == (
         {
             "specversion": "1.0",
@@ -93,12 +93,12 @@ def test_draft_reports_creations_updates_and_deletions(
     ],
 )
 def test_one_event_for_each_object(change_record: Record, count: int) -> None:
-    """D-18, D-19, J-10: members tell of themselves, what went with its owner does not"""
+    """Members have their own events, except those deleted with their owner (D-18, D-19, J-10)."""
     assert len(dialect(SCHEMAS).events(change_record)) == count
 
 
 def test_drafts_use_the_time_of_the_object() -> None:
-    """D-18: where it is not that of the write, in the words of the drafts alone"""
+    """The time of the object may differ from that of the write; only the drafts use it (D-18)."""
     update = record(G, "updated", *STAMPS)
     update.change["time"] = "2020-01-01T00:00:00Z"
     assert [event["time"] for event in dialect(SCHEMAS).events(update)] == ["2020-01-01T00:00:00Z"]

@@ -29,7 +29,7 @@ EVENT = {"id": "7", "type": "io.x.group.created", "subject": "/dirs/d1", "hops":
     ],
 )
 def test_dialects(filter: Any, passes: bool) -> None:
-    """D-27, D-29: SQL passes for the boolean TRUE only, and never with an error"""
+    """SQL passes only for the boolean TRUE, and never with an error (D-27, D-29)."""
     assert parse(filter)(EVENT) is passes
 
 
@@ -56,6 +56,6 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_refused(filter: Any, place: str) -> None:
-    """D-29: with the place in the document"""
+    """The error contains the place in the document (D-29)."""
     with pytest.raises(FilterError, match=place):
         parse(filter)

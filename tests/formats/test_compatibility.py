@@ -26,7 +26,7 @@ A, B = {"name": "a", "type": "int"}, {"name": "b", "type": "int"}
 
 @pytest.mark.parametrize("rule", RULES)
 def test_directions_of_each_rule(rule: str) -> None:
-    """G-26, G-27: in any case."""
+    """The names of rules are accepted in any case (G-26, G-27)."""
     expected = {"b": ("backward",), "f": ("forward",)}.get(rule[0]) if not rule.startswith("full") else None
     assert directions(rule.upper()) == (expected or ("backward", "forward"))
     assert is_transitive(rule.upper()) is rule.endswith("_transitive")

@@ -34,7 +34,7 @@ def test_format_names_are_case_insensitive(format: str, canonical: str) -> None:
     "format", ["JSONSchema/Unknown", "XSD/2.0", "JsonStructure/rfc-1", "Avro/new", "Protobuf/4", "", "x/1"]
 )
 def test_unknown_format_is_not_found(format: str) -> None:
-    """G-20: what comes of an unsupported format is the engine's decision."""
+    """The engine decides about unsupported formats (G-20)."""
     assert find(format) is None
 
 

@@ -39,7 +39,7 @@ def test_scenario_schemas_are_valid(sample_file: Callable[[str], Path], scenario
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario_schemas_read_themselves(sample_file: Callable[[str], Path], scenario: str) -> None:
-    """G-30: a schema that changes in nothing differs in nothing."""
+    """An unchanged schema has no differences (G-30)."""
     for name, format_name, document in versions(sample_file(f"{scenario}.xreg.json")):
         comparer, text = comparing(format_name), SchemaText(document=document, format=format_name)
         assert comparer is not None
@@ -59,7 +59,7 @@ def test_scenario_schemas_have_columns(sample_file: Callable[[str], Path], scena
 
 @pytest.mark.others("links into Sparkplug's schemas", ours="test_deep_links_distinguish_states")
 def test_deep_links_distinguish_sparkplug_states(shared_data: Path) -> None:
-    """G-15, K-30: the sample links without a leading slash."""
+    """The links of the sample have no leading slash (G-15, K-30)."""
     _, format_name, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))
     reader = find(format_name)
     assert reader is not None
@@ -70,7 +70,7 @@ def test_deep_links_distinguish_sparkplug_states(shared_data: Path) -> None:
 
 
 def test_deep_links_distinguish_states() -> None:
-    """G-15, K-30: as above, by a schema of our own."""
+    """The schema is our own (G-15, K-30)."""
     constants = {"up": {"const": True}, "down": {"const": False}}
     state = {n: {"type": "object", "required": ["on"], "properties": {"on": on}} for n, on in constants.items()}
     document = dump_json({"$schema": "http://json-schema.org/draft-07/schema#", "messages": state})

@@ -91,7 +91,7 @@ def test_canonical_strings(value: str | int | bool, expected: str) -> None:
     ],
 )
 def test_data_and_its_type(event: CloudEvent, content_type: str, payload: bytes | None) -> None:
-    """K-22, K-23: JSON data without datacontenttype is application/json, bytes without it are of no known type."""
+    """JSON data without datacontenttype are application/json; bytes without it have no known type (K-22, K-23)."""
     assert (event.content_type, event.payload()) == (content_type, payload)
 
 
@@ -117,7 +117,7 @@ def test_instants(text: str) -> None:
     ],
 )  # fmt: skip
 def test_invalid_timestamps_are_rejected(text: str) -> None:
-    """K-24, F-25: the sentinel is no time of a message."""
+    """The sentinel is no valid time of a message (K-24, F-25)."""
     assert not is_timestamp(text)
 
 

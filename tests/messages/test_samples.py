@@ -67,7 +67,7 @@ def test_every_sample_compiles_without_error(sample_file: Callable[[str], Path],
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_schema_reference_of_the_samples_leads_somewhere(sample_file: Callable[[str], Path], name: str) -> None:
-    """G-15: Sparkplug's ``...:Payload`` and ``...:messages/STATEDeath`` too"""
+    """The references include ``...:Payload`` and ``...:messages/STATEDeath`` of Sparkplug (G-15)."""
     compiled = contract(load(sample_file(f"{name}.xreg.json")))
     for definition in compiled.definitions.values():
         uri = definition.definition.get("dataschemauri")
@@ -100,7 +100,7 @@ STARTED = {"job": "j", "operator": {"name": "Ada"}, "at": 5}
 def test_events_of_samples(
     sample_file: Callable[[str], Path], name: str, type: str, source: str, data: Any, expected: Any
 ) -> None:
-    """K-26, K-38: events from a file are held to their envelope; Watchkam's Kafka headers did not come along."""
+    """Events from a file are checked against their envelope; the Kafka headers of Watchkam are missing (K-26, K-38)."""
     (outcome,) = contract(load(sample_file(f"{name}.xreg.json"))).process(event(type, source, data=data))
     assert isinstance(outcome, Accepted | Rejected)
     assert (outcome.context if isinstance(outcome, Accepted) else outcome.reason) == expected
@@ -116,7 +116,7 @@ def test_events_of_samples(
 def test_form_of_2023_is_read(
     sample_file: Callable[[str], Path], file: str, group: str, message: str, schema: str
 ) -> None:
-    """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
+    """The form has definitionGroups, metadata.attributes, schemaurl and datetime (I-5, I-6)."""
     compiled = Contract.compile(load(sample_file(file))["definitionGroups"][group]["definitions"], lambda _: None)
     assert compiled.broken == {}
     definition = compiled.definitions[f"{group}.{message}"].definition

@@ -81,7 +81,7 @@ def test_values_in_uris_are_decoded_once(encoded: bool, value: str, expected: st
 
 @pytest.mark.parametrize("separator", ["/", "."])
 def test_the_separator_bounds_placeholders(separator: str) -> None:
-    """K-16: "." in NATS subjects"""
+    """The separator is "." in NATS subjects (K-16)."""
     template = parse_template("a{x}", separator=separator)
     assert template.match(f"ab{separator}c") is None
 
@@ -100,7 +100,7 @@ def test_expansion_needs_every_value(context: dict[str, str]) -> None:
 
 @given(st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=5))
 def test_expanded_template_matches_its_values(pairs: list[tuple[str, str]]) -> None:
-    """K-16, K-18, K-55: a slash never comes out of a value, so it separates them."""
+    """An expanded value contains no slash, so slashes separate values (K-16, K-18, K-55)."""
     context = dict(pairs)
     template = parse_template("/" + "/".join(f"{{{name}}}" for name in context))
     assert template.match(template.expand(context)) == context
@@ -135,7 +135,7 @@ def test_unify_names_the_placeholder_in_conflict() -> None:
     [("a.{x}", ".", "b.c", "a.b%2Ec"), ("{x}", ".", "b.c", "b.c"), ("a/{x}", "/", "b.c", "a/b.c")],
 )
 def test_a_value_does_not_end_its_placeholder(text: str, separator: str, value: str, expanded: str) -> None:
-    """K-16, K-18: a dot is none of the characters that are encoded, but ends a word of a subject."""
+    """A dot is not percent-encoded, but ends a word of a subject (K-16, K-18)."""
     template = parse_template(text, separator=separator)
     assert template.expand({"x": value}) == expanded
     assert template.match(expanded) == {"x": value}
@@ -153,7 +153,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "aab", "c"]), min_size=1, 
 
 @given(st.sets(TEMPLATES, max_size=12), TEXTS)
 def test_tree_finds_every_matching_template(templates: set[str], text: str) -> None:
-    """K-14: what is found is a superset of what fits; templates that are one placeholder are not filed."""
+    """The found templates include all matching ones; templates that are one placeholder are not in the tree (K-14)."""
     tree: TemplateTree[str] = TemplateTree("/")
     filed = [parse_template(filed_text) for filed_text in templates if not parse_template(filed_text).whole]
     for template in filed:
@@ -163,7 +163,7 @@ def test_tree_finds_every_matching_template(templates: set[str], text: str) -> N
 
 
 def test_literal_segments_distinguish_templates() -> None:
-    """K-14: topics such as those of Sparkplug"""
+    """The topics are like those of Sparkplug (K-14)."""
     tree: TemplateTree[int] = TemplateTree("/")
     for number in range(1000):
         tree.add(parse_template(f"plant/{{line}}/sensor-{number}/{{id}}"), number)

@@ -46,7 +46,7 @@ def deliver(contract: Contract, event: str, body: Any) -> Outcome:
 
 
 def test_every_example_finds_its_definition(webhooks: Path) -> None:
-    """K-14, K-30: accepted as the one it is, or turned down by that one alone"""
+    """Each example is accepted by its definition, or rejected by that one alone (K-14, K-30)."""
     contract, examples = load(webhooks)
     accepted = 0
     for event, body in examples:

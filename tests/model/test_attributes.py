@@ -130,7 +130,7 @@ def test_all_faults_are_reported() -> None:
 @pytest.mark.parametrize(("length", "good"), [(4096 - 4, True), (4096 - 3, False)])
 @pytest.mark.parametrize("letter", ["x", "é"])
 def test_scalars_have_a_size(length: int, good: bool, letter: str) -> None:
-    """R11: name and value in bytes."""
+    """The size is that of name and value in bytes (R11)."""
     text = letter * (length // len(letter.encode())) + "x" * (length % len(letter.encode()))
     assert bool(attributes(MIXED).check({"text": text}).findings) is not good
 
@@ -196,7 +196,7 @@ def test_ifvalues(values: JSONObject, expected: list[tuple[str, str]]) -> None:
 
 
 def test_active_attributes() -> None:
-    """R88: those of the branches in force are among them."""
+    """The attributes of active branches are included (R88)."""
     rules = attributes(SWITCHES)
     assert "depth" in rules.active({"kind": "Deep"})
     assert rules.active({}).keys() - rules.keys() == {"grain"}
@@ -245,7 +245,7 @@ def test_many_combinations_of_switches() -> None:
 
 
 def test_read_only_switches_follow_the_server() -> None:
-    """R14, R82: a client's value of a read-only attribute brings nothing."""
+    """The value of a read-only attribute that a client sends has no effect (R14, R82)."""
     readonly = {"type": "string", "readonly": True, "ifvalues": {"a": {"siblingattributes": {"x": STRING}}}}
     assert faults(attributes({"s": readonly}).check({"s": "a", "x": "1"})) == [("unknown_attribute", "x")]
 
@@ -263,13 +263,13 @@ def test_read_only_switches_follow_the_server() -> None:
     ],
 )
 def test_deprecated(deprecated: JSONObject, good: bool) -> None:
-    """R45: removal is not before effective."""
+    """The removal must not precede the effective date (R45)."""
     group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]
     assert bool(group.attributes.check({"deprecated": deprecated}).findings) is not good
 
 
 def test_attributes_set_by_the_server_are_not_required() -> None:
-    """R84: ids, times and counts are required, but not of clients; of a required description it is."""
+    """Ids, times and counts are required, but not from clients; a required description is (R84)."""
     model = compile_model({"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}})
     files = model.groups["dirs"].resources["files"]
     for rules in (model.attributes, model.groups["dirs"].attributes, files.attributes, files.metaattributes):
@@ -333,13 +333,13 @@ def test_checking_twice_changes_nothing(values: JSONObject) -> None:
 
 
 def test_case_does_not_count_in_an_enum() -> None:
-    """R80: what was sent is stored."""
+    """The value is stored as it was sent (R80)."""
     checked = attributes(MIXED).check({"colour": "RED"})
     assert (checked.findings, checked.values["colour"]) == ((), "RED")
 
 
 def test_a_number_without_a_fraction_is_an_integer() -> None:
-    """R2: JSON has one type of numbers."""
+    """JSON has one type of numbers (R2)."""
     rules = attributes({"i": {"type": "integer"}, "u": {"type": "uinteger"}})
     checked = rules.check({"i": -4.0, "u": 4.0})
     assert (checked.findings, repr(checked.values)) == ((), "{'i': -4, 'u': 4}")
@@ -347,7 +347,7 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
 
 
 def test_invalid_member_of_deprecated_is_named() -> None:
-    """R45, R278: "name: Name of the attribute in question"."""
+    """The argument is "name: Name of the attribute in question" (R45, R278)."""
     times = {"effective": "2026-01-02T00:00:00Z", "removal": "2026-01-01T00:00:00Z"}
     group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]
     expected = ["deprecated.removal"]

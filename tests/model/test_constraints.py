@@ -168,7 +168,7 @@ def test_an_instance_only_narrows(instance: JSONObject, path: str | None) -> Non
 
 
 def test_narrowed_constraints_hold_together() -> None:
-    """R108: what either level says."""
+    """The constraints of both levels apply (R108)."""
     constraints, _ = group_type(OUTER).narrowed({"files.colour": {"enum": ["red"]}, "files.size": {"enum": [1]}})
     violations_ = constraints.violations("files", {"colour": "green", "size": 2}, {"tint": "red"})
     assert [(item.path, item.kind) for item in violations_] == [

@@ -88,7 +88,7 @@ def foreign(definitions: JSONObject, path: str) -> Iterator[str]:
 
 
 def test_default_model_has_no_unknown_aspects() -> None:
-    """R68: other clients refuse a model with an aspect they do not know."""
+    """Other clients reject a model with unknown aspects (R68)."""
     aspects = list(foreign(OURS.document["attributes"], ""))
     for plural, group in OURS.groups.items():
         aspects += foreign(group.document["attributes"], f"/{plural}")
@@ -99,14 +99,14 @@ def test_default_model_has_no_unknown_aspects() -> None:
 
 
 def test_the_source_names_its_plurals() -> None:
-    """R90: "plural" is REQUIRED in a model source."""
+    """The attribute "plural" is REQUIRED in a model source (R90)."""
     groups = builtin("default")["groups"]
     assert all(group["plural"] == name for name, group in groups.items())
     assert all(r["plural"] == name for group in groups.values() for name, r in group.get("resources", {}).items())
 
 
 def test_default_model_has_every_attribute_of_the_specification(their_model: Model) -> None:
-    """F-2, F-56, H-2, G-1: each path, with a type, enum, target and charset that takes at least as much."""
+    """Each path has a type, enum, target and charset that is at least as wide (F-2, F-56, H-2, G-1)."""
     narrower_paths: list[str] = []
     for plural, group in their_model.groups.items():
         ours = OURS.groups[plural].document
@@ -120,7 +120,7 @@ def test_default_model_has_every_attribute_of_the_specification(their_model: Mod
 
 
 def test_group_and_resource_types_are_theirs(their_model: Model) -> None:
-    """F-1, G-1, H-1: aspects equal theirs but for what is decided otherwise."""
+    """The aspects are equal, except for deliberate differences (F-1, G-1, H-1)."""
     aspects = ("singular", "hasdocument", "validateformat", "validatecompatibility", "strictvalidation", "versionmode")
     for plural, group in their_model.groups.items():
         ours = OURS.groups[plural]
@@ -232,7 +232,7 @@ SAMPLES = yaml.safe_load("""
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_real_documents_pass(sample_file: Callable[[str], Path], name: str) -> None:
-    """I-7: the scenario documents as they are, oddities and all."""
+    """The scenario documents are unchanged, including their oddities (I-7)."""
     document = json.loads(sample_file(f"{name}.xreg.json").read_bytes())
     assert list(document_findings(document)) == []
 
@@ -282,7 +282,7 @@ def test_extensions_for_messages(message: JSONObject) -> None:
     ],
 )
 def test_messages_stay_strict(message: JSONObject, path: str) -> None:
-    """F-15, F.7: what the specification names keeps to it."""
+    """Attributes that the specification names conform to it (F-15, F.7)."""
     assert path in [finding.path for finding in MESSAGES.attributes.check(message).findings]
 
 
@@ -301,7 +301,7 @@ def test_envelope_metadata_stays_strict(metadata: JSONObject, path: str) -> None
 
 
 def test_property_defaults_are_those_of_the_text() -> None:
-    """F-23, F-43: required is false unless the envelope demands the attribute."""
+    """The default of required is false, unless the envelope demands the attribute (F-23, F-43)."""
     message = {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {"id": {}, "source": {}, "ext": {}},

@@ -101,7 +101,7 @@ def test_accepts(definition: JSONObject) -> None:
     ],
 )
 def test_rejects(definition: JSON, path: str, rule: str) -> None:
-    """R68, R69, R74 to R88: each fault with its path."""
+    """Each fault has its path (R68, R69, R74 to R88)."""
     assert (path, rule) in faults({"a": definition})
 
 
@@ -140,13 +140,13 @@ def test_siblings_have_the_charset_of_their_object() -> None:
 
 
 def test_enum_on_an_array_of_scalars() -> None:
-    """R80, H-3: rc4's endpoint model has one, and no item of the model language knows ``enum``."""
+    """The endpoint model of rc4 has such an enum, although no item of the model language has ``enum`` (R80, H-3)."""
     attribute = {"type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
     assert compiled({"a": attribute})["a"] == {"name": "a", **attribute}
 
 
 def test_enum_in_the_item_of_a_stored_array() -> None:
-    """R80: earlier versions stored it there."""
+    """Earlier versions stored the enum there (R80)."""
     full = compiled({"a": {"type": "array", "item": {"type": "string", "enum": ["x"], "strict": False}}})
     assert full["a"] == {"name": "a", "type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
 
@@ -184,7 +184,7 @@ def test_enum_and_default_timestamps_are_in_utc() -> None:
     ],
 )
 def test_specification_attributes_may_be_narrowed(name: str, definition: JSONObject) -> None:
-    """R66, R67: overlaid, nothing of the specification's lost."""
+    """The definition is merged, and keeps all attributes of the specification (R66, R67)."""
     plain, full = compiled({}), compiled({name: definition})
     assert full.keys() == plain.keys()
     assert plain[name].keys() <= full[name].keys()
@@ -238,7 +238,7 @@ def test_matchversions_stands_on_static_scalars_of_versions() -> None:
 
 
 def test_every_fault_is_reported() -> None:
-    """R69: all at once, the first one deciding the error."""
+    """The faults are reported together, and the first one determines the error (R69)."""
     with pytest.raises(RegistryError) as caught:
         compiled({"a": {"type": "string", "default": "x"}, "b": {"type": "map", "x": 1}, "Q": {"type": "no"}})
     error = caught.value
@@ -248,7 +248,7 @@ def test_every_fault_is_reported() -> None:
 
 
 def test_errors_name_the_attribute_path() -> None:
-    """R278: "name: Model attribute name in question"."""
+    """The argument is "name: Model attribute name in question" (R278)."""
     scalar: JSONObject = {"type": "integer", "default": 3}
     inner: JSONObject = {"type": "object", "attributes": {"defint": scalar}}
     for attributes, name in (({"defstring": scalar}, "defstring"), ({"o": inner}, "o.defint")):

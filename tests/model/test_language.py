@@ -28,7 +28,7 @@ def test_a_source_is_an_object(source: JSON) -> None:
 
 
 def test_descriptive_aspects_are_kept() -> None:
-    """R21, R91: with a $schema at the top, which is not part of the model."""
+    """The key $schema at the top is not part of the model (R21, R91)."""
     texts = {"description": "d", "documentation": "https://x/", "labels": {"a": ""}}
     of_types = {**texts, "icon": "https://x/i", "modelversion": "1", "modelcompatiblewith": "urn:x"}
     full = compile_model({"$schema": "https://x/", **model(of_types, of_types, **texts)}).full()
@@ -98,12 +98,12 @@ def test_rejects(source: JSONObject, path: str) -> None:
     ],
 )
 def test_group_names(groups: JSONObject, path: str) -> None:
-    """R17, R90: lengths, uniqueness, and what names make of attributes (xid, labels, dirsurl)."""
+    """The rules concern lengths, uniqueness, and attributes derived from names, such as dirsurl (R17, R90)."""
     assert path in fault_paths({"groups": groups})
 
 
 def test_empty_plural_is_ignored() -> None:
-    """R90: xr sends one where the source it read had none."""
+    """The tool xr sends an empty plural if its source has none (R90)."""
     group = {"plural": "", "singular": "dir", "resources": {"files": {"plural": "", "singular": "file"}}}
     groups = compile_model({"groups": {"dirs": group}}).document["groups"]
     assert (groups["dirs"]["plural"], groups["dirs"]["resources"]["files"]["plural"]) == ("dirs", "files")
@@ -132,13 +132,13 @@ def test_longest_names() -> None:
 
 
 def test_names_need_not_differ_between_group_types() -> None:
-    """R90: Resource types are unique within their Group type only."""
+    """The names of Resource types are unique within their Group type only (R90)."""
     group = {"resources": {"files": {"singular": "file"}}}
     compile_model({"groups": {"dirs": {"singular": "dir", **group}, "boxes": {"singular": "box", **group}}})
 
 
 def test_document_names_are_free_without_documents() -> None:
-    """R17, R64: <RESOURCE>* are ordinary names where hasdocument is false."""
+    """The names <RESOURCE>* are ordinary if hasdocument is false (R17, R64)."""
     attributes = {"file": {"type": "integer"}, "fileurl": {"type": "string"}, "filebase64": {"type": "boolean"}}
     without = compile_model(model({}, {"hasdocument": False, "attributes": attributes})).full()
     assert without["groups"]["dirs"]["resources"]["files"]["attributes"]["file"]["type"] == "integer"
@@ -149,7 +149,7 @@ def test_document_names_are_free_without_documents() -> None:
 
 @pytest.mark.parametrize("mode", ["createdat", "ModifiedAt", "SEMVER"])
 def test_ordered_modes_have_one_root(mode: str) -> None:
-    """R97, R98, (m) 16: case-insensitive, and the flag is implied."""
+    """The value is case-insensitive, and implies the flag (R97, R98, (m) 16)."""
     files = compile_model(model({}, {"versionmode": mode})).groups["dirs"].resources["files"]
     assert (files.versionmode, files.singleversionroot) == (mode.lower(), True)
 
@@ -174,7 +174,7 @@ def source(**imports: JSON) -> JSONObject:
 
 
 def test_imported_type_is_the_same_type() -> None:
-    """R111, R262: expanded in the full model, where the key does not appear; the same object when compiled."""
+    """The type is expanded in the full model without the key, and is the same object when compiled (R111, R262)."""
     model = compile_model(source(boxes=["/dirs/files"], racks=["/boxes/files"]))
     full = model.full()["groups"]
     assert "ximportresources" not in full["racks"]
@@ -241,7 +241,7 @@ def test_bad_imports(imports: JSONObject, message: str) -> None:
 
 
 def test_imported_names_stay_unique() -> None:
-    """R90, R111: the singular of a local type must not be that of an imported one."""
+    """A local type must not have the singular of an imported one (R90, R111)."""
     model = source(boxes=["/dirs/files"])
     model["groups"]["boxes"]["resources"] = {"papers": {"singular": "file"}}
     with pytest.raises(RegistryError, match='the name "file" is taken'):
@@ -249,7 +249,7 @@ def test_imported_names_stay_unique() -> None:
 
 
 def test_ways_to_share_a_definition_are_equivalent() -> None:
-    """R71: import, include and copy give the same model."""
+    """The forms import, include and copy give the same model (R71)."""
     imported, included, copied = source(boxes=["/dirs/files"]), source(), source()
     included["groups"]["boxes"]["resources"] = {"files": {"$include": "#/groups/dirs/resources/files"}}
     copied["groups"]["boxes"]["resources"] = {"files": {"singular": "file"}}
@@ -285,7 +285,7 @@ def test_implicit_entries(contenttype: str, kind: str) -> None:
     ],
 )
 def test_own_entries(typemap: dict[str, DocumentType], contenttype: str, kind: str) -> None:
-    """R102: several matches of different kinds make it binary; an own entry overrides an implicit one."""
+    """Matches of different kinds make the type binary; an own entry overrides an implicit one (R102)."""
     assert compile_typemap(typemap)(contenttype) == kind
 
 
@@ -307,7 +307,7 @@ def test_kinds_are_case_insensitive() -> None:
 @pytest.mark.parametrize("labels", [{"bad one": "x"}, {"": "x"}, {"Upper": "x"}, {"a": 1}, ["a"]])
 @pytest.mark.parametrize("place", ["", "groups.dirs", "groups.dirs.resources.files"])
 def test_labels_of_types(labels: JSON, place: str) -> None:
-    """R91: keys are map keys, as those of entities."""
+    """The keys of labels are map keys, like those of entities (R91)."""
     model: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
     owner = model
     for step in filter(None, place.split(".")):

@@ -16,7 +16,7 @@ from signalbook.xid import Xid
 
 @pytest.mark.others("the full view of xRegistry's sample model", ours="test_full_view_has_every_attribute")
 def test_full_view_equals_the_specification(shared_data: Path) -> None:
-    """R64, R65: every attribute the specification defines, with its flags, in its order."""
+    """The view has every attribute of the specification, with its flags, in its order (R64, R65)."""
     models = shared_data / "xregistry-models"
     full = compile_model(json.loads((models / "sample-model.json").read_bytes())).full()
     assert json.dumps(full) == json.dumps(json.loads((models / "sample-model-full.json").read_bytes()))
@@ -36,14 +36,14 @@ def flat(part: JSON, path: str = "") -> Iterator[str]:
 
 
 def test_full_view_has_every_attribute() -> None:
-    """R64, R65: as above, for a model of our own with documents and without, with attributes and an enum."""
+    """The model is our own, with and without documents, with attributes and an enum (R64, R65)."""
     full = compile_model(json.loads((OURS / "models" / "halls.json").read_bytes())).full()
     assert list(flat(full)) == (OURS / "models" / "halls-full.txt").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("name", ["default", "empty"])
 def test_full_model_compiles_to_itself(name: str) -> None:
-    """R63, R66: what GET /model shows can be given back as a modelsource."""
+    """The response of GET /model can be sent back as a modelsource (R63, R66)."""
     model = compile_model(builtin(name))
     assert compile_model(model.full()).fingerprint == model.fingerprint
 
@@ -113,7 +113,7 @@ def test_model_is_independent_of_its_source() -> None:
 
 
 def test_fingerprints_distinguish_models() -> None:
-    """R71: equal for equal models, whatever the order of keys."""
+    """The order of keys does not matter (R71)."""
     turned = {"groups": {"dirs": dict(reversed(SOURCE["groups"]["dirs"].items()))}}
     assert compile_model(turned).fingerprint == compile_model(SOURCE).fingerprint
     assert compile_model({}).fingerprint != compile_model(SOURCE).fingerprint
@@ -122,7 +122,7 @@ def test_fingerprints_distinguish_models() -> None:
 @pytest.mark.parametrize("folder", ["ours", "xRegistry's"])
 @pytest.mark.parametrize("name", ["core", "schema", "message", "endpoint", "cloudevents"])
 def test_models_in_several_documents_compile(folder: str, name: str) -> None:
-    """R21, G-11, H-1, H-3, I-1: a $schema, no names, includes relative to the document, an enum on an array."""
+    """The models have a $schema, no names, relative includes, and an enum on an array (R21, G-11, H-1, H-3, I-1)."""
     models = OURS / "models" if folder == "ours" else OTHERS / "xregistry-models"
     skip_without(models, f"xRegistry's own model {name} compiles", "the same test, [ours]")
 

@@ -89,7 +89,7 @@ def resolve(source: JSONObject) -> tuple[JSONObject, list[str]]:
     ],
 )
 def test_includes_are_resolved(source: JSONObject, expanded: JSONObject) -> None:
-    """R112, R113: pointers, relative paths, local keys win."""
+    """The test has pointers and relative paths; local keys have precedence (R112, R113)."""
     assert resolve(source) == (expanded, [])
 
 
@@ -122,14 +122,14 @@ def test_earlier_includes_win(order: list[str], winner: str) -> None:
     ],
 )
 def test_bad_includes_are_reported(source: JSONObject, message: str) -> None:
-    """R112: cycles, both forms at once, nothing there."""
+    """The includes are cycles, have both forms, or have no target (R112)."""
     _, messages = resolve(source)
     assert messages
     assert all(message in fault_message for fault_message in messages)
 
 
 def test_without_a_loader_only_the_document_itself_is_read() -> None:
-    """R316: a client's URL is never fetched."""
+    """The URL of a client is never fetched (R316)."""
     _, faults = expand({"$include": "http://169.254.169.254/"}, None)
     assert "only references into the same document" in faults[0].message
 

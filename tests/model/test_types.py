@@ -46,13 +46,13 @@ def list_cases(table: dict[str, list[JSON]]) -> list[tuple[str, JSON]]:
 
 @pytest.mark.parametrize(("name", "value"), list_cases(GOOD))
 def test_accepts(name: str, value: JSON) -> None:
-    """R2: values of each type, unchanged."""
+    """A value of each type is returned unchanged (R2)."""
     assert find_scalar_check(name, TYPES)(value) == value
 
 
 @pytest.mark.parametrize(("name", "value"), list_cases(BAD))
 def test_rejects(name: str, value: JSON) -> None:
-    """R2: values that are not of the type."""
+    """A value of another type is rejected (R2)."""
     with pytest.raises(ValueError):
         find_scalar_check(name, TYPES)(value)
 
@@ -116,7 +116,7 @@ TARGETS = [
 @pytest.mark.parametrize(("target", "value", "good"), TARGETS)
 @pytest.mark.parametrize("name", ["xid", "uri", "url"])
 def test_targets(name: str, target: str, value: str, good: bool) -> None:
-    """R77, R78: what an attribute with a target may point at."""
+    """The target limits the allowed values of an attribute (R77, R78)."""
     check = find_scalar_check(name, TYPES, parse_target(target, TYPES))
     if good:
         assert check(value) == value

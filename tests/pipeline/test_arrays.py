@@ -100,7 +100,7 @@ XML = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name
 
 
 def test_values_of_xml_fit_their_columns() -> None:
-    """K-40: attributes, lists, and what is nil or missing."""
+    """The XML has attributes, lists, and nil or missing values (K-40)."""
     schema = XSD.parse(XML.encode(), "XSD/1.1")
     sent = [b'<order raw="00FF"><item n="1"/><item/></order>', b"<order><note>x</note></order>"]
     columns = build(schema.shape(), [schema.decode(payload) for payload in sent], ValueForm.DECODED)

@@ -61,7 +61,9 @@ def lookup(server: Server, uri: str) -> httpx.Response:
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", ""), (SCHEMAS, ""), ("", SCHEMAS), (SCHEMAS, SCHEMAS)])
 def test_schemas_are_copied_between_all_apis(schemas: list[Server], ours: str, theirs: str) -> None:
-    """D-3 to D-7, D-17: found everywhere by the URI that the source's door gave it, byte for byte; copied once."""
+    """Each schema is found everywhere by the URI of the source API, with the same bytes, and is copied once (D-3 to
+    D-7, D-17).
+    """
     source, two, _ = schemas
     assert replicate(source.url + ours, two.url + theirs).refused == []
     for number, text in ((1, '{"type": "object"}'), (3, '{"type" : "object"}')):
@@ -82,7 +84,7 @@ def test_schemas_are_copied_between_all_apis(schemas: list[Server], ours: str, t
 
 
 def test_a_hub_of_drafts_keeps_authority_and_uri(schemas: list[Server]) -> None:
-    """D-11: draft to xRegistry to draft."""
+    """The copies go from a draft to xRegistry and to a draft (D-11)."""
     source, two, three = schemas
     replicate(source.url + SCHEMAS, two.url)
     replicate(two.url, three.url + SCHEMAS)
@@ -93,7 +95,7 @@ def test_a_hub_of_drafts_keeps_authority_and_uri(schemas: list[Server]) -> None:
 
 
 def test_other_versions_of_the_target_are_not_deleted(schemas: list[Server]) -> None:
-    """D-2, D-9: neither its own versions nor those of another authority go with the source's."""
+    """The target keeps its own versions and those of another authority (D-2, D-9)."""
     source, two, _ = schemas
     two.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
     register(two, "s", '{"title": "mine", "type": "object"}')
@@ -136,7 +138,7 @@ def catalog(server: Server) -> None:
     ("ours", "theirs"), [("", ""), (FIRST, FIRST), (CATALOG, CATALOG), (FIRST, ""), (CATALOG, ""), ("", CATALOG)]
 )
 def test_definitions_are_copied_between_all_apis(trio: list[Server], ours: str, theirs: str) -> None:
-    """D-3 to D-7, D-17: by their URIs, which are those of the door they came from."""
+    """Each definition is found by the URI of its source API (D-3 to D-7, D-17)."""
     source, two, _ = trio
     catalog(source)
     assert replicate(source.url + ours, two.url + theirs).refused == []
@@ -154,7 +156,7 @@ def test_definitions_are_copied_between_all_apis(trio: list[Server], ours: str, 
 
 
 def test_event_of_a_draft_source_triggers_a_comparison(serve: Callable[..., Server], trio: list[Server]) -> None:
-    """D-36, D-20: its event makes the follower look long before it is time."""
+    """The event triggers the comparison long before its scheduled time (D-36, D-20)."""
     source, *_ = trio
     source.send("PUT", f"{SCHEMAS}/schemagroups/g", json={})
     register(source, "s", '{"type": "object"}')
@@ -191,7 +193,7 @@ def test_invalid_source_copies_nothing(answers: Callable[[bytes], str], trio: li
 
 
 def test_copies_by_xregistry_are_found_by_the_uri_of_the_draft(schemas: list[Server]) -> None:
-    """D-5: what was written through the draft's door has one URI at every registry, whatever way it came."""
+    """A version written through the API of a draft has one URI at every registry (D-5)."""
     first, two, three = schemas
     copy(first, two)
     copy(two, three)
@@ -200,7 +202,7 @@ def test_copies_by_xregistry_are_found_by_the_uri_of_the_draft(schemas: list[Ser
 
 
 def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
-    """D-1, D-14: into a registry that speaks a draft, by the change feed of one that has it."""
+    """The target has the API of a draft, and the source has a change feed (D-1, D-14)."""
     source, two, _ = schemas
     with open_source(source.url, timeout=PATIENCE) as ours, open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs:
         way = link(ours, theirs, Scope(), reached=source.url)

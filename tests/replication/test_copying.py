@@ -38,7 +38,9 @@ def shop(**more: Any) -> dict[str, Any]:
 
 
 def test_copy_differs_only_in_its_origin(trio: list[Server]) -> None:
-    """D-3, D-4, D-7: bytes, content types, ids, ancestors, default Versions, meta, labels; and who has authority."""
+    """Bytes, content types, ids, ancestors, default Versions, meta and labels are equal; the authority is that of the
+    source (D-3, D-4, D-7).
+    """
     source, two, _ = trio
     source.patch(shop())
     report = copy(source, two)
@@ -53,7 +55,7 @@ def test_copy_differs_only_in_its_origin(trio: list[Server]) -> None:
 
 
 def test_existing_entities_are_not_written_again(trio: list[Server]) -> None:
-    """D-6, D-15: the second round changes nothing, not even an epoch."""
+    """The second run changes nothing, not even an epoch (D-6, D-15)."""
     source, two, _ = trio
     source.patch(shop())
     copy(source, two)
@@ -97,7 +99,7 @@ def test_copy_does_not_get_the_default_rule_of_the_target(trio: list[Server], se
     ],
 )
 def test_every_difference_is_copied(trio: list[Server], method: str, path: str, body: Any) -> None:
-    """D-9, D-15: whatever happens at the source, the next round makes the target follow."""
+    """The target follows any change of the source in the next run (D-9, D-15)."""
     source, two, _ = trio
     source.patch(shop())
     copy(source, two)
@@ -123,7 +125,7 @@ def test_a_resource_with_more_versions_than_fit_into_a_write(trio: list[Server])
 
 
 def test_a_group_under_another_name(trio: list[Server]) -> None:
-    """D-2: the same names from two registries, side by side; what refers to the group follows."""
+    """The same names of two registries exist next to each other; references to the group are renamed too (D-2)."""
     first, two, three = trio
     first.patch(shop())
     two.patch(shop(schemas=schemas("order", description="two's")))
@@ -152,7 +154,7 @@ def test_a_group_under_another_name(trio: list[Server]) -> None:
     ],
 )
 def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -> None:
-    """D-14, D-15: whole registry, one group, one resource; nothing else is touched, nor missed when it goes."""
+    """The part is a registry, a group or a resource; nothing else is changed or deleted (D-14, D-15)."""
     source, two, _ = trio
     source.patch(shop())
     scope = Scope.parse(xid)
@@ -166,7 +168,7 @@ def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -
 
 
 def test_entities_of_the_target_remain(trio: list[Server]) -> None:
-    """D-9: neither overwritten nor deleted, whatever the source has under that name; both are reported."""
+    """The entities are neither overwritten nor deleted by those of the same name; both are reported (D-9)."""
     source, two, _ = trio
     source.patch({"schemagroups": {"shop": {"name": "Shop", "schemas": schemas("order", "away")}}})
     two.patch({"schemagroups": {"shop": {"name": "Mine", "schemas": schemas("order", "mine", description="mine")}}})
@@ -181,7 +183,7 @@ def test_entities_of_the_target_remain(trio: list[Server]) -> None:
 
 
 def test_deletion_at_the_source_keeps_own_versions(trio: list[Server]) -> None:
-    """D-9: a deletion at the source takes just its own Versions with it."""
+    """Only the Versions of the source are deleted (D-9)."""
     source, two, _ = trio
     source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
     copy(source, two)
@@ -207,7 +209,7 @@ def test_refused_entities_are_reported(trio: list[Server]) -> None:
 
 
 def test_an_authority_that_may_not_come_this_way(trio: list[Server]) -> None:
-    """D-13: a source that claims to speak for others gets nothing in that it was not trusted with."""
+    """A source that claims another authority can only copy what it is trusted with (D-13)."""
     source, two, _ = trio
     honest, lies = version(), version(authority="https://bank.example", globaluri="https://bank.example/1")
     source.patch(
@@ -223,7 +225,7 @@ def test_an_authority_that_may_not_come_this_way(trio: list[Server]) -> None:
 
 
 def test_authority_of_the_target_is_not_copied_back(trio: list[Server]) -> None:
-    """D-8: it would have it if it were."""
+    """The target already is the authority of the Version (D-8)."""
     source, two, _ = trio
     source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version(authority=f"{two.url}/x")}}}}}})
     report = copy(source, two)

@@ -30,7 +30,7 @@ def schemas(*names: str) -> dict[str, Any]:
 
 
 def test_a_server_follows_others(serve_process: ServeProcess, trio: list[Server]) -> None:
-    """D-12, D-15, D-16: a hub of two sources, one of them in part and under another name; it shows how that goes."""
+    """The hub follows two sources, one of them partly and renamed, and shows their status (D-12, D-15, D-16)."""
     source, two, _ = trio
     source.patch({"schemagroups": {"a": {"schemas": schemas("s")}}})
     two.patch({"schemagroups": {"a": {"schemas": schemas("t")}, "b": {"schemas": schemas("u")}}})
@@ -164,7 +164,7 @@ def test_a_push_and_a_pull_have_each_their_state() -> None:
 
 
 def test_notification_during_a_comparison_is_kept(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    """D-36: what has changed since the look began may not be among what it sees."""
+    """The running comparison may not see the notified change (D-36)."""
     source = f"{trio[0].url}/compat/schemaregistry/v0.2"
     settings = Settings(follow=(source,), follow_seconds=100_000)
     looks = threading.Semaphore(0)
@@ -209,7 +209,7 @@ def test_invalid_peer_is_rejected(text: str) -> None:
 
 
 def test_source_of_an_event_is_recognised() -> None:
-    """D-20, D-36: the root, or a door below it; a name that only begins like it is another's."""
+    """The source is the root or an API below it; a name with the same prefix is another source (D-20, D-36)."""
     source = Peer.parse("http://one.example/#/schemagroups/a=b")
     assert source.shown == "http://one.example#/schemagroups/a=b"
     assert source.speaks("http://one.example/")
@@ -240,7 +240,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory, followed: str) -> Any:
 
 
 def test_the_handshake_of_web_hooks(listener: str) -> None:
-    """D-36: whoever asks may send."""
+    """Every origin is allowed (D-36)."""
     answer = HTTP.options(listener, headers={"WebHook-Request-Origin": "one.example"})
     assert (answer.status_code, answer.headers["WebHook-Allowed-Origin"]) == (200, "one.example")
     assert answer.headers["WebHook-Allowed-Rate"] == "*"
@@ -251,7 +251,7 @@ def test_the_handshake_of_web_hooks(listener: str) -> None:
 
 
 def test_events_in_every_mode(listener: str, followed: str) -> None:
-    """D-36: structured, binary and batch, once or again."""
+    """The modes are structured, binary and batch, with repetitions (D-36)."""
     binary = {f"ce-{name}": value for name, value in event(followed, "b").items()}
     for _ in range(2):
         assert HTTP.post(listener, json=event(followed), headers=STRUCTURED).status_code == 204
@@ -262,7 +262,7 @@ def test_events_in_every_mode(listener: str, followed: str) -> None:
 
 @pytest.mark.parametrize("source", ["http://elsewhere.example/", "http://127.0.0.1:99/", "urn:x"])
 def test_events_from_elsewhere(listener: str, followed: str, source: str) -> None:
-    """D-36: an event never makes the server ask anyone it was not set up to."""
+    """An event never causes a request to a server that is not configured (D-36)."""
     answer = HTTP.post(listener, json=event(source), headers=STRUCTURED)
     assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
     assert source in answer.json()["detail"]

@@ -62,7 +62,7 @@ def copied(source: LocalRegistry, target: LocalRegistry, events: list[dict[str, 
 
 
 def test_a_database_is_copied_and_followed(source: LocalRegistry, target: LocalRegistry) -> None:
-    """D-15: page by page, and then by what changed."""
+    """The copy is made page by page, and then by the changes (D-15)."""
     assert (copied(source, target).refused, content(target)) == ([], content(source))
     begin = source.position()
     source.patch(

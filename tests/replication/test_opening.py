@@ -22,7 +22,7 @@ SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}
 
 
 def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server]) -> None:
-    """D-12: 403, reported once; its own clients write as before."""
+    """The refusal is a 403, reported once; the hub's own clients still can write (D-12)."""
     origin, *_ = trio
     origin.patch(SCHEMA)
     hub = serve(copies="refuse")

@@ -36,7 +36,7 @@ def test_unsorted_members_are_an_error() -> None:
 
 
 def test_a_scope_with_other_names() -> None:
-    """D-2, D-14: to and fro; what has the new name already is not there."""
+    """Names are mapped in both directions; an entity that already has the new name is hidden (D-2, D-14)."""
     scope = Scope.parse("/schemagroups", ["schemagroups/a=b"])
     a, b, c = (Xid.parse(f"/schemagroups/{name}/schemas/s") for name in "abc")
     assert (scope.there(a), scope.there(b), scope.there(c)) == (b, None, c)
@@ -51,7 +51,7 @@ def test_a_scope_with_other_names() -> None:
 
 
 def test_the_way_a_copy_came() -> None:
-    """D-8, D-11: the nearest first; other labels stay, and what is no such label is ignored."""
+    """The nearest registry is the first; other labels are kept, and invalid ones are ignored (D-8, D-11)."""
     hub = link.with_origin(link.with_origin({"labels": {"a": "b"}}, "http://one"), "http://hub")
     assert hub == {"labels": {"a": "b", "replicatedfrom": "http://hub http://one"}}
     assert link.strip_origin(hub) == {"labels": {"a": "b"}}

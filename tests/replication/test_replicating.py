@@ -26,7 +26,7 @@ def same(first: Server, other: Server) -> Callable[[], bool]:
 
 
 def test_every_change_follows(trio: list[Server]) -> None:
-    """D-1, D-15: what was there, what comes, what changes, what goes."""
+    """The changes are existing entities, additions, updates and deletions (D-1, D-15)."""
     source, two, _ = trio
     source.patch(batch("g", 0, 30))
     with Following(source, two, StateInMemory()) as following:
@@ -44,7 +44,7 @@ def test_every_change_follows(trio: list[Server]) -> None:
 
 
 def test_mutual_followers_become_idle(trio: list[Server]) -> None:
-    """D-8, D-10: each hears of what it brought itself, and does nothing about it."""
+    """Each server gets events of its own copies, and ignores them (D-8, D-10)."""
     first, two, _ = trio
     with Following(first, two, StateInMemory()) as there, Following(two, first, StateInMemory()) as back:
         first.patch(batch("one", 0, 20))
@@ -150,7 +150,7 @@ def test_recreated_source_is_compared_completely(
 
 
 def test_hints_in_any_order_lead_to_the_same_copy(trio: list[Server], tmp_path: Path) -> None:
-    """D-21: what is reported may be long over; it is looked at as it is now."""
+    """A hint may be outdated; the current state is read (D-21)."""
     source, two, _ = trio
     source.patch(batch("g", 0, 20))
     state = StateFile(tmp_path / "state.json")

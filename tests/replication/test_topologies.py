@@ -26,7 +26,7 @@ def state(server: Server) -> str:
 
 
 def test_two_peers_converge(trio: list[Server]) -> None:
-    """D-8, D-10: no ping-pong; each keeps what is its own, changes and deletions go from there to the other."""
+    """Each peer keeps its own entities, and changes and deletions are copied without an echo (D-8, D-10)."""
     first, two, _ = trio
     first.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}, "one": {"schemas": schemas(x="one")}}})
     two.patch({"schemagroups": {"g": {"schemas": schemas(b="two")}, "two": {"schemas": schemas(x="two")}}})
@@ -46,7 +46,7 @@ def test_two_peers_converge(trio: list[Server]) -> None:
 
 
 def test_copy_deleted_at_a_peer_is_not_deleted_at_its_origin(trio: list[Server]) -> None:
-    """D-9, D-13: the producer has authority; its schema comes back."""
+    """The producer has the authority, so the schema is copied again (D-9, D-13)."""
     origin, two, _ = trio
     origin.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}}})
     ways = (origin, two), (two, origin)
@@ -58,7 +58,7 @@ def test_copy_deleted_at_a_peer_is_not_deleted_at_its_origin(trio: list[Server])
 
 
 def test_authority_and_version_uri_survive_a_hub(trio: list[Server]) -> None:
-    """D-11: after two hops they are the producer's; and so a deletion comes through."""
+    """After two hops they are those of the producer, so deletions are copied too (D-11)."""
     origin, hub, three = trio
     origin.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}}, "endpoints": {"e": {"usage": ["consumer"]}}})
     ways = (origin, hub), (hub, three)
@@ -75,7 +75,7 @@ def test_authority_and_version_uri_survive_a_hub(trio: list[Server]) -> None:
 
 
 def test_a_star_collects_from_all_and_serves_all(trio: list[Server]) -> None:
-    """D-12: all contribute to the hub, all have everything from there."""
+    """All registries contribute to the hub, and get everything from it (D-12)."""
     first, hub, three = trio
     first.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}}})
     three.patch({"schemagroups": {"g": {"schemas": schemas(c="three")}}})
@@ -85,7 +85,7 @@ def test_a_star_collects_from_all_and_serves_all(trio: list[Server]) -> None:
 
 
 def test_ring_of_three_becomes_idle(trio: list[Server]) -> None:
-    """D-8: what has gone round does not come in again, not even when it is deleted meanwhile."""
+    """A schema does not return to its origin, not even if it is deleted meanwhile (D-8)."""
     first, two, three = trio
     first.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}}, "endpoints": {"e": {"usage": ["consumer"]}}})
     two.patch({"schemagroups": {"g": {"schemas": schemas(b="two")}}})
@@ -101,7 +101,7 @@ def test_ring_of_three_becomes_idle(trio: list[Server]) -> None:
 
 
 def test_nearer_source_takes_precedence(trio: list[Server]) -> None:
-    """D-9: what came by a hub and comes from its origin too is no longer the hub's to delete."""
+    """A copy that also comes from its origin is not deleted by the hub any more (D-9)."""
     origin, hub, three = trio
     origin.patch({"schemagroups": {"g": {"schemas": schemas(a="one")}}})
     rounds((origin, hub), (hub, three))

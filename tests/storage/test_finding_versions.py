@@ -67,7 +67,7 @@ def test_version_with_a_document_is_found(
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 def test_postgres_uses_the_index_too(postgres_database: str, mode: str) -> None:
-    """A-21: whether it knows the URIs when it plans, or not"""
+    """The index is used whether or not the URIs are known when the query is planned (A-21)."""
     store = open_store(postgres_database)
     stamp = now()
     with store.write() as writer:
@@ -88,7 +88,7 @@ def test_postgres_uses_the_index_too(postgres_database: str, mode: str) -> None:
 
 
 def test_last_numbers(store: Store) -> None:
-    """A-19: the highest that was kept, by whichever case of the id, and with the transaction"""
+    """The number is the highest stored one, for any case of the id, and belongs to the transaction (A-19)."""
     first, other = (Xid.parse(f"/schemagroups/g/schemas/{name}") for name in ("One", "other"))
     for numbers in ({first: 7}, {first: 3, other: 1}, {}):
         with store.write() as writer:
@@ -108,7 +108,7 @@ def test_last_numbers(store: Store) -> None:
     ],
 )
 def test_queries_use_an_index(tmp_path: Path, name: str, step: str) -> None:
-    """A-21, A-45: one query, which looks at no other rows"""
+    """One query is made, which reads no other rows (A-21, A-45)."""
     path = tmp_path / "s.db"
     open_store(f"sqlite:///{path}").close()
     dialect = SQLite(path, timeout=1)

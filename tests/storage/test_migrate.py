@@ -197,7 +197,7 @@ FROM (SELECT 2 k, '{"globaluri": "HTTP://X.example:80/./a"}' a, 'old' u UNION AL
 
 
 def test_uris_stored_as_they_were_written_are_found_in_any_form(store_url: str) -> None:
-    """A-21: and two that are the same now stay, since they may be mended but not guessed at"""
+    """Two URIs that are now equal are kept, because they may be corrected but not guessed (A-21)."""
     at_revision("0006", store_url, OLD_URIS)
     with closing(open_store(store_url)) as store, store.read() as reader:
         rows = list(reader.entities.children([1]))
@@ -286,7 +286,7 @@ INSERT INTO config VALUES ('capabilities', 1, '{"available":{"capabilities":{"mu
 
 
 def test_discovery_stays_available(store_url: str) -> None:
-    """R117, R140: listed once; who switches it off then, keeps it off."""
+    """The path is listed once; it stays unavailable after it is switched off (R117, R140)."""
     at_revision("0006", store_url, OLD_CAPABILITIES)
     with closing(open_store(store_url)) as store:
         engine = Engine(store, settings=Settings(model="empty"))

@@ -95,7 +95,7 @@ def test_parameters_without_meaning(api: Api) -> None:
 
 
 def test_both_ways(api: Api) -> None:
-    """J-8: what one API writes the other has, in the same transaction."""
+    """A write through one API is visible through the other in the same transaction (J-8)."""
     api.register("s")
     there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
     assert (there["format"], there["versionid"]) == ("Avro/1.11", "1")

@@ -36,7 +36,7 @@ def tag(client: Client, path: str, **sent: Any) -> str:
 
 @pytest.mark.parametrize("path", SHOWN)
 def test_current_etag_is_answered_with_304(client: Client, path: str) -> None:
-    """R314: 304 with neither body nor length, to GET and HEAD, first hand and from memory."""
+    """The response has neither body nor length, to GET and HEAD, with and without the memory cache (R314)."""
     client.put_document(F1, b"x", "text/plain")
     first = client.get(path)
     for method in ("GET", "HEAD", "GET"):
@@ -108,7 +108,9 @@ SEEN: dict[str, set[str]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_etag_changes_with_the_shown_data(client: Client, change: str) -> None:
-    """R314: nested and inlined entities, counts, the default Version, the target of a cross reference."""
+    """The ETag depends on nested and inlined entities, counts, the default Version and the target of a cross reference
+    (R314).
+    """
     client.put_document(F1, b"x", "text/plain")
     client.put("/dirs/d2/files/x$details", {"meta": {"xref": F1}})
     before = {path: tag(client, path) for path in SEEN[change]}
@@ -155,7 +157,7 @@ def test_errors_are_not_cacheable(client: Client, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
 def test_if_match_rejects_changed_entities(client: Client, method: str) -> None:
-    """R314, RFC9110 13.1.1: beside the epoch, for those who know only HTTP."""
+    """The conditions of HTTP are supported in addition to the epoch (R314, RFC9110 13.1.1)."""
     client.put("/dirs/d1", {})
     etag = tag(client, "/dirs/d1")
     client.put("/dirs/d1/files/f1$details", {})

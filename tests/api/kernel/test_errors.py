@@ -25,7 +25,7 @@ def body(answer: Response) -> dict[str, Any]:
 
 
 def test_error_of_the_catalogue_has_all_details() -> None:
-    """A-53: RFC9457's members, with the single faults beside."""
+    """The error has the members of RFC9457 and lists the single faults (A-53)."""
     faults = [Finding(path="a.b", rule="r", message="too odd")]
     error = RegistryError("bad_request", subject="/g", error_detail="no", faults=faults)
     problem = body(build_problem_response(error, "/api/g"))
@@ -45,7 +45,7 @@ def test_error_of_the_catalogue_has_all_details() -> None:
     ],
 )
 def test_conflicts_have_statuses_of_http(error: Exception, status: int, type: str) -> None:
-    """A-26, J-20: xRegistry has no 409, the drafts do; other conflicts are not in the catalogue."""
+    """The drafts have the status 409 and xRegistry does not; other conflicts are not in the catalogue (A-26, J-20)."""
     problem = body(build_problem_response(error, "/api/g"))
     assert (problem["status"], problem["type"]) == (status, type)
 

@@ -150,7 +150,7 @@ def test_a_head_has_no_body(client: Client) -> None:
 
 
 def test_repeated_registration_has_the_same_response(client: Client, repeated: list[bytes]) -> None:
-    """K-27: with its body, whole or in pieces, and another one behind it."""
+    """The repeated request may have its body whole or in pieces, and another request after it (K-27)."""
     body = json.dumps({"schema": '{"type":"string"}'}).encode()
     answers = [put(client, SUBJECT, body, b"POST") for _ in range(5)]
     assert [json.loads(answer.partition(b"\r\n\r\n")[2])["id"] for answer in answers] == [1] * 5

@@ -34,7 +34,7 @@ def test_a_body_in_parts_and_with_a_length_that_has_leading_zeros() -> None:
 
 
 def test_endless_body_is_rejected() -> None:
-    """R312: nobody keeps a request open by sending nothing, or a byte now and then."""
+    """A client cannot keep a request open by sending nothing, or a byte now and then (R312)."""
     with pytest.raises(RegistryError, match=r"within 0\.05 seconds"):
         read(parts(b"a", last=False), timeout=0.05)
 

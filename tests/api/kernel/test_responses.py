@@ -24,7 +24,7 @@ from signalbook.api.kernel.responses import OCTETS, Response, decode, encode, me
     ],
 )
 def test_encoding(text: str, encoded: str) -> None:
-    """R166: with the specification's own example."""
+    """The example of the specification is included (R166)."""
     assert encode(text) == encoded
     assert decode(encoded) == text
 
@@ -43,7 +43,7 @@ def test_encoding(text: str, encoded: str) -> None:
     ],
 )
 def test_decoding_what_others_send(value: str, text: str) -> None:
-    """R167: quotes first, then one round of percent-decoding; raw UTF-8 too."""
+    """Quotes are removed first, then percent-encoding is decoded once; raw UTF-8 is accepted (R167)."""
     assert decode(value) == text
 
 
@@ -74,7 +74,7 @@ def test_no_header_breaks_the_decoder(value: str) -> None:
     ],
 )
 def test_content_types(stored: str | None, expected: str | None) -> None:
-    """A-49, R160, R317: verbatim, as far as a header can say it."""
+    """The content type is returned verbatim if a header can contain it (A-49, R160, R317)."""
     assert media_type(stored) == expected
 
 

@@ -41,7 +41,7 @@ def test_other_methods_are_rejected_and_a_trailing_slash_is_ignored(client: Any,
 
 
 def test_failing_store_has_an_error_response(client: Any, store: Store) -> None:
-    """R278, R137: whatever happens, the answer has the form of all others."""
+    """The response has the form of all error responses (R278, R137)."""
     store.close()
     answer = client.get("/events")
     assert (answer.status_code, answer.json()["type"].rsplit("#", 1)[1]) == (500, "server_error")

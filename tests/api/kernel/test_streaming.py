@@ -32,7 +32,7 @@ def filled(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     "path", ["/export", "/?inline=*", "/dirs?inline=files", "/dirs/d1/files", "/dirs/d1?inline=*&doc"]
 )
 def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R22, R274: but for the length, which is not known yet."""
+    """The only difference is the length, which is not known yet for large responses (R22, R274)."""
     large = filled.get(path)
     assert "Content-Length" not in large.headers
     monkeypatch.setattr(streaming, "_LARGE", 1 << 30)
@@ -43,7 +43,7 @@ def test_large_and_small_are_the_same(filled: Client, path: str, monkeypatch: py
 
 
 def test_unchanged_large_response_is_not_modified(filled: Client) -> None:
-    """R314: 304 without making it again, until anything changes; to HEAD too."""
+    """The response is 304 without being built again until something changes, also to HEAD (R314)."""
     tag = filled.get("/export").headers["ETag"]
     for method in ("GET", "HEAD"):
         answer = filled.send(method, "/export", headers={"If-None-Match": tag})
@@ -55,7 +55,7 @@ def test_unchanged_large_response_is_not_modified(filled: Client) -> None:
 
 
 def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R312: each of them fills a file."""
+    """Each large response occupies a file (R312)."""
     monkeypatch.setattr(streaming, "_LARGE", 100)
     client = serve(store, threads=1)
     assert [answer.status_code for answer in client.together(("GET", "/export", None))] == [200]

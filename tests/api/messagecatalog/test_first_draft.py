@@ -29,7 +29,7 @@ def group(book: Client) -> Client:
 
 
 def test_groups(book: Client) -> None:
-    """B-1, B-18, A-44: PUT creates and changes, and returns the effective attributes."""
+    """PUT creates and changes groups, and returns the effective attributes (B-1, B-18, A-44)."""
     assert book.get(ROOT).json() == []
     sent = {"id": "g", "format": "AMQP", "description": "d"}
     created = book.put(f"{ROOT}/g", {**sent, "createdtimeutc": "ignored"})
@@ -86,7 +86,7 @@ def test_documents_come_back_as_they_were_sent(group: Client) -> None:
 
 
 def test_versions_are_counted(group: Client) -> None:
-    """B-5, B-9, B-19, A-19, A-45, A-51, B-24: identical content is the version that is there."""
+    """Identical content is the existing version (B-5, B-9, B-19, A-19, A-45, A-51, B-24)."""
     post(group)
     second = EVENT.replace(b'"subject": ""', b'"subject": "x"')
     assert post(group, second).headers["MessageDefinition-Version"] == "2"
@@ -110,7 +110,7 @@ def test_the_content_type_counts_for_identity(group: Client) -> None:
 
 
 def test_another_description_is_another_version(group: Client) -> None:
-    """A-45, B-5: the same bytes, beside which something else is said, are not passed over"""
+    """The same bytes with another description are a new version (A-45, B-5)."""
     path, sent = f"{ROOT}/g/messagedefinitions/a.b", b'{"attributes": {"type": "a.b"}}'
 
     def number(query: str) -> str:
@@ -124,7 +124,7 @@ def test_another_description_is_another_version(group: Client) -> None:
 
 
 def test_custom_attributes_are_not_sections(group: Client) -> None:
-    """B-4, B-12: they stay in the document, and an object that is no section is refused"""
+    """Custom attributes stay in the document; an object that is no section is rejected (B-4, B-12)."""
     path = f"{ROOT}/g/messagedefinitions/a.b"
     custom = {"attributes": {"type": "a.b"}, "colour": "red", "sizes": [1]}
     assert group.send("POST", path, json=custom).status_code == 200
@@ -139,7 +139,7 @@ def test_custom_attributes_are_not_sections(group: Client) -> None:
 
 
 def test_the_identity_of_a_definition_stays(group: Client) -> None:
-    """B-6, B-7: ids are types, and so no two definitions of a group are of one type."""
+    """Ids are types, so two definitions of a group cannot have the same type (B-6, B-7)."""
     post(group, messagedefinition_authority="urn:example:x")
     assert post(group, EVENT.replace(b'"type" : "a.b"', b'"type" : "c"')).status_code == 409
     other = EVENT.replace(b'""', b'"y"')
@@ -200,7 +200,7 @@ BASE, EXAMPLE = f"http://r.example{MOUNT}", "http://messagecatalog.example.com/"
     ],
 )
 def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str, uri: str) -> None:
-    """B-8, B-22, A-54: at either API."""
+    """The URI works in both APIs (B-8, B-22, A-54)."""
     query = urlencode({name: value for name, value in {"authority": authority, "id": id}.items() if value})
     assert post(group, path=f"{DEFINITION}?{query}").status_code == 200
     for method in ("GET", "HEAD"):
@@ -213,12 +213,12 @@ def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str,
     ("query", "status"), [("", 400), ("?uri=", 400), ("?uri=a&uri=b", 400), ("?uri=urn:none", 404)]
 )
 def test_unknown_uris_are_not_found(group: Client, query: str, status: int) -> None:
-    """A-43b, B-22: the path is the one of 0.1, not that of the print."""
+    """The path is that of 0.1, not that of the printed draft (A-43b, B-22)."""
     assert group.get(f"{MOUNT}/messagedefinition{query}").status_code == status
 
 
 def test_a_version_with_an_id_of_its_own_is_another(group: Client) -> None:
-    """A-45, D-7: or a copy of two equal versions would lose one URI."""
+    """Otherwise, a copy of two equal versions would lose one URI (A-45, D-7)."""
     answers = [post(group, messagedefinition_id=name) for name in ("u:1", "u:2", "u:1")]
     assert [answer.headers["MessageDefinition-Version"] for answer in answers] == ["1", "2", "1"]
 
@@ -244,7 +244,7 @@ def test_ids_with_what_xregistry_does_not_take(group: Client) -> None:
 
 
 def test_message_written_by_xregistry_is_a_document(book: Client) -> None:
-    """J-10, J-13, J-18: versions without a number are not seen."""
+    """Versions without a number are not visible (J-10, J-13, J-18)."""
     metadata = {"type": {"value": "a.b"}, "subject": {"value": "{x}", "required": True}}
     message = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "description": "d"}
     book.put("/messagegroups/g", {"envelope": "CloudEvents/1.0"})

@@ -108,7 +108,7 @@ def test_every_operation_and_status_has_an_exchange(described: Described) -> Non
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=" ".join)
 def test_responses_conform_to_the_openapi_document(exchange: Any, book: Client, described: Described) -> None:
-    """C-13: without the draft's ``format`` keywords, which are on the wrong members."""
+    """The ``format`` keywords of the draft are ignored, because they are on the wrong members (C-13)."""
     method, path, status = exchange
     book.put(f"{ROOT}/g", _GROUP)
     book.send("POST", f"{ROOT}/g/messagedefinitions", json=_BODY)

@@ -41,7 +41,7 @@ def group(book: Client) -> Client:
 
 
 def test_groups(book: Client) -> None:
-    """C-2, C-28, C-30, C-32: created by POST or PUT, listed as objects."""
+    """Groups are created by POST or PUT, and listed as objects (C-2, C-28, C-30, C-32)."""
     document = {"id": "g", "specversion": "0.1", "format": "MQTT", "tags": "b,a", "documentation": "# T"}
     created = book.send("POST", ROOT, json=document)
     assert (created.status_code, created.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
@@ -64,7 +64,7 @@ def test_response_has_the_correlation_id_of_its_events(book: Client) -> None:
 
 
 def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
-    """C-2, C-30: even without definitions."""
+    """The rule also applies to a group without definitions (C-2, C-30)."""
     book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "MQTT"})
     assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "AMQP"}).status_code == 409
     assert book.put(f"{ROOT}/g", {"id": "h", "format": "MQTT"}).status_code == 400
@@ -150,7 +150,7 @@ def test_every_fault_is_reported(group: Client) -> None:
 
 
 def test_a_document_with_several_versions_is_posted_as_such(group: Client) -> None:
-    """C-9: and answered so."""
+    """The response has several versions too (C-9)."""
     other = {"attributes": {**EVENT["attributes"], "colour": {"value": "red"}}}
     versions = [{"version": 1, "definition": EVENT}, {"version": 2, "definition": other}]
     document = {"id": "a.b", "description": "d", "versions": versions}
@@ -161,7 +161,9 @@ def test_a_document_with_several_versions_is_posted_as_such(group: Client) -> No
 
 
 def test_groups_with_definitions(book: Client) -> None:
-    """C-1, C-12, C-15, C-31: relations forward, lists and maps; what is not named stays."""
+    """Relations may point forward, definitions may be lists or maps, and unnamed definitions are kept (C-1, C-12, C-15,
+    C-31).
+    """
     definitions = [
         {"id": "reply", "relatedto": "ask", "relation": "reply", "definition": {"pub": {"subject": {"value": "r"}}}},
         {"id": "ask", "definition": {"pub": {"subject": {"value": "q"}}}},
@@ -182,7 +184,7 @@ def test_groups_with_definitions(book: Client) -> None:
 
 
 def test_group_requires_its_specversion(book: Client) -> None:
-    """C-2: by POST and PUT, new or there already"""
+    """The rule applies to POST and PUT, and to new and existing groups (C-2)."""
     body = {"id": "g", "format": "NATS"}
     for method, path in (("POST", ROOT), ("PUT", f"{ROOT}/g")):
         refused = book.send(method, path, json=body)
@@ -195,7 +197,9 @@ def test_group_requires_its_specversion(book: Client) -> None:
     "path", ["/messagegroups/g/messages/ask", f"{DEFINITIONS}/ask", f"{DEFINITIONS}/ask/versions/1"]
 )
 def test_a_relation_ends_with_the_definition(group: Client, path: str) -> None:
-    """C-15: whichever API deletes it; a group can be put as it was shown, and the next version says nothing of it"""
+    """The deletion may come through either API; a group can be put as it was shown, and the next version has no
+    relation (C-15).
+    """
     post(group, event("ask"), "ask")
     assert post(group, event("reply"), "reply", relatedto="ask", relation="reply").json()["relatedto"] == "ask"
     assert group.send("DELETE", path).status_code == 204
@@ -212,7 +216,9 @@ def test_a_relation_ends_with_the_definition(group: Client, path: str) -> None:
 
 
 def test_version_numbers_are_not_reused(group: Client) -> None:
-    """A-19, B-5: a definition that comes again goes on counting, whatever was deleted and through which API"""
+    """A definition that is created again continues the numbers, regardless of what was deleted through which API (A-19,
+    B-5).
+    """
     catalog, at_root = f"{ROOT}/g", "/messagegroups/g"
     paths = (f"{DEFINITIONS}/a.b", f"{at_root}/messages/a.b", DEFINITIONS, catalog, at_root)
     for number, path in enumerate(paths, 1):
@@ -223,7 +229,7 @@ def test_version_numbers_are_not_reused(group: Client) -> None:
 
 
 def test_search_by_one_tag(group: Client) -> None:
-    """C-29: of definitions and groups; all of them are one value, too"""
+    """Definitions and groups can be searched; the tags together are a value too (C-29)."""
     post(group, tags="red, blue,green")
     group.put(f"{ROOT}/h", {"specversion": "0.1", "format": "NATS", "tags": "red,small"})
     for tag, count in [("red", 1), ("blue", 1), ("green", 1), ("re", 0), ("red, blue,green", 1), ("red,green", 0)]:
@@ -240,7 +246,7 @@ def test_cycles_of_relations_are_allowed(group: Client) -> None:
 
 
 def test_features(book: Client) -> None:
-    """C-27, L-21: beside the methods, and for a preflight too."""
+    """The features are listed with the methods, and for a preflight too (C-27, L-21)."""
     preflight = {"Origin": "http://x.example", "Access-Control-Request-Method": "GET"}
     for headers in ({}, preflight):
         answer = book.send("OPTIONS", ROOT, headers=headers)
@@ -330,7 +336,7 @@ def test_a_cursor_is_of_one_list(group: Client) -> None:
 
 
 def test_lookup(group: Client) -> None:
-    """C-4, C-36, L-5: an imported version has its URI in an attribute."""
+    """An imported version has its URI in an attribute (C-4, C-36, L-5)."""
     post(group, versionuri="urn:x:1")
     assert group.get(f"{MOUNT}/messagedefinition?uri=urn:x:1").json()["versionuri"] == "urn:x:1"
     assert group.send("HEAD", f"{MOUNT}/messagedefinition?uri=urn:x:1").status_code == 200
@@ -340,7 +346,7 @@ def test_lookup(group: Client) -> None:
 
 
 def test_a_versions_path_is_its_own(group: Client) -> None:
-    """B-5, C-36: in either catalog, before the definition is there and after"""
+    """The path is reserved in both catalogs, before and after the definition is created (B-5, C-36)."""
     path = "/messagecatalog/g/messagedefinitions/future/versions/1"
     for before in (True, False):
         for claim in (path, *(f"{root}{api}{path}" for root in ("http://r.example", "") for api in (MOUNT, FIRST))):
@@ -383,7 +389,7 @@ def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> 
 
 
 def test_change_is_visible_to_all_readers(group: Client) -> None:
-    """J-22: no epochs here, but they grow."""
+    """The API has no epochs, but they grow (J-22)."""
     tag = group.get(f"{ROOT}/g").headers["ETag"]
     assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 304
     epoch = group.get("/messagegroups/g").json()["epoch"]

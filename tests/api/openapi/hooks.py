@@ -22,7 +22,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
 def wrong_bodies_are_refused(
     ctx: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case[Any]
 ) -> None:
-    """R18, R20, R22. What DELETE says of entities that are not there is ignored (R169)."""
+    """A body of DELETE for missing entities is ignored (R18, R20, R22, R169)."""
     body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
     if case.method != "DELETE" and body is not None and body.mode.is_negative:
         assert response.status_code >= 400, "a body that is not as described was taken"

@@ -94,7 +94,7 @@ def test_format_of_group_or_schema(filled: Schemas, id: str, format: str, status
 
 
 def test_a_schema_keeps_its_format(filled: Schemas) -> None:
-    """A-15, A-16: the second version need not repeat it, and cannot change it."""
+    """The second version may omit the format, and cannot change it (A-15, A-16)."""
     filled.post("open/s", INT, schema_format="avro")
     assert filled.post("open/s", LONG).headers["Schema-Version"] == "2"
     assert filled.post("open/s", TEXT, schema_format="avro").headers["Schema-Version"] == "3"
@@ -103,7 +103,7 @@ def test_a_schema_keeps_its_format(filled: Schemas) -> None:
 
 @pytest.mark.parametrize("contenttype", ["application/octet-stream", "text/plain; charset=x", "x/Y+json;a=B", None])
 def test_content_type_is_as_it_was(filled: Schemas, contenttype: str | None) -> None:
-    """A-49: whatever the format is; the same through the API of xRegistry."""
+    """The content type is kept for every format, and is the same through the API of xRegistry (A-49)."""
     sent = {} if contenttype is None else {"content_type": contenttype}
     filled.post("g/t", INT, **sent)
     answer = filled.get("/schemagroups/g/schemas/t")
@@ -120,7 +120,7 @@ def test_bytes_are_as_they_were(filled: Schemas) -> None:
 
 
 def test_a_document_again(filled: Schemas) -> None:
-    """A-45: answered with the version that has it; nothing is made, and nobody notified."""
+    """The response is the existing version; nothing is created, and no event is sent (A-45)."""
     before, event_count = filled.state(), len(filled.events())
     answer = filled.post("g/s", INT, schema_description="one")
     assert (answer.status_code, answer.headers["Schema-Version"]) == (200, "1")
@@ -133,7 +133,7 @@ def test_a_document_again(filled: Schemas) -> None:
 
 @pytest.mark.parametrize("id", ["urn:x:1", "/schemagroups/g/schemas/s/versions/1"])
 def test_an_id_is_taken_once(filled: Schemas, id: str) -> None:
-    """A-20, A-21: in all the registry, be it by the path of another version."""
+    """The id is unique in the whole registry, even if it is the path of another version (A-20, A-21)."""
     filled.post("g/t", INT, "?id=urn:x:1")
     before = filled.state()
     for path in ("g/t", "open/u"):
@@ -143,7 +143,7 @@ def test_an_id_is_taken_once(filled: Schemas, id: str) -> None:
 
 
 def test_authority_is_kept_by_the_schema(filled: Schemas) -> None:
-    """A-13, A-14: said once, it counts for later versions; earlier ones keep their URIs."""
+    """The authority applies to later versions; earlier ones keep their URIs (A-13, A-14)."""
     filled.post("g/s", TEXT, "?authority=urn:example:schemas")
     assert filled.post("g/s", b'{"type": "bytes"}').headers["Schema-Authority"] == "urn:example:schemas"
     assert "Schema-Authority" not in filled.get(f"{S}/versions/1").headers
@@ -167,7 +167,7 @@ def test_invalid_documents_are_rejected(filled: Schemas) -> None:
 
 
 def test_compatibility(filled: Schemas) -> None:
-    """A-26: 409 for what contradicts the versions there are, 400 for what is wrong by itself."""
+    """The status is 409 if existing versions are contradicted, and 400 if the document itself is wrong (A-26)."""
     filled.other.send("PATCH", "/schemagroups/g/schemas/s/meta", json={"compatibility": "backward"})
     answer = filled.post("g/s", TEXT)
     assert (answer.status_code, answer.json()["status"]) == (409, 409)
@@ -177,7 +177,7 @@ def test_compatibility(filled: Schemas) -> None:
 
 
 def test_deleting_versions(filled: Schemas) -> None:
-    """A-19, A-25, A-41, A-43, A-51: no number comes again, the last takes the schema with it."""
+    """Numbers are not reused, and deleting the last version deletes the schema (A-19, A-25, A-41, A-43, A-51)."""
     assert filled.send("DELETE", f"{S}/versions/2").status_code == 204
     assert filled.get(f"{S}/versions/2").status_code == 404
     assert filled.get(S).content == INT
@@ -191,7 +191,7 @@ def test_deleting_versions(filled: Schemas) -> None:
 
 
 def test_another_description_is_another_version(filled: Schemas) -> None:
-    """A-22, A-45: the same bytes, beside which something else is said, are not passed over"""
+    """The same bytes with another description are a new version (A-22, A-45)."""
     headers = [{}, {"schema_description": "one"}, {"schema_description": "uno"}, {"schema_authority": "urn:a"}, {}]
     numbers = [filled.post("g/s", INT, **beside).headers["Schema-Version"] for beside in headers]
     assert numbers == ["1", "1", "3", "4", "1"]
@@ -203,7 +203,7 @@ def test_another_description_is_another_version(filled: Schemas) -> None:
 
 
 def test_version_numbers_are_not_reused(filled: Schemas) -> None:
-    """A-19: a schema that comes again goes on counting, whatever was deleted and through which API"""
+    """A schema that is created again continues the numbers, regardless of what was deleted through which API (A-19)."""
     schema, schemas, group = "/schemagroups/g/schemas/s", "/schemagroups/g/schemas", "/schemagroups/g"
     for number, path in enumerate((schema, schemas, group), 3):
         assert filled.send("DELETE", path).status_code == 204
@@ -218,7 +218,7 @@ def test_version_numbers_are_not_reused(filled: Schemas) -> None:
 
 
 def test_numbers_of_many_versions_are_not_reused(filled: Schemas) -> None:
-    """A-19: where not all Versions are loaded to write one, and clients have numbered some"""
+    """Not all Versions are loaded to write one, and clients have numbered some of them (A-19)."""
     versions = {str(number): {"format": "Avro/1.11", "schema": {"type": "int"}} for number in range(1, 41)}
     for _ in range(2):
         assert filled.other.put("/schemagroups/g/schemas/many$details", {"versions": versions}).is_success
@@ -246,7 +246,7 @@ def test_invalid_version_is_not_found(filled: Schemas) -> None:
 
 
 def test_unnumbered_versions_are_hidden(filled: Schemas) -> None:
-    """J-10: they are not here; a schema that has no others is listed, and cannot be read."""
+    """Unnumbered versions are not visible; a schema without others is listed, and cannot be read (J-10)."""
     plain = {"format": "Own/1"}
     filled.other.put("/schemagroups/open/schemas/n$details", {"versionid": "v1", **plain})
     for path in ("", "/versions/v1"):
@@ -260,7 +260,7 @@ def test_unnumbered_versions_are_hidden(filled: Schemas) -> None:
 
 
 def test_exhausted_numbers_are_an_error(filled: Schemas) -> None:
-    """A-19: an Integer has 32 bits."""
+    """The number is an Integer of 32 bits (A-19)."""
     filled.other.put("/schemagroups/open/schemas/n/versions/2147483647$details", {"format": "Own/1"})
     before = filled.state()
     assert filled.post("open/n", b"x").status_code == 409
@@ -268,7 +268,7 @@ def test_exhausted_numbers_are_an_error(filled: Schemas) -> None:
 
 
 def test_the_latest_is_not_the_default(filled: Schemas) -> None:
-    """A-18: whatever xRegistry has chosen to show."""
+    """The default of xRegistry does not matter (A-18)."""
     filled.other.send("PATCH", f"{S}/meta", json={"defaultversionid": "1", "defaultversionsticky": True})
     assert filled.other.get(S).content == INT
     assert filled.get(S).content == LONG

@@ -21,7 +21,7 @@ def test_empty_registry(schemas: Schemas) -> None:
 
 
 def test_a_group_is_created(schemas: Schemas) -> None:
-    """A-2, A-3, A-5, A-6, A-35, A-44: times are the server's, whatever a client says."""
+    """The times are set by the server, regardless of what a client sends (A-2, A-3, A-5, A-6, A-35, A-44)."""
     sent = {"id": "my.g", "format": "avro", "description": "d"}
     answer = schemas.put("my.g", **sent, createdtimeutc="2020-01-01T00:00:00Z", updatedtimeutc="soon")
     assert (answer.status_code, answer.headers["Location"]) == (201, f"{BASE}/schemagroups/my.g")
@@ -34,7 +34,7 @@ def test_a_group_is_created(schemas: Schemas) -> None:
 
 
 def test_a_group_is_updated(filled: Schemas) -> None:
-    """A-44, J-22: what is left out goes, but for what the draft has no words for."""
+    """Omitted attributes are removed, except those that the draft does not have (A-44, J-22)."""
     filled.other.send("PATCH", "/schemagroups/open", json={"name": "kept", "description": "gone"})
     before = filled.get("/schemagroups/open").json()
     answer = filled.put("open", groupProperties={"a": "1", "Not a label": "2"})
@@ -48,7 +48,7 @@ def test_a_group_is_updated(filled: Schemas) -> None:
 
 @pytest.mark.parametrize("group", [{"format": "json-schema"}, {}, {"format": "AVRO"}])
 def test_the_format_stays_with_the_schemas(filled: Schemas, group: dict[str, Any]) -> None:
-    """A-4, A-38: neither changed nor removed while there are schemas."""
+    """The format can neither be changed nor removed while the group has schemas (A-4, A-38)."""
     before = filled.state()
     answer = filled.put("g", **group)
     assert (answer.status_code, answer.headers["Content-Type"]) == (409, "application/problem+json")
@@ -92,7 +92,7 @@ def test_invalid_group_is_rejected(schemas: Schemas) -> None:
 
 
 def test_ids_of_other_letters(schemas: Schemas) -> None:
-    """A-2, J-19: what the drafts allow in ids and xRegistry does not, and the other way round."""
+    """The drafts allow ids that xRegistry does not, and the other way round (A-2, J-19)."""
     ids = ["events@example.com", "a!b", "m%C3%B6we", "x%3Ay", "(1)"]
     for group_id in ids:
         assert schemas.put(group_id, id=group_id).json()["id"] == group_id
@@ -110,7 +110,9 @@ def test_ids_that_differ_in_case_conflict(filled: Schemas) -> None:
 
 
 def test_deleting(filled: Schemas) -> None:
-    """A-36, A-37, A-38: a group with all in it, or all schemas of a group that stays."""
+    """A group can be deleted with its content, and all schemas of a group can be deleted without it
+    (A-36, A-37, A-38).
+    """
     filled.post("g/t")
     assert filled.get("/schemagroups/g/schemas").json() == ["s", "t"]
     assert filled.send("DELETE", "/schemagroups/g/schemas").content == b""
@@ -122,7 +124,7 @@ def test_deleting(filled: Schemas) -> None:
 
 
 def test_conditions(filled: Schemas) -> None:
-    """J-22: the draft knows none, HTTP does."""
+    """Conditions are those of HTTP; the draft has none (J-22)."""
     tag = filled.get("/schemagroups/g").headers["ETag"]
     assert filled.get("/schemagroups/g", headers={"If-None-Match": tag}).status_code == 304
     old = {"If-Match": '"old"'}

@@ -11,7 +11,7 @@ S = "/schemagroups/g/schemas/s"
 
 
 def test_the_table_of_examples(filled: Schemas) -> None:
-    """A-27, A-28, A-29, A-43b, A-54: for the registry at its own URL."""
+    """The table is checked for the registry at its own URL (A-27, A-28, A-29, A-43b, A-54)."""
     table = [
         ("", "342", f"{BASE}/342"),
         (BASE, "343", f"{BASE}/343"),
@@ -30,7 +30,7 @@ def test_the_table_of_examples(filled: Schemas) -> None:
 
 
 def test_the_default_uri_is_the_url(filled: Schemas) -> None:
-    """A-20, A-30: what neither attribute says is the URL of the version."""
+    """The URI of a version without both attributes is its URL (A-20, A-30)."""
     url = f"{BASE}{S}/versions/1"
     by_uri, by_url = filled.lookup(url), filled.other.get(url)
     assert (by_uri.content, by_uri.headers["Schema-Id"]) == (INT, f"{S}/versions/1")
@@ -87,7 +87,7 @@ FUTURE = "/schemagroups/g/schemas/future/versions/1"
 
 
 def test_a_versions_path_is_its_own(filled: Schemas) -> None:
-    """A-20, A-21: it is claimed neither before the version is there nor after, in no spelling"""
+    """The URI can be claimed neither before nor after the version is created, in any spelling (A-20, A-21)."""
     for before in (True, False):
         paths = (
             FUTURE,
@@ -110,7 +110,7 @@ def test_a_versions_path_is_its_own(filled: Schemas) -> None:
 
 @pytest.mark.parametrize("claim", [FUTURE, f"{BASE}{FUTURE}", "urn:taken", "URN:taken"])
 def test_claimed_uri_is_rejected_on_all_ways(filled: Schemas, claim: str) -> None:
-    """A-21: writes of xRegistry, of one Version and of whole trees, are refused with 409, too"""
+    """Writes of xRegistry, of one Version and of whole trees, are rejected with 409 too (A-21)."""
     filled.post("g/future", LONG)
     filled.post("g/holder", LONG, "?id=urn:taken")
     version = {"format": "Avro/1.11", "schema": {"type": "int"}, "globaluri": claim}
@@ -132,7 +132,7 @@ def test_claimed_uri_is_rejected_on_all_ways(filled: Schemas, claim: str) -> Non
 
 
 def test_uri_of_a_deleted_schema_is_free(filled: Schemas) -> None:
-    """A-21: what was deleted claims nothing"""
+    """A deleted schema claims nothing (A-21)."""
     filled.post("g/a", INT, "?id=urn:passing")
     assert filled.post("g/b", TEXT, "?id=urn:passing").status_code == 409
     filled.send("DELETE", "/schemagroups/g/schemas/a")

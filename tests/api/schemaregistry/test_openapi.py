@@ -93,7 +93,7 @@ def test_every_described_response_has_an_exchange(described: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("method", "path", "status"), EXCHANGES)
 def test_each_exchange(described: dict[str, Any], filled: Schemas, method: str, path: str, status: str) -> None:
-    """A-33 to A-43b, A-46, A-53: HEAD, which the document leaves out, is tested where the documents are."""
+    """HEAD, which the document omits, is tested with the documents (A-33 to A-43b, A-46, A-53)."""
     answer = EXCHANGES[method, path, status](filled)
     assert str(answer.status_code) == status, answer.text
     response = described[path][method]["responses"][status]
@@ -116,7 +116,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.merge
 def test_any_request(url: str, openapi: Path, tmp_path: Path) -> None:
-    """A-53: requests made from the document, right ones and wrong ones; nothing fails inside."""
+    """Valid and invalid requests are made from the document; none of them fails internally (A-53)."""
     options = """--checks not_a_server_error,response_schema_conformance --phases fuzzing --max-examples 8 --seed 1
         --no-color --request-timeout 300 --suppress-health-check too_slow"""
     api = url + BASE.removeprefix("http://r.example")

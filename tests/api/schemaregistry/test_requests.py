@@ -30,13 +30,13 @@ PATHS = [
 
 
 def test_a_line_break_is_part_of_a_path(filled: Schemas) -> None:
-    """A-53: the path is still this API's."""
+    """The path still belongs to this API (A-53)."""
     for path in ("/schemagroups/a%0Ab", "/schemagroups/a%0A", "/%0A"):
         assert filled.send("GET", path).headers["Content-Type"] == "application/problem+json"
 
 
 def test_methods(filled: Schemas) -> None:
-    """A-22: versions are read and deleted, never changed."""
+    """Versions are read and deleted, never changed (A-22)."""
     for path, methods in PATHS:
         for slash in ("", "/"):
             answer = filled.send("OPTIONS", path + slash)
@@ -78,7 +78,7 @@ def test_etag_changes_with_the_document(filled: Schemas) -> None:
 
 
 def test_writes_to_a_read_only_registry_are_rejected(filled: Schemas) -> None:
-    """C-37 for this API too: 405, and reads go on."""
+    """The response is 405 in this API too, and reads are possible (C-37)."""
     capabilities = filled.other.get("/capabilities").json()
     capabilities["available"]["entities"]["mutable"] = False
     assert filled.other.put("/capabilities", capabilities).status_code == 200
@@ -105,7 +105,7 @@ def test_bounds(store: Store, serve: Serve) -> None:
 
 
 def test_urls_use_the_base_url_setting(store: Store, serve: Serve) -> None:
-    """A-13: the authority of what has none."""
+    """The base URL is the authority of schemas without one (A-13)."""
     schemas = Schemas(serve(store, model="default", base_url="https://public.example/reg/"))
     response = schemas.put("g", format="own")
     assert response.headers["Location"] == f"https://public.example/reg{MOUNT}/schemagroups/g"
@@ -138,7 +138,7 @@ BODIES = st.binary(max_size=20) | st.dictionaries(
 def test_any_request(
     hostile: Schemas, method: str, path: str, query: dict[str, str], headers: Any, body: bytes
 ) -> None:
-    """A-53: nothing fails inside, and what is refused changes nothing."""
+    """No request fails internally, and a rejected one changes nothing (A-53)."""
     before = hostile.state()
     url = f"{path}?" + "&".join(f"{name}={quote(value)}" for name, value in query.items())
     answer = hostile.send(method, url, content=body, headers=headers)

@@ -78,7 +78,7 @@ ACTS = st.one_of(
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ACTS, min_size=1, max_size=12))
 def test_both_apis_show_the_same_entities(schemas: Schemas, acts: list[Act]) -> None:
-    """J-7, J-8, J-9, J-10, J-19: whatever was written, through whichever API."""
+    """The entities are the same regardless of what was written through which API (J-7, J-8, J-9, J-10, J-19)."""
     schemas.other.send("DELETE", "/schemagroups")
     for act in acts:
         assert act(schemas).status_code < 500
@@ -112,7 +112,7 @@ def check_versions(schemas: Schemas, path: str, group: dict[str, Any], versions:
 
 
 def test_request_causes_an_event_in_each_api(filled: Schemas) -> None:
-    """A-45, J-21: a write here is an event there, in the words of each API."""
+    """A write here is an event of both APIs, with the names of each (A-45, J-21)."""
     changes = {(event["type"], event["subject"]) for event in filled.events()}
     path = "/schemagroups/g/schemas/s"
     assert ("io.xregistry.resource.created", path) in changes

@@ -235,7 +235,7 @@ def test_explorer_can_be_disabled(store: Store, serve: Serve) -> None:
 
 
 def test_pages_show_only_readable_entities(store: Store, serve: Serve) -> None:
-    """A-8: what is hidden is not there, nor counted."""
+    """A hidden entity is neither shown nor counted (A-8)."""
     client = serve(store, model="default", **PROXIED)
     for group in ("open", "secret"):
         client.put(f"/messagegroups/{group}", {"messages": {"m": {"description": group}}})

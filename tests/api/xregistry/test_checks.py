@@ -55,7 +55,7 @@ def checked(client: Client, method: str, path: str, **sent: Any) -> dict[str, An
     ],
 )
 def test_accepted(filled: Client, method: str, path: str, sent: dict[str, Any], changed: set[str] | None) -> None:
-    """R135: every kind of write, with the changes it would make."""
+    """The check accepts every kind of write, and lists the changes it would make (R135)."""
     verdict = checked(filled, method, path, **sent)
     if changed is None:
         assert [error["type"].partition("#")[2] for error in verdict["errors"]] == ["model_compliance_error"]
@@ -116,7 +116,7 @@ def test_findings(filled: Client) -> None:
 
 
 def test_unvalidated_format_is_a_finding(filled: Client) -> None:
-    """R254: taken, but nobody knows whether it is right."""
+    """The format is accepted without validation (R254)."""
     body = {"format": "Nope/1", "schema": "x", "meta": {"compatibility": "full"}}
     (finding, other) = checked(filled, "PUT", "/schemagroups/g/schemas/x$details", json=body)["findings"]
     assert (finding["path"], finding["rule"]) == (
@@ -174,14 +174,14 @@ def test_too_large(store: Store, serve: Serve) -> None:
 
 
 def test_check_is_no_group_type(filled: Client) -> None:
-    """R135: an extension's path is no Group type's."""
+    """The path of an extension cannot be that of a Group type (R135)."""
     source = {"groups": {"check": {"singular": "c"}}}
     assert filled.put("/modelsource", source).json()["type"].endswith("#model_error")
 
 
 @pytest.mark.parametrize("place", ["", "http://r.example", "http://other.example"])
 def test_references_by_url(filled: Client, place: str) -> None:
-    """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and reported."""
+    """Schemas of this registry are resolved by xid and by URL; external ones are reported instead of fetched (G-16)."""
     format_name = "JsonSchema/draft-07"
     filled.put("/schemagroups/g/schemas/point$details", {"format": format_name, "schema": {"type": "integer"}})
     line = {"properties": {"a": {"$ref": f"{place}/schemagroups/g/schemas/point"}}}

@@ -39,7 +39,7 @@ def filled(client: Client) -> Client:
 def test_the_subject_is_the_path_of_the_request(
     filled: Client, method: str, path: str, code: str, sent: dict[str, Any]
 ) -> None:
-    """R177, R278: core/spec.md, "Subject: <request_path>"."""
+    """The rule is that of core/spec.md, "Subject: <request_path>" (R177, R278)."""
     assert filled.refused(method, path, code, **sent)["subject"] == path.partition("?")[0]
 
 
@@ -50,7 +50,7 @@ def test_check_names_the_same_subject(filled: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/dirs//files/f1", "/dirs//files", f"{D1}/files/$details", f"{F1}/versions//"])
 def test_empty_ids(filled: Client, path: str) -> None:
-    """R25: an id that is not there is no id."""
+    """An empty id is no id (R25)."""
     if path.endswith("//"):  # slashes at the end do not count
         assert filled.get(path).status_code == 200
     else:
@@ -76,7 +76,7 @@ def test_options_of_what_cannot_be_changed(filled: Client) -> None:
 
 
 def test_offered_capabilities_have_attributes(filled: Client) -> None:
-    """R130: as in the example of core/spec.md "Offered Capabilities"."""
+    """The attributes are those of the example in core/spec.md "Offered Capabilities" (R130)."""
     offered = filled.get("/capabilitiesoffered").json()
     assert offered["available"]["type"] == "object"
     assert offered["available"]["attributes"]["model"]["attributes"]["mutable"] == {"type": "boolean", "enum": [False]}
@@ -85,7 +85,7 @@ def test_offered_capabilities_have_attributes(filled: Client) -> None:
 
 
 def test_patch_numbers_of_the_specification(filled: Client) -> None:
-    """R129, R180: they do not count, and what was given is kept."""
+    """Patch numbers are ignored, and the given version is kept (R129, R180)."""
     sent = {"specversions": ["1.0.5-RC4"]}
     assert filled.send("PATCH", "/capabilities", json=sent).json()["specversions"] == ["1.0.5-RC4"]
     assert filled.get("/?specversion=1.0.7-rc4").status_code == 200
@@ -94,7 +94,7 @@ def test_patch_numbers_of_the_specification(filled: Client) -> None:
 
 
 def test_discovery_can_be_switched_off(filled: Client) -> None:
-    """R117, R140: ``.xregistry`` is in ``available``."""
+    """The path ``.xregistry`` is listed in ``available`` (R117, R140)."""
     available = filled.get("/capabilities").json()["available"]
     assert available.pop(".xregistry") == {"mutable": False}
     assert filled.get("/.xregistry").json() == {"registries": [ROOT]}
@@ -103,7 +103,7 @@ def test_discovery_can_be_switched_off(filled: Client) -> None:
 
 
 def test_headers_have_the_type_of_any_attribute(client: Client) -> None:
-    """R160: a model may say that all extensions are numbers."""
+    """A model may require that all extensions are numbers (R160)."""
     model = client.get("/modelsource").json()
     model["groups"]["dirs"]["resources"]["files"]["attributes"]["*"] = {"type": "boolean"}
     assert client.put("/modelsource", model).status_code == 200
@@ -113,7 +113,7 @@ def test_headers_have_the_type_of_any_attribute(client: Client) -> None:
 
 @pytest.mark.parametrize("path", [F1, f"{F1}/versions/1"])
 def test_content_location_names_the_version(filled: Client, path: str) -> None:
-    """R152: of a Resource the default one."""
+    """The header of a Resource names the default Version (R152)."""
     filled.put_document(f"{F1}/versions/2", b"two")
     expected = f"{ROOT}{F1}/versions/{2 if path == F1 else 1}"
     assert filled.get(path).headers["Content-Location"] == expected
@@ -131,7 +131,7 @@ def test_content_location_names_the_version(filled: Client, path: str) -> None:
     ],
 )
 def test_error_names_the_missing_path_segment(filled: Client, path: str, detail: str) -> None:
-    """R278: the part of the path that does not exist."""
+    """The error contains the part of the path that does not exist (R278)."""
     assert filled.refused("GET", path, "not_found")["detail"] == detail
     if path.count("/") > 3:
         assert filled.refused("DELETE", path, "not_found")["detail"] == detail
@@ -154,7 +154,7 @@ def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path
 
 
 def test_documents_and_large_responses_are_never_laid_out(filled: Client) -> None:
-    """R156: documents are bytes as they came; laying out large responses would keep others waiting."""
+    """Documents are returned as they were sent; laying out large responses would delay other requests (R156)."""
     indented = {"Accept": "application/json; indent=2"}
     body = {f"n{number}": {"text": "x" * 4000} for number in range(300)}
     answer = filled.send("POST", f"{D1}/notes", json=body, headers=indented)
@@ -164,7 +164,9 @@ def test_documents_and_large_responses_are_never_laid_out(filled: Client) -> Non
 
 
 def test_resource_attributes_are_rejected_in_versions(filled: Client) -> None:
-    """R17: a Resource shows these beside its default Version's attributes, so only a write to it may send them back."""
+    """A Resource shows these attributes with those of its default Version, so only a write to it may send them back
+    (R17).
+    """
     note = filled.get(N1).json()
     assert filled.put(N1, note).status_code == 200
     for name in ("metaurl", "versionsurl", "versionscount", "meta", "versions"):
@@ -178,7 +180,9 @@ def test_resource_attributes_are_rejected_in_versions(filled: Client) -> None:
 
 
 def test_null_makes_the_default_follow_the_model(filled: Client) -> None:
-    """R228, core/model.md "default": null resets to the default value, here false: the newest Version."""
+    """The value null resets to the default value, which is false: the newest Version (R228, core/model.md
+    "default").
+    """
     filled.put(f"{N1}/versions/2", {})
     chosen = {"defaultversionid": "1", "defaultversionsticky": True}
     assert filled.send("PATCH", f"{N1}/meta", json=chosen).json()["defaultversionid"] == "1"
@@ -190,7 +194,7 @@ def test_null_makes_the_default_follow_the_model(filled: Client) -> None:
 
 
 def test_errors_in_meta_have_its_subject(filled: Client) -> None:
-    """R278: "a reference to the entity being processed"."""
+    """The subject is "a reference to the entity being processed" (R278)."""
     body = {"defaultversionid": "9", "defaultversionsticky": True}
     assert filled.refused("PATCH", f"{N1}/meta", "unknown_id", json=body)["subject"] == f"{N1}/meta"
     assert filled.refused("PATCH", N1, "unknown_id", json={"meta": body})["subject"] == f"{N1}/meta"
@@ -214,13 +218,13 @@ def test_deletion_checks_ids_in_meta(filled: Client) -> None:
     ],
 )
 def test_empty_maps_are_shown(filled: Client, path: str, body: dict[str, Any], expected: dict[str, Any]) -> None:
-    """R146: "MUST be a map of the nested entity types"."""
+    """The value "MUST be a map of the nested entity types" (R146)."""
     answer = filled.send("POST", path, json=body).json()
     assert {name: {key: {} for key in entries} for name, entries in answer.items()} == expected
 
 
 def test_a_reference_to_itself_shows_nothing(filled: Client) -> None:
-    """R262, R265: references are followed once."""
+    """References are followed once (R262, R265)."""
     assert filled.put(f"{N1}/meta", {"xref": N1}).status_code == 200
     assert filled.get(N1).json()["xid"] == N1
     assert "versionid" not in filled.get(N1).json()
@@ -229,7 +233,7 @@ def test_a_reference_to_itself_shows_nothing(filled: Client) -> None:
 
 
 def test_a_reference_has_no_versions_of_its_own(filled: Client) -> None:
-    """R171, R263, R266: "MUST NOT include nested collections", empty ones neither."""
+    """The reference "MUST NOT include nested collections", not even empty ones (R171, R263, R266)."""
     filled.put("/dirs/d1/notes/n2", {})
     body = {"meta": {"xref": "/dirs/d1/notes/n2"}, "versions": {}}
     assert filled.refused("PUT", N1, "extra_xref_attribute", json=body)["args"]["name"] == "versions"
@@ -239,7 +243,7 @@ def test_a_reference_has_no_versions_of_its_own(filled: Client) -> None:
 
 
 def test_the_epoch_after_a_reference(filled: Client) -> None:
-    """R269: max(the last one shown as a Resource of its own, that of the target) + 1."""
+    """The epoch is the maximum of the last own one and that of the target, plus 1 (R269)."""
     filled.put("/dirs/d1/notes/n2", {})
     for n in range(4):
         filled.send("PATCH", f"{N1}/meta", json={"labels": {"n": str(n)}})
@@ -251,7 +255,7 @@ def test_the_epoch_after_a_reference(filled: Client) -> None:
 
 
 def test_a_rule_of_compatibility_belongs_to_meta(store: Store, serve: Serve) -> None:
-    """R118: as an extension of a Version it would hold nobody to it."""
+    """The rule would have no effect as an extension of a Version (R118)."""
     client = serve(store, model="default")
     schema = "/schemagroups/g/schemas/s"
     client.put_document(schema, b'"string"', "application/json", format="Avro/1.11")
@@ -274,7 +278,9 @@ def test_form_content_type_is_ignored(filled: Client) -> None:
 
 @pytest.mark.parametrize("text", ["text", 'syntax = "proto3";', '{"a": 1}', "5", '"quoted"'])
 def test_text_in_json_is_the_document(filled: Client, text: str) -> None:
-    """R248, R249: not the JSON that it was sent in; what is shown can be sent back, and is JSON where it says so."""
+    """The document is the text, not its JSON encoding; a shown entity can be sent back, and is JSON if its content type
+    says so (R248, R249).
+    """
     for sent, content in (({}, text), ({"contenttype": "application/json"}, json.dumps(text))):
         details = filled.put(f"{F1}$details?inline=file", {"file": text, **sent}).json()
         assert (details["file"], details["contenttype"]) == (text, sent.get("contenttype", "text/plain"))
@@ -285,7 +291,7 @@ def test_text_in_json_is_the_document(filled: Client, text: str) -> None:
 
 
 def test_invalid_json_document_is_binary(filled: Client) -> None:
-    """R249: "the server MUST treat the document as `binary`"."""
+    """The rule is "the server MUST treat the document as `binary`" (R249)."""
     filled.put_document(F1, b"text", "application/json")
     details = filled.get(f"{F1}$details?inline=file").json()
     assert (details["filebase64"], "file" in details) == ("dGV4dA==", False)

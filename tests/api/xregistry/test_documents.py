@@ -46,7 +46,7 @@ def test_headers_of_a_resource(client: Client) -> None:
 
 
 def test_headers_of_a_version(client: Client) -> None:
-    """R158: none of the Resource's own."""
+    """A Version has none of the headers of its Resource (R158)."""
     client.put_document(V1, b"x")
     headers = client.get(V1).headers
     assert (headers["xRegistry-xid"], headers["xRegistry-self"]) == (V1, f"{ROOT}{V1}")
@@ -71,7 +71,7 @@ def test_metadata_write_keeps_the_document(client: Client) -> None:
 
 
 def test_posting_a_document(client: Client) -> None:
-    """R147, GAP 8: the answer is the Version."""
+    """The response is the Version (R147, GAP 8)."""
     client.put_document(F1, b"1")
     created = client.send("POST", F1, content=b"2", headers={"xRegistry-versionid": "v2"})
     assert (created.status_code, created.content) == (201, b"2")
@@ -82,7 +82,7 @@ def test_posting_a_document(client: Client) -> None:
 
 
 def test_a_document_kept_elsewhere(client: Client) -> None:
-    """R157, R164: 303, except where it was created."""
+    """The response is 303, except when the Resource is created (R157, R164)."""
     created = client.put_document(F1, b"", fileurl="http://docs.example/a%2520b")
     assert (created.status_code, created.headers["Location"]) == (201, f"{ROOT}{F1}")
     assert client.get(F1).headers["Location"] == "http://docs.example/a%20b"
@@ -102,7 +102,7 @@ def test_fileurl_is_encoded_in_its_header(client: Client) -> None:
 
 @pytest.mark.parametrize("contenttype", ["text/html\r\nX-Evil: 1", "é/x", "\u2028"])
 def test_invalid_content_type_is_served_as_bytes(client: Client, contenttype: str) -> None:
-    """R317: shown as bytes."""
+    """R317"""
     client.put(f"{F1}$details", {"contenttype": contenttype, "filebase64": "eA=="})
     answer = client.get(F1)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/octet-stream")
@@ -180,7 +180,9 @@ def test_head_of_a_document(client: Client) -> None:
 
 
 def test_a_cross_reference_serves_the_target(client: Client) -> None:
-    """R265, R268: with its own ids; a missing target has nothing to serve."""
+    """The document is served with the ids of the source; a reference to a missing target has no document
+    (R265, R268).
+    """
     client.put_document(F1, b"x", "text/plain")
     client.put("/dirs/d2/files/src$details", {"meta": {"xref": F1}})
     answer = client.get("/dirs/d2/files/src")

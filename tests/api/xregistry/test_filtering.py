@@ -51,7 +51,7 @@ def tree(root: dict[str, Any]) -> list[str]:
     ],
 )
 def test_filters_leave_the_expected_tree(filled: Client, query: str, expected: list[str]) -> None:
-    """R181 to R184, R190, R191, trap 19: the examples of the specification among others."""
+    """The examples of the specification are included (R181 to R184, R190, R191, trap 19)."""
     assert tree(filled.get(f"/?{query}&inline=*").json()) == expected
 
 
@@ -60,13 +60,13 @@ def test_filters_leave_the_expected_tree(filled: Client, query: str, expected: l
     [("1970-01*", 1), ("*:00Z", 1), ("1970-01-01T01:*", 1), ("1971*", 0), ("1970-01-01T02:00:00%2B01:00", 1)],
 )
 def test_wildcards_match_the_text_of_timestamps_in_utc(client: Client, value: str, count: int) -> None:
-    """R187, R188: after normalization timestamps follow the rules of strings."""
+    """Normalised timestamps follow the rules of strings (R187, R188)."""
     assert client.put("/dirs/d", {"createdat": "1970-01-01T03:00:00+02:00"}).status_code == 201
     assert len(client.get(f"/dirs?filter=createdat={value}").json()) == count
 
 
 def test_the_longest_singular_of_a_group_type(client: Client) -> None:
-    """R90: its id is longer than other attributes may be."""
+    """The id of the type is longer than other attributes may be (R90)."""
     singular = "g" * 63
     assert client.put("/modelsource", {"groups": {"longs": {"singular": singular}}}).status_code == 200
     assert client.put("/longs/one", {f"{singular}id": "one"}).status_code == 201
@@ -74,7 +74,7 @@ def test_the_longest_singular_of_a_group_type(client: Client) -> None:
 
 
 def test_counts_and_urls_follow(filled: Client) -> None:
-    """R193, R194, trap 20: not inlined, but counted; the URL shows the same."""
+    """A collection that is not inlined is counted, and its URL shows the same members (R193, R194, trap 20)."""
     body = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
     assert (body["dirscount"], body["dirsurl"]) == (1, f"{BASE}/dirs?filter=files.name=two,dirid=g1")
     group = filled.get(body["dirsurl"].removeprefix(BASE)).json()["g1"]
@@ -117,7 +117,7 @@ def test_nested_urls_keep_the_filters(filled: Client) -> None:
     ],
 )
 def test_filtered_entity_is_not_found(filled: Client, path: str, filters: str, status: int) -> None:
-    """R192, R195: an empty collection is there, an entity that does not match is not."""
+    """An empty collection is found, and an entity that does not match is not (R192, R195)."""
     answer = filled.get(f"{path}?filter={filters}")
     assert answer.status_code == status, answer.text
     if status == 200 and path == "/dirs":
@@ -134,7 +134,7 @@ def test_filtered_entity_is_not_found(filled: Client, path: str, filters: str, s
      "a" * 3000, ".".join("a" * 40), ",".join(["a"] * 101), "a&filter=b" * 101, "a[99999999999]"],
 )  # fmt: skip
 def test_invalid_filter_is_rejected(filled: Client, filters: str) -> None:
-    """R185, R195, R196: limits included."""
+    """The limits are included (R185, R195, R196)."""
     filled.refused("GET", f"/?filter={filters}", "bad_filter")
 
 
@@ -150,7 +150,7 @@ def test_unknown_names_match_nothing(filled: Client, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["deep", "a b*c*d*" * 20, "\u212a" * 20, "%_!\\"])
 def test_the_largest_filters_are_answered(filled: Client, name: str) -> None:
-    """R196: what is allowed stays within what databases bear."""
+    """Databases can process every filter within the limits (R196)."""
     path = ".".join(["dirs", "files", "versions", *("abcdefghij" * 3)[:28]])
     together = ",".join(f"{path}={name}{number}" for number in range(100))
     assert filled.get("/", params={"filter": together}).status_code == 404
@@ -160,7 +160,7 @@ def test_the_largest_filters_are_answered(filled: Client, name: str) -> None:
 
 @pytest.mark.parametrize("filters", ["files.fileid=r1", "files.versions.name=two", "excludeall"])
 def test_a_document_view_is_narrowed_too(filled: Client, filters: str) -> None:
-    """R178, R193: a collection that is inlined is pointed at, others by URL."""
+    """The view has references to inlined collections, and URLs of others (R178, R193)."""
     response = filled.get(f"/dirs/g1?doc&inline=files&filter={filters}")
     if filters == "excludeall":
         assert response.status_code == 404
@@ -186,7 +186,7 @@ def test_collections_alone(filled: Client) -> None:
 
 
 def test_response_of_a_write_is_filtered(filled: Client) -> None:
-    """R150: as GET of the same URL would be."""
+    """The response equals that of GET with the same URL (R150)."""
     body = {"g4": {"name": "four"}, "g5": {"name": "five"}}
     assert list(filled.send("POST", "/dirs?filter=name=four", json=body).json()) == ["g4"]
     sent = {"files": {"r1": {"name": "x"}, "r2": {"name": "y"}}}
@@ -249,7 +249,9 @@ class TestSorting:
         ],
     )
     def test_order(self, sorted_files: Client, sort: str, expected: str) -> None:
-        """R212 to R214: by type, no value is lowest, ties by id in the same direction."""
+        """Values are sorted by type, missing ones are the lowest, and equal ones are sorted by id in the same direction
+        (R212 to R214).
+        """
         assert "".join(sorted_files.get(f"/dirs/d/files?sort={sort}").json()) == expected
 
     def test_default_order_is_by_id(self, sorted_files: Client) -> None:

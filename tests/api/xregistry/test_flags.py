@@ -39,7 +39,7 @@ def code(query: bytes) -> str:
     ],
 )
 def test_flags(query: bytes, expected: QueryFlags) -> None:
-    """R136, R175: names are lower case, what is no flag is ignored."""
+    """The names are in lower case, and unknown flags are ignored (R136, R175)."""
     assert parse_flags(query, subject="/x") == expected
 
 
@@ -91,7 +91,7 @@ def test_ignore_means_all_unless_named() -> None:
 
 @pytest.mark.parametrize("version", [None, "1.0-rc4", "1.0-RC4", "1.0.7-rc4", "v1.0-rc4"])
 def test_specversions_spoken(version: str | None) -> None:
-    """R180: the patch number is ignored, the suffix is not."""
+    """The patch number is ignored, the suffix is not (R180)."""
     check_specversion(version, ["1.0-rc4"], subject="/")
 
 

@@ -61,7 +61,7 @@ def test_types_may_depend_on_other_attributes() -> None:
 
 
 def test_null_deletes() -> None:
-    """R162, GAP 25: case-sensitive, on an attribute, a map or a key."""
+    """The value null is case-sensitive, and applies to an attribute, a map or a key (R162, GAP 25)."""
     assert attributes(name="null", labels="null") == {"name": None, "labels": None}
     assert attributes(name="Null") == {"name": "Null"}
     assert attributes(**{"labels.a": "null", "labels.b": "x"}) == {"labels": {"b": "x"}}
@@ -94,7 +94,7 @@ def test_headers_with_a_metadata_body_are_rejected() -> None:
 
 
 def test_scalars_and_maps_are_written_as_headers() -> None:
-    """R158-R160: scalars and maps of scalars; never documents, arrays, objects or the content type."""
+    """Headers contain scalars and maps of scalars, but no documents, arrays, objects and content type (R158-R160)."""
     entity = {"fileid": "f1", "epoch": 2, "isdefault": True, "name": "a b", "labels": {"x.y": "é"}, "counts": {"n": 1}}
     documents = {"contenttype": "text/plain", "fileurl": "http://x", "file": "no", "filebase64": "no"}
     objects = {"tags": ["no"], "owner": {"no": "no"}, "loose": {"no": 1}, "meta": {}, "versions": {}}

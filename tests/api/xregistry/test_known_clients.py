@@ -30,7 +30,7 @@ def test_the_type_of_an_error_ends_in_its_code(client: Client, path: str, code: 
 
 
 def test_links_can_be_taken_apart_by_commas(client: Client) -> None:
-    """R137, R287: the rel parameter comes first, and a comma in a URL is percent-encoded."""
+    """The rel parameter comes first, and a comma in a URL is percent-encoded (R137, R287)."""
     client.send("POST", "/dirs", json={f"d{n}": {"name": "a,b"} for n in range(5)})
     links = client.get("/dirs?limit=2&filter=name=a*,epoch=1&sort=name").headers["Link"]
     parts = [part.strip() for part in links.split(",")]

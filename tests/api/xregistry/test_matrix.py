@@ -104,7 +104,7 @@ def test_every_cell(filled: Client, path: str, method: str) -> None:
 
 @pytest.mark.parametrize("path", CELLS)
 def test_options_and_405_list_the_allowed_methods(unchanged: Client, path: str) -> None:
-    """R134, R138, R284, GAP 30: the same list, in the same words."""
+    """The lists have the same methods in the same order (R134, R138, R284, GAP 30)."""
     allowed = unchanged.send("OPTIONS", path).headers
     assert set(allowed["Allow"].split(", ")) == set(CELLS[path])
     assert allowed["Access-Control-Allow-Methods"] == allowed["Allow"]
@@ -117,7 +117,7 @@ def test_options_and_405_list_the_allowed_methods(unchanged: Client, path: str) 
 
 @pytest.mark.parametrize("path", CELLS)
 def test_head_equals_get_without_body(unchanged: Client, path: str) -> None:
-    """R139: anywhere, errors too."""
+    """The rule applies everywhere, also to errors (R139)."""
     for url in (path, f"{path}?inline=nope", f"{path}/nope/nope/nope"):
         get, head = unchanged.get(url), unchanged.send("HEAD", url)
         assert (head.status_code, head.content) == (get.status_code, b"")
@@ -144,7 +144,7 @@ CREATES = (
     [(path, method, version) for path, methods, version in CREATES for method in methods.split()],
 )
 def test_creation_returns_201_with_location(filled: Client, path: str, method: str, version: bool) -> None:
-    """R52, R144, R147, R151, R152, GAP 8, GAP 9, GAP 23: PATCH that creates, too."""
+    """A PATCH can create entities too (R52, R144, R147, R151, R152, GAP 8, GAP 9, GAP 23)."""
     missing = filled.get(path)
     assert (missing.status_code, missing.json()["type"].rpartition("#")[2]) == (404, "not_found")
     answer = filled.send(method, path, content=b"x") if "$" not in path and "/files/" in path else None
@@ -191,7 +191,7 @@ def test_metadata_needs_a_body(unchanged: Client, path: str, method: str) -> Non
 
 @pytest.mark.parametrize(("path", "method"), METADATA)
 def test_a_content_type_is_not_asked_for(filled: Client, path: str, method: str) -> None:
-    """R160: metadata is JSON, whatever it is called or not called."""
+    """Metadata are JSON regardless of the content type (R160)."""
     content = filled.get(path).content if path in BODIES else b"{}"
     for contenttype in (None, "text/plain", "application/json; charset=utf-8", "x"):
         headers = {"Content-Type": contenttype} if contenttype else {}
@@ -200,7 +200,7 @@ def test_a_content_type_is_not_asked_for(filled: Client, path: str, method: str)
 
 @pytest.mark.parametrize("path", ["/export/x", "/model/x", "/capabilities/foo", f"{F1}/other", f"{F1}/meta/x"])
 def test_unknown_paths_are_not_found_with_any_method(unchanged: Client, path: str) -> None:
-    """R133: whatever the method."""
+    """R133"""
     assert {send(unchanged, method, path).status_code for method in METHODS} == {404}
     assert unchanged.get(path).json()["type"].endswith("http.md#api_not_found")
 

@@ -119,13 +119,13 @@ def sent(contract_: Contract, name: str, data: Any, metadata: Mapping[str, str],
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_printed_examples_are_stored(client: Client, name: str) -> None:
-    """F-24, F-35, F-40: as they are printed, and without a finding that refuses them."""
+    """The examples are stored as printed, without an error (F-24, F-35, F-40)."""
     assert written(client, "m", EXAMPLES[name])["xid"] == f"{G}/messages/m"
     assert len(contract(client).definitions) == 1
 
 
 def test_printed_examples_are_used(client: Client) -> None:
-    """F-24, F-28, K-26, K-52: each makes a message that is received as one of it and of no other."""
+    """Each example makes a message that is received as an instance of it and of no other (F-24, F-28, K-26, K-52)."""
     for name, body in EXAMPLES.items():
         without = {key: value for key, value in body.items() if key != "dataschemauri"}
         written(client, name.partition("/")[0].lower(), without)
@@ -158,7 +158,7 @@ def test_query_parameters_of_both_forms(client: Client, query: Any) -> None:
 
 
 def test_values_of_every_type(client: Client) -> None:
-    """F-24, F-41: native values are stored as they are, and a message carries them as what they are."""
+    """Native values are stored unchanged, and messages have them with their types (F-24, F-41)."""
     written(client, "m", {**EVENT, "envelopemetadata": {**EVENT["envelopemetadata"], **EVERY_TYPE}})
     compiled = contract(client)
     message = sent(compiled, "m", {"n": 1}, {"envelopemetadata.source": "/s"}, a="1")
@@ -176,7 +176,7 @@ def test_values_of_every_type(client: Client) -> None:
 
 
 def test_native_values_in_amqp(client: Client) -> None:
-    """F-41: also where a property is a whole number or a flag."""
+    """The rule also applies to numeric and boolean properties (F-41)."""
     section = {name: EVERY_TYPE[name] for name in ("boolean", "integer", "number", "urireference")}
     options = {"properties": {"group-sequence": {"value": 5}}, "application-properties": section}
     written(client, "m", {"protocol": "AMQP/1.0", "protocoloptions": options})
@@ -187,21 +187,21 @@ def test_native_values_in_amqp(client: Client) -> None:
 
 
 def test_impossible_attribute_values_are_rejected(client: Client) -> None:
-    """F-23, F-41: "MUST be a valid value for the property"; the finding names it."""
+    """The value "MUST be a valid value for the property"; the finding names it (F-23, F-41)."""
     metadata = {"type": {"value": "t"}, "x": {"type": "any", "value": {"a": 1}}, "y": {"type": "integer", "value": "a"}}
     answer = client.put(f"{G}/messages/m", {**EVENT, "envelopemetadata": metadata})
     assert (answer.status_code, "envelopemetadata.x.value" in answer.text) == (400, True)
 
 
 def test_attributes_one_level_down(client: Client) -> None:
-    """F-36, F-38: "contains a property attributes, which is an object"; both forms mean the same."""
+    """The object "contains a property attributes, which is an object"; both forms are equivalent (F-36, F-38)."""
     written(client, "m", {**EVENT, "envelopemetadata": {"attributes": EVENT["envelopemetadata"]}})
     message = sent(contract(client), "m", {"n": 1}, {"envelopemetadata.source": "/s"})
     assert json.loads(message.body or b"")["type"] == "t"
 
 
 def test_unknown_envelopes_and_protocols_are_accepted(client: Client) -> None:
-    """F-5, F-6, F-44: applications may define their own, with whatever belongs to them."""
+    """Applications may define their own ones with any content (F-5, F-6, F-44)."""
     body = {"envelope": "SOAP/1.2", "envelopemetadata": {"Header": {"wsa:To": "x"}}, "envelopeoptions": {"a-b": [1]},
             "protocol": "COAP/1.0", "protocoloptions": {"uri-path": "/a", "observe": 0}}  # fmt: skip
     written(client, "m", body)
@@ -210,7 +210,7 @@ def test_unknown_envelopes_and_protocols_are_accepted(client: Client) -> None:
 
 
 def test_extensions(client: Client) -> None:
-    """F-45: "Server-unknown extension attributes MUST be silently stored"; a slip of the pen is found by a check."""
+    """The rule is "Server-unknown extension attributes MUST be silently stored"; a check finds misspelt ones (F-45)."""
     body = {**EVENT, "team": {"name": "a", "size": 3}, "metadata": {"owner": "x"}, "schema": "none", "rank": 1}
     written(client, "m", body)
     sent(contract(client), "m", {"n": 1}, {"envelopemetadata.source": "/s"})
@@ -220,7 +220,7 @@ def test_extensions(client: Client) -> None:
 
 
 def test_borrowed_and_derived_messages(client: Client) -> None:
-    """F-15, F-58: the printed xids as basemessage, and the older reference under uri."""
+    """The printed xids are accepted as basemessage, and the older reference under uri (F-15, F-58)."""
     client.put("/messagegroups/group1/messages/msg1/versions/v1.0", EVENT)
     for name, body in {
         "resource": {"basemessage": "/messagegroups/group1/messages/msg1"},
@@ -233,7 +233,7 @@ def test_borrowed_and_derived_messages(client: Client) -> None:
 
 
 def test_the_specifications_own_models_stay_strict(store: Store, serve: Serve) -> None:
-    """F-40, F-41, F-45: ``--model spec`` is rc4's own, unchanged."""
+    """The option ``--model spec`` selects the unchanged model of rc4 (F-40, F-41, F-45)."""
     client = serve(store, model="spec", domain_rules="warn")
     for body in (
         {"team": "a"},

@@ -25,7 +25,7 @@ def test_the_registry(client: Client) -> None:
 
 
 def test_post_to_the_registry(client: Client) -> None:
-    """R145: only maps of Groups, and the answer has only what was processed."""
+    """Only maps of Groups are accepted, and the response contains only the processed ones (R145)."""
     client.put("/dirs/other", {})
     answer = client.send("POST", "/", json={"dirs": {"d1": {"name": "N"}}})
     assert (answer.status_code, "Location" in answer.headers) == (200, False)
@@ -35,7 +35,7 @@ def test_post_to_the_registry(client: Client) -> None:
 
 
 def test_groups(client: Client) -> None:
-    """R146, R151: POST and PATCH on a collection answer with what they processed."""
+    """The response to POST and PATCH on a collection contains the processed entities (R146, R151)."""
     created = client.send("POST", "/dirs", json={"d1": {"name": "N"}, "d2": {}})
     assert (created.status_code, list(created.json())) == (200, ["d1", "d2"])
     patched = client.send("PATCH", "/dirs", json={"d1": {"description": "D"}})
@@ -47,7 +47,7 @@ def test_groups(client: Client) -> None:
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 @pytest.mark.parametrize("path", ["/dirs/d1", f"{F1}$details", N1, f"{F1}/versions/v1$details", f"{N1}/versions/v1"])
 def test_creating_and_updating_one_entity(client: Client, method: str, path: str) -> None:
-    """R144, R150, R151: 201 and Location once, then 200."""
+    """The first response is 201 with a Location, the next one is 200 (R144, R150, R151)."""
     created = client.send(method, path, json={"name": "N"})
     assert created.status_code == 201, created.text
     assert created.headers["Location"] == created.json()["self"] == f"{ROOT}{path}"
@@ -66,7 +66,7 @@ def test_details_suffix_is_ignored_without_documents(client: Client) -> None:
 
 @pytest.mark.parametrize("path", [f"{F1}$details", N1])
 def test_a_new_version_is_named(client: Client, path: str) -> None:
-    """R152, GAP 9: Content-Location without $details."""
+    """The header Content-Location has no $details (R152, GAP 9)."""
     plain = path.removesuffix("$details")
     assert client.put(path, {}).headers["Content-Location"] == f"{ROOT}{plain}/versions/1"
     assert "Content-Location" not in client.put(path, {}).headers
@@ -74,7 +74,7 @@ def test_a_new_version_is_named(client: Client, path: str) -> None:
 
 @pytest.mark.parametrize("path", [f"{F1}$details", N1])
 def test_posting_a_version(client: Client, path: str) -> None:
-    """R147, GAP 8: created is 201 with Location, an existing one 200."""
+    """The response is 201 with a Location for a new Version, and 200 for an existing one (R147, GAP 8)."""
     plain, details = path.removesuffix("$details"), path[len(path.removesuffix("$details")) :]
     client.put(path, {})
     created = client.send("POST", path, json={"versionid": "v2", "name": "N"})
@@ -92,7 +92,7 @@ def test_post_to_a_group(client: Client) -> None:
 
 
 def test_resources(client: Client) -> None:
-    """R146: metadata, without $details."""
+    """The body contains metadata, without $details (R146)."""
     answer = client.send("POST", "/dirs/d1/files", json={"f1": {"name": "N", "file": {"a": 1}}})
     assert answer.json()["f1"]["self"] == f"{ROOT}{F1}$details"
     assert client.send("PATCH", "/dirs/d1/files", json={"f1": {"size": 3}}).json()["f1"]["name"] == "N"
@@ -109,7 +109,7 @@ def test_versions(client: Client) -> None:
 
 
 def test_meta(client: Client) -> None:
-    """R260; GAP 23: a write creates the Resource."""
+    """A write creates the Resource (R260, GAP 23)."""
     created = client.put(f"{F1}/meta", {"labels": {"a": "b"}})
     assert (created.status_code, created.headers["Location"]) == (201, f"{ROOT}{F1}/meta")
     assert client.get(f"{F1}/meta").json() == created.json()
@@ -118,7 +118,7 @@ def test_meta(client: Client) -> None:
 
 
 def test_deleting(client: Client) -> None:
-    """R169, R171, R173: 204."""
+    """R169, R171, R173"""
     client.send("POST", f"{F1}/versions", json={"v1": {}, "v2": {}})
     client.put(N1, {})
     assert client.send("DELETE", f"{F1}/versions/v2").status_code == 204
@@ -141,7 +141,7 @@ def test_deleting_at_an_epoch(client: Client) -> None:
 
 
 def test_configuration(client: Client) -> None:
-    """R63, R125, R126, R130: GET, PUT, PATCH."""
+    """The test uses GET, PUT and PATCH (R63, R125, R126, R130)."""
     assert client.get("/model").json()["groups"]["dirs"]["plural"] == "dirs"
     assert client.get("/modelsource").json()["groups"]["dirs"]["singular"] == "dir"
     assert client.put("/modelsource", {}).json() == {}
@@ -152,7 +152,7 @@ def test_configuration(client: Client) -> None:
 
 
 def test_a_model_in_the_body_of_the_registry(client: Client) -> None:
-    """R62, R150: in force for the rest of the body, shown where inlined."""
+    """The model applies to the rest of the body, and is shown if it is inlined (R62, R150)."""
     body = {"modelsource": {"groups": {"boxes": {"singular": "box"}}}, "boxes": {"b1": {}}}
     answer = client.put("/?inline=modelsource,boxes", body)
     assert answer.json()["modelsource"] == body["modelsource"]
@@ -178,7 +178,7 @@ def test_collections_feed_post(client: Client) -> None:
 
 
 def test_inlining_in_the_answer_to_a_write(client: Client) -> None:
-    """R150, R22: a bad flag undoes the write."""
+    """An invalid flag undoes the write (R150, R22)."""
     answer = client.send("POST", "/?inline=dirs.files.file", json={"dirs": {"d1": {"files": {"f1": {"file": 7}}}}})
     assert answer.json()["dirs"]["d1"]["files"]["f1"]["file"] == 7
     client.refused("PUT", "/dirs/d9?inline=nope", "inline_noninlineable", json={})
@@ -277,7 +277,7 @@ def test_bad_requests(client: Client, method: str, path: str, content: bytes, co
 
 @pytest.mark.parametrize("path", ["/dirs", "/dirs/d1/files", f"{F1}/versions"])
 def test_deletion_of_impossible_ids_succeeds(client: Client, path: str) -> None:
-    """R178. PostgreSQL takes no NUL, and failed all writes that shared a commit with such a one."""
+    """PostgreSQL accepts no NUL, which made all writes of the same commit fail (R178)."""
     assert client.put(f"{F1}$details", {}).status_code == 201
     for ids in (["a\0b"], ["\0", "gone"]):
         assert client.send("DELETE", path, json={name: {} for name in ids}).status_code == 204, ids

@@ -69,7 +69,7 @@ QUERIES = pytest.mark.parametrize(
 
 @QUERIES
 def test_pages_make_the_whole(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
-    """R215, R286 to R289, R291: each member once, in one order, the total the same everywhere."""
+    """Each member occurs once, in one order, and the total is the same on all pages (R215, R286 to R289, R291)."""
     pages, counts = follow(filled, f"/dirs/d/files?{query}")
     assert [len(page) for page in pages] == sizes
     assert [name for page in pages for name in page] == expected
@@ -78,7 +78,7 @@ def test_pages_make_the_whole(filled: Client, query: str, sizes: list[int], expe
 
 @QUERIES
 def test_previous_pages_are_linked(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
-    """R287, R289: from the last page to the first they are those of the way forward, as are their links."""
+    """The pages from the last to the first are those of the way forward, with the same links (R287, R289)."""
     forward, _ = follow(filled, f"/dirs/d/files?{query}")
     answer = filled.get(f"/dirs/d/files?{query}")
     assert set(links(answer)) == ({"next", "last"} if len(sizes) > 1 else set())
@@ -99,7 +99,7 @@ def test_previous_pages_are_linked(filled: Client, query: str, sizes: list[int],
 
 @pytest.mark.parametrize("query", ["", "&filter=size>=0", "&sort=size", "&sort=size=desc"])
 def test_the_way_back_while_data_changes(filled: Client, query: str) -> None:
-    """R289, R292: none twice and none left out; where nothing is left on a side there is no link to it."""
+    """No member is repeated or omitted; there is no link to a side without members (R289, R292)."""
     whole = list(filled.get(f"/dirs/d/files?{query}").json())
     second = filled.get(links(filled.get(f"/dirs/d/files?limit=10{query}"))["next"][0].removeprefix(BASE))
     back = links(second)["prev"][0].removeprefix(BASE)
@@ -112,7 +112,9 @@ def test_the_way_back_while_data_changes(filled: Client, query: str) -> None:
 
 
 def test_page_links_keep_the_flags(filled: Client) -> None:
-    """R287, R288: usable as they are, the rel parameter first, commas encoded; the root's link beside them."""
+    """The links can be used unchanged: the rel parameter is the first, commas are encoded, and the link of the root is
+    included (R287, R288).
+    """
     answer = filled.get("/dirs/d/files?filter=text=red*,size>0&limit=2&inline=versions,meta&sort=size=desc&x=1")
     url, count = links(answer)["next"]
     assert unquote(url).startswith(
@@ -129,7 +131,7 @@ def test_page_links_keep_the_flags(filled: Client) -> None:
 
 
 def test_changes_between_pages_do_not_move_members(filled: Client) -> None:
-    """R289, R292: no member twice or left out, and the count stays what it was."""
+    """No member is repeated or omitted, and the count does not change (R289, R292)."""
     answer = filled.get("/dirs/d/files?limit=10")
     filled.send("POST", "/dirs/d/files", json={"n00a": {}, "n12a": {}})
     filled.send("DELETE", "/dirs/d/files", json={"n05": {}, "n09": {}, "n20": {}})
@@ -152,7 +154,7 @@ def test_every_collection_has_pages(filled: Client, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/dirs/d?inline=files", "/dirs/d/files/n00$details", "/export", "/model"])
 def test_pagination_is_ignored_for_entities(filled: Client, path: str) -> None:
-    """R285: ignored there, whatever it is."""
+    """Any value of the flag is ignored (R285)."""
     query = "&" if "?" in path else "?"
     assert links(filled.get(f"{path}{query}limit=x")) == {}
     assert filled.get(f"{path}{query}limit=x").json() == filled.get(path).json()
@@ -165,7 +167,7 @@ def test_invalid_limit_is_rejected(filled: Client, limit: str) -> None:
 
 
 def test_foreign_cursor_is_rejected(filled: Client) -> None:
-    """R288: a cursor belongs to its collection, filter and order."""
+    """A cursor belongs to its collection, filter and order (R288)."""
     url = links(filled.get("/dirs/d/files?limit=3&filter=size>0&sort=size"))["next"][0].removeprefix(BASE)
     cursor = url.partition("cursor=")[2]
     for wrong in (
@@ -178,7 +180,7 @@ def test_foreign_cursor_is_rejected(filled: Client) -> None:
 
 
 def test_settings(store: Store, serve: Serve) -> None:
-    """R285, R286: the server may page unasked, and gives fewer than asked for."""
+    """The server may page unasked, and may return fewer members than requested (R285, R286)."""
     client = serve(store, page_size=4, max_page_size=6)
     client.put("/modelsource", MODEL)
     client.put("/dirs/d", {"files": {name: {} for name in NAMES[:10]}})
@@ -187,7 +189,7 @@ def test_settings(store: Store, serve: Serve) -> None:
 
 
 def test_without_the_capability(filled: Client) -> None:
-    """R122: no pages, and limits are ignored."""
+    """The response is not paged, and limits are ignored (R122)."""
     filled.send("PATCH", "/capabilities", json={"pagination": False})
     answer = filled.get("/dirs/d/files?limit=2")
     assert len(answer.json()) == 25
@@ -195,7 +197,7 @@ def test_without_the_capability(filled: Client) -> None:
 
 
 def test_a_position_of_any_type(client: Client) -> None:
-    """R214, R288: booleans, numbers, times, long and foreign strings, none at all."""
+    """The sort keys are booleans, numbers, times, long and non-ASCII strings, and missing values (R214, R288)."""
     numbers = [None, True, False, 5, 2.5, -1, 10**18]
     values = [*numbers, "", "x" * 400 + "1", "x" * 400 + "0", "\u00e9\u4e2d", {"a": 1}, "null"]
     for name in ("any", "when"):

@@ -56,7 +56,7 @@ def test_percent_encoding() -> None:
 
 @pytest.mark.parametrize("raw", ["/dirs/d1/files/f1$details", "/dirs/d1/files/f1/versions/v1$details"])
 def test_details(raw: str) -> None:
-    """R153: the suffix is not part of the id."""
+    """The suffix is not part of the id (R153)."""
     path = parse_path(raw)
     assert path.details
     assert "$" not in str(path.target)

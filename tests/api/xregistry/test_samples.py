@@ -69,7 +69,7 @@ def repaired(document: dict[str, Any]) -> dict[str, Any]:
 def test_all_faults_of_a_large_catalogue_are_reported(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:
-    """R255: Versions of JSON Schemas without a document; R22."""
+    """The Versions of JSON Schemas have no document (R22, R255)."""
     client = serve(store, model="default")
     body = client.refused("PUT", "/", "format_violation", json=read(sample_file("schemastore_org.xreg.json")))
     assert len(body["faults"]) == 100
@@ -79,7 +79,7 @@ def test_all_faults_of_a_large_catalogue_are_reported(
 def test_a_large_catalogue_imports_where_it_keeps_the_rules(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:
-    """R21, R58, R81: 14 of its schemas change their format between Versions, and each of them is reported."""
+    """The format changes between Versions in 14 of the schemas, and each of them is reported (R21, R58, R81)."""
     document = repaired(read(sample_file("schemastore_org.xreg.json")))
     schemas = document["schemagroups"]["schemastore_org.json"]["schemas"]
     client = serve(store, model="default")
@@ -107,7 +107,7 @@ def many() -> dict[str, Any]:
 
 
 def test_a_large_document_of_our_own(store: Store, serve: Serve, many: dict[str, Any]) -> None:
-    """R22, R58, R255: no more than a hundred faults are reported; those left once the urls are right, each of them."""
+    """At most a hundred faults are reported; after the URLs are corrected, each remaining one is (R22, R58, R255)."""
     client = serve(store, model="default")
     assert len(client.refused("PUT", "/", "format_violation", json=many)["faults"]) == 100
     document = repaired(many)

@@ -39,7 +39,7 @@ def below(url: str) -> str:
 
 
 def test_every_entity_has_a_short_url(short: Client) -> None:
-    """R32: Registry, Group, Resources, metas and Versions, those behind a cross reference too."""
+    """The entities are Registry, Groups, Resources, metas and Versions, including those of a cross reference (R32)."""
     pairs = shorts(short.get("/?inline=*").json())
     assert len(pairs) == 10
     assert len(dict(pairs)) == len({url for _, url in pairs}) == len(pairs)
@@ -53,7 +53,7 @@ def test_every_entity_has_a_short_url(short: Client) -> None:
 
 
 def test_short_url_follows_self(short: Client) -> None:
-    """R55 to R57: where the specification lists it, in headers as well."""
+    """The attribute has the position that the specification lists, also in headers (R55 to R57)."""
     for path in ("/", "/dirs/a.long.name.of.a.group", f"{LONG}$details", f"{LONG}/meta", f"{OTHER}/meta"):
         names = list(short.get(path).json())
         assert names.index("shortself") == names.index("self") + 1
@@ -62,7 +62,7 @@ def test_short_url_follows_self(short: Client) -> None:
 
 
 def test_short_url_supports_the_requests_of_self(short: Client) -> None:
-    """R32: documents without ``$details``, flags, writes, conditions, and what is beneath."""
+    """The requests include documents without ``$details``, flags, writes, conditions, and nested paths (R32)."""
     path = below(short.get(f"{LONG}$details").json()["shortself"])
     document = short.get(path)
     assert (document.json(), document.headers["ETag"]) == ({"a": 2}, short.get(LONG).headers["ETag"])
@@ -76,7 +76,7 @@ def test_short_url_supports_the_requests_of_self(short: Client) -> None:
 
 
 def test_short_url_is_stable(short: Client, store: Store, serve: Serve) -> None:
-    """R32: through updates, while the capability is off, and when another server starts."""
+    """The URL survives updates, a period with the capability switched off, and a restart of the server (R32)."""
     before = dict(shorts(short.get("/?inline=*").json()))
     short.send("PATCH", f"{LONG}$details", json={"name": "N"})
     assert short.send("PATCH", "/capabilities", json={"shortself": None}).json()["shortself"] is False
@@ -88,7 +88,7 @@ def test_short_url_is_stable(short: Client, store: Store, serve: Serve) -> None:
 
 
 def test_short_url_of_a_deleted_entity_is_not_found(short: Client) -> None:
-    """R32: a new entity at the same path has another one."""
+    """A new entity at the same path gets another URL (R32)."""
     path = below(short.get(f"{LONG}$details").json()["shortself"])
     short.send("DELETE", LONG)
     short.put(f"{LONG}$details", {})
@@ -99,7 +99,7 @@ def test_short_url_of_a_deleted_entity_is_not_found(short: Client) -> None:
 
 
 def test_short_url_is_ignored_in_writes(short: Client) -> None:
-    """R14: what was read can be sent back, by PUT, PATCH and in headers."""
+    """A shown entity can be sent back with PUT, PATCH and in headers (R14)."""
     entity = short.get(f"{LONG}$details").json()
     for method in ("PUT", "PATCH"):
         sent = {**entity, "shortself": "http://elsewhere.example/x"}
@@ -109,14 +109,14 @@ def test_short_url_is_ignored_in_writes(short: Client) -> None:
 
 
 def test_document_view_has_no_short_urls(short: Client) -> None:
-    """R270: nor in exports, which are the same with and without."""
+    """Exports have no short URLs either, with and without the capability (R270)."""
     export = short.get("/export?inline=*").json()
     assert shorts(export) == shorts(short.get(f"{LONG}$details?doc&inline=*").json()) == []
     assert short.send("PUT", "/", json=export).status_code == 200
 
 
 def test_short_url_can_be_filtered_and_sorted_by(short: Client) -> None:
-    """R186: as any other attribute."""
+    """The attribute behaves like any other (R186)."""
     url = short.get(f"{LONG}$details").json()["shortself"]
     assert list(short.get("/dirs/a.long.name.of.a.group/files", params={"filter": f"shortself={url}"}).json()) == [
         "a.long.name.of.a.file"
@@ -125,7 +125,7 @@ def test_short_url_can_be_filtered_and_sorted_by(short: Client) -> None:
 
 
 def test_off_unless_switched_on(store: Store, serve: Serve) -> None:
-    """R122: the specification's default, for a fresh registry too."""
+    """The default is that of the specification, also for a new registry (R122)."""
     client = serve(store)
     client.put("/modelsource", MODEL)
     client.put(LONG.rsplit("/files", 1)[0], {"files": {"f": {}}})

@@ -45,7 +45,7 @@ def test_cloudevents() -> None:
 
 
 def test_amqp() -> None:
-    """J-13: dashed names; a header's fields are values, with xRegistry's defaults."""
+    """The names have dashes; the fields of a header are values, with the defaults of xRegistry (J-13)."""
     definition = yaml.safe_load("""
     header: {durable: {value: "true"}, ttl: {value: "{ttl}"}}
     properties: {messageid: {value: "{id}"}, absoluteexpirytime: {required: true}}
@@ -66,7 +66,7 @@ def test_amqp() -> None:
 
 
 def test_mqtt_and_nats() -> None:
-    """J-13: user properties are a list in xRegistry."""
+    """User properties are a list in xRegistry (J-13)."""
     publish = {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}, "correlationdata": {"value": "AQ"}}
     userproperty = {"A b": {"value": "x", "required": True}}
     message = definition_to_message("MQTT", {"publish": publish, "userproperty": userproperty}, {})
@@ -81,7 +81,7 @@ def test_mqtt_and_nats() -> None:
 
 
 def test_messages_with_envelope_and_protocol_keep_both() -> None:
-    """J-18: the protocol is a section more."""
+    """The protocol is an additional section (J-18)."""
     metadata = {"type": {"value": "a.b", "required": True}}
     message = {**CLOUDEVENTS, "envelopemetadata": metadata, "envelopeoptions": {"mode": "binary"}, **KAFKA}
     definition = message_to_definition("CloudEvents", message)
@@ -100,7 +100,7 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
     ],
 )
 def test_unknown_formats_are_converted_both_ways(format: str, message: Any) -> None:
-    """J-18: options, or all of a message that defines it."""
+    """Attributes become options, or all of the message that defines it (J-18)."""
     assert definition_to_message(format, message_to_definition(format, message), format_attributes(format)) == message
 
 
@@ -161,7 +161,7 @@ def test_projection_is_idempotent(properties: Any, annotations: Any, schema: Any
     ],
 )
 def test_data_schemas(schema: Any, expected: Any) -> None:
-    """C-23, J-14: inline wins; a format that cannot be found out is not guessed."""
+    """An inline schema has precedence; an unknown format is not guessed (C-23, J-14)."""
     message = definition_to_message("NATS", {"payload": {"dataschema": schema}}, {})
     assert {name: value for name, value in message.items() if name.startswith("data")} == expected
 

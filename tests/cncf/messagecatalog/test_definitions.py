@@ -23,7 +23,7 @@ def stored(number: int, attributes: Any) -> Any:
 
 
 def test_attributes_common_to_versions_are_of_the_definition() -> None:
-    """C-3, C-4, J-16: and comes back under the names it had."""
+    """The attributes are returned with the names they had (C-3, C-4, J-16)."""
     document = yaml.safe_load("""
     {authority: "https://x.example", description: d, documentation: "# Long", relatedto: "other!", relatedvia: type,
       relation: reply, tags: "b,a", owner: us}
@@ -72,7 +72,7 @@ def test_relations_are_to_what_the_group_has() -> None:
 
 
 def test_an_authority_is_an_absolute_uri() -> None:
-    """A-13, L-19: through the API."""
+    """The rule applies to the API (A-13, L-19)."""
     assert [f.path for f in definitions.validate_strictly(posted(authority="cloudevents.io"))] == ["authority"]
     assert not list(definitions.validate_strictly(posted(authority="urn:example:x")))
 
@@ -96,7 +96,7 @@ def test_faults_of_the_first_drafts_documents(body: Any, attributes: Any, wrong:
 
 
 def test_nats_of_the_first_draft_has_no_metaschema() -> None:
-    """B-2: any JSON object."""
+    """The definition may be any JSON object (B-2)."""
     assert not list(definitions.validate_first_definition("NATS", "a", {"anything": {"x": 1}}, {}))
     content = Content(body=b"{}", contenttype=None)
     first = definitions.read_first_draft("a", "NATS", {"pub": {"subject": "s"}}, content, {"description": "d"})
@@ -104,7 +104,7 @@ def test_nats_of_the_first_draft_has_no_metaschema() -> None:
 
 
 def test_criteria_of_cloudevents_is_the_type() -> None:
-    """B-6: of CloudEvents the type; the drafts name nothing for others."""
+    """The drafts name no criterion for other formats (B-6)."""
     assert definitions.criteria("CloudEvents", DEFINITION) == "a.b"
     assert definitions.criteria("AMQP", {"properties": {}}) is None
 
@@ -120,7 +120,7 @@ def test_criteria_of_cloudevents_is_the_type() -> None:
     ],
 )
 def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
-    """J-16: as they were written, where the labels do not tell that."""
+    """The tags are returned as they were written if the labels do not determine that (J-16)."""
     labels_found = definitions.add_tag_labels({"team": "x", "old": ""}, tags)
     assert labels_found == {"team": "x", **labels}
     assert definitions.read_tags(labels_found) == tags

@@ -41,7 +41,7 @@ def read(document: Any) -> Any:
     ],
 )
 def test_every_shape_is_the_same_document(collection: Any) -> None:
-    """C-9, C-12: for xRegistry versions keep their numbers, one after the other."""
+    """The versions keep their numbers, in ascending order (C-9, C-12)."""
     group, faults = read(collection)
     assert faults == [] == list(validate_group_document(group, "NATS", ()))
     group_attributes = build_registry_group(group)
@@ -135,7 +135,7 @@ def groups(*read: SourceDocument) -> Any:
 
 
 def test_definition_belongs_to_the_nearest_group() -> None:
-    """C-14: a definition belongs to the group of its folder, or of one above."""
+    """The group is that of the folder of the definition, or of one above (C-14)."""
     first = {"id": "d", "versions": [{"version": 2, "definition": PUB}]}
     second = {"id": "e", "relatedto": "d", "pub": {"subject": "b"}}
     catalog = groups(*sources(f__group=GROUP, f__d=first, f__deep__e=second))
@@ -160,7 +160,7 @@ def test_versions_in_several_files() -> None:
 
 
 def test_registry_document_is_kept_next_to_a_catalog_document() -> None:
-    """C-12: what is a registry's stays as it is."""
+    """The document of the registry is unchanged (C-12)."""
     registry: Any = {"schemagroups": {"s": {}}}
     adopted = adopt_catalog_documents(sources(a={"specversion": "0.1", "groups": {"g": GROUP}}, b=registry))
     assert [source.document for source in adopted] == [registry, {"messagegroups": {"g": {"protocol": "NATS"}}}]

@@ -26,7 +26,7 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     ],
 )
 def test_formats_of_groups(format: str, stated: Any) -> None:
-    """B-2, J-11, J-18: a group of MQTT states no protocol, since its definitions may be for either version."""
+    """A group of MQTT has no protocol, because its definitions may be for either version (B-2, J-11, J-18)."""
     attributes = {name: value for name, value in format_attributes(format).items() if value is not None}
     assert attributes == stated
     assert format_of(stated) == format
@@ -51,7 +51,7 @@ FIRST: Any = {"publish": {"qos": 1, "topicname": "a/{b}", "retain": None}, "payl
 
 
 def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
-    """B-10, B-11, C-5: null is no field at all."""
+    """A null value is no field (B-10, B-11, C-5)."""
     lifted = to_newer_spelling("MQTT", FIRST)
     assert lifted["publish"] == {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}}
     assert lifted["payload"] == {"dataschema": {"value": "urn:x"}}
@@ -62,7 +62,7 @@ def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
 
 
 def test_features_missing_in_the_first_draft_are_omitted() -> None:
-    """B-10: what is required, descriptions, inline schemas."""
+    """The first draft has no required flags, descriptions and inline schemas (B-10)."""
     definition = {"pub": {"subject": {"value": "a", "required": True, "description": "d"}, "replyto": {}}}
     inline = {"payload": {"dataschema": {"schematype": "JSON", "schema": {}}}}
     assert to_first_spelling("NATS", definition | inline) == {"pub": {"subject": "a", "replyto": ""}}

@@ -14,7 +14,7 @@ DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": T
 
 
 def test_original_definition_is_stored_if_the_message_lacks_parts() -> None:
-    """C-11, C-20: a missing value counts as "", and yet nothing comes back that was not sent."""
+    """A missing value counts as "", but the returned definition has only what was sent (C-11, C-20)."""
     message = originals.keep_definition(
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
     )
@@ -25,7 +25,7 @@ def test_original_definition_is_stored_if_the_message_lacks_parts() -> None:
 
 
 def test_original_is_used_until_the_message_changes() -> None:
-    """J-10: a version that was changed by xRegistry's API shows what it says now."""
+    """A version that was changed through the API of xRegistry shows its new content (J-10)."""
     message = originals.keep_definition(
         "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
     )
@@ -46,7 +46,7 @@ def test_documents_of_the_first_draft_come_back_byte_for_byte(body: bytes, conte
 
 
 def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
-    """B-23: what is no section is not part of it."""
+    """Other members are not part of the definition (B-23)."""
     body = b'{"id": "a.b", "version": 7, "format": "CloudEvents", "attributes": {"type": "a.b", "x": null}}'
     sections = {"attributes": {"type": {"value": "a.b"}}}
     message = definition_to_message("CloudEvents", sections, GROUP)
@@ -63,13 +63,13 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
     ],
 )
 def test_documents_of_other_formats_are_returned_as_stored(body: bytes, expected: object) -> None:
-    """B-2, J-18: 0.1 has JSON objects only."""
+    """The draft 0.1 has only JSON objects (B-2, J-18)."""
     message = originals.keep_content("our own", {}, Content(body=body, contenttype="x/y"))
     assert originals.restore_definition("our own", message) == expected
 
 
 def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> None:
-    """B-23, J-18: with what S0's own examples have beside the sections."""
+    """The document has the members that the examples of S0 have in addition to the sections (B-23, J-18)."""
     message = {**definition_to_message("CloudEvents", DEFINITION, GROUP), "description": "d"}
     content = originals.render_content("CloudEvents", "a.b", 3, message)
     assert content.contenttype == "application/json"
@@ -85,5 +85,5 @@ def test_damaged_originals_are_ignored() -> None:
 
 
 def test_members_that_no_draft_knows_are_kept() -> None:
-    """B-4: extra attributes are allowed."""
+    """Extra attributes are allowed (B-4)."""
     assert originals.load_members(originals.keep_members({}, {"owner": "us"})) == {"owner": "us"}

@@ -48,7 +48,7 @@ def shown(group: CatalogGroup, id: str, number: int) -> JSONObject:
 
 @pytest.mark.others("the draft's sample with two versions", ours="test_a_version_alone_is_part_of_the_whole")
 def test_the_sample_with_two_versions(shared_data: Path) -> None:
-    """C-11, L-20: its second version alone is exactly what the draft prints as such."""
+    """The second version alone equals the one printed in the draft (C-11, L-20)."""
     whole = json.loads(printed(shared_data, V01, "example of a message definition version", 'For version "2"'))
     alone = json.loads(printed(shared_data, V01, "the standalone message definition version document", "The API is"))
     group = read(whole)
@@ -74,7 +74,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_version_alone_is_part_of_the_whole(number: int) -> None:
-    """C-9, C-11, C-20: what all versions share and its own definition, as it was sent."""
+    """A version consists of the shared attributes and its own definition, as it was sent (C-9, C-11, C-20)."""
     group = read(WHOLE)
     assert [posted_version.number for posted_version in group.posted] == [1, 2]
     assert shown(group, "workshop.closed", number) == {
@@ -104,7 +104,7 @@ SAMPLES: list[Any] = [
 @pytest.mark.others("the definitions that the drafts print", ours="test_repaired_text_has_the_expected_attributes")
 @pytest.mark.parametrize(("name", "after", "before"), SAMPLES)
 def test_samples_are_valid_after_repair(shared_data: Path, name: str, after: str, before: str) -> None:
-    """L-1, L-15 to L-18, C-20, C-21: as ``import --lenient`` reads them."""
+    """The samples are read like by ``import --lenient`` (L-1, L-15 to L-18, C-20, C-21)."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
     assert list(build_registry_group(read(document))["messages"]) == [document["id"]]
 
@@ -145,7 +145,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
 def test_repaired_text_has_the_expected_attributes(text: str, expected: JSONObject) -> None:
-    """L-1, L-15 to L-18, C-20, C-21: the same damage in definitions of our own."""
+    """The definitions are our own, with the same damage (L-1, L-15 to L-18, C-20, C-21)."""
     head = '{ "id" : "workshop.opened", "format" : "CloudEvents", "version" : 1, '
     document, repairs = repair_json(head + text + "}", max_depth=64)
     assert repairs

@@ -24,7 +24,7 @@ def test_valid_values_have_no_error(value: JSON) -> None:
 
 @pytest.mark.parametrize("text", ["{", "a}", "{}", "{a b}", "{a,}", "{{a}}", "{a:0}"])
 def test_invalid_expression_is_rejected(text: str) -> None:
-    """C-19: RFC6570 syntax."""
+    """The syntax is that of RFC6570 (C-19)."""
     assert "RFC6570" in templates.find_value_error(text, templates.STRING)
 
 
@@ -59,13 +59,13 @@ def test_typed_fields_take_native_values_and_templates(value: JSON, type: str, r
     [("{a}/{b_1}", True, True), ("{+a}", False, True), ("plain", False, True), ("a {b}", True, False)],
 )
 def test_levels_of_templates(text: str, simple: bool, uri: bool) -> None:
-    """J-17: xRegistry takes level 1."""
+    """The level that xRegistry accepts is 1 (J-17)."""
     assert templates.is_simple(text) is simple
     assert templates.is_uri_template(text) is uri
 
 
 def test_exact_values() -> None:
-    """C-20: a template without value leaves all free."""
+    """A template without a value allows any value (C-20)."""
     assert templates.literal({"value": "x"}) == "x"
     assert [templates.literal(t) for t in ({}, {"value": ""}, {"value": "{x}"}, "x")] == [None] * 4
     assert templates.convert_value("true", templates.BOOLEAN) is True

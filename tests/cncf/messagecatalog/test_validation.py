@@ -118,7 +118,7 @@ def test_every_fault_is_reported_by_its_path(format: str, definition: Any, wrong
     ("id", "type"), [("a.b", "a.b"), ("urn%3Ax%3Ay", "urn:x:y"), ("events@example.com", "events@example.com")]
 )
 def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
-    """B-13: the definition's, not the version's; where a type is no segment of a path, its encoded form is the id."""
+    """The id is that of the definition, not of the version; it is encoded if the type is no path segment (B-13)."""
     assert paths("CloudEvents", {"attributes": {"type": {"value": type}}}, id) == []
 
 

@@ -20,7 +20,7 @@ def model(group: JSONObject | None = None, registry: JSONObject | None = None, *
 
 
 def test_new_default_is_applied_to_existing_entities(registry: Registry) -> None:
-    """R72, R84, R85: and a later one leaves it alone."""
+    """A later default does not change them (R72, R84, R85)."""
     registry.configure("modelsource", model())
     registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
     for default in ("red", "blue"):
@@ -33,7 +33,7 @@ def test_new_default_is_applied_to_existing_entities(registry: Registry) -> None
 
 
 def test_defaults_inside_objects(registry: Registry) -> None:
-    """R85: only where the owning object is present"""
+    """The default applies only if the owning object is present (R85)."""
     registry.configure("modelsource", model(attributes={"box": {"type": "object", "attributes": {}}}))
     registry.put(F1, {"box": {}})
     registry.put("/dirs/d1/files/f2", {})
@@ -65,7 +65,7 @@ def test_another_versionmode(registry: Registry, mode: str, ancestors: JSONObjec
 
 
 def test_migrated_entities_are_reported(registry: Registry) -> None:
-    """R241, R297, R300: one change per subject, and none for what stayed"""
+    """There is one change per subject, and none for unchanged entities (R241, R297, R300)."""
     registry.configure("modelsource", model())
     created = {"v1": "2021-01-01T00:00:00Z", "v2": "2020-01-01T00:00:00Z"}
     registry.put(F1, {"versions": {name: {"createdat": stamp} for name, stamp in created.items()}})
@@ -79,7 +79,7 @@ def test_migrated_entities_are_reported(registry: Registry) -> None:
 
 
 def test_a_pinned_sticky_default(registry: Registry) -> None:
-    """R70, R232: a value the model no longer allows is a fault, not something to change"""
+    """A value that the model no longer allows is a fault, and is not changed (R70, R232)."""
     registry.configure("modelsource", model())
     registry.put(F1, {"meta": {"defaultversionsticky": True}})
     pinned = {"defaultversionsticky": {"type": "boolean", "required": True, "default": False, "enum": [False]}}
@@ -126,7 +126,7 @@ def test_refused(registry: Registry, source: JSONObject, path: str) -> None:
 
 
 def test_shown_references_must_comply_too(registry: Registry) -> None:
-    """R110: the target keeps no such rule, the Group that refers to it does."""
+    """The rule is that of the Group with the reference, not of the target (R110)."""
     kind: JSONObject = {"attributes": {"kind": {"type": "string"}}}
     views: JSONObject = {"singular": "view", "ximportresources": ["/dirs/files"]}
     source: JSONObject = {"groups": {**compliance_model(**kind)["groups"], "views": views}}
@@ -154,7 +154,7 @@ def test_specific_errors(registry: Registry) -> None:
 
 
 def test_fewer_versions(registry: Registry) -> None:
-    """R93: the oldest Versions go, but not the default one; what hung on them is re-rooted."""
+    """The oldest Versions are deleted, except the default one, and their descendants become roots (R93)."""
     versions = {f"v{n}": {"ancestorid": f"v{max(1, n - 1)}"} for n in range(1, 6)}
     registry.put(F1, {"versions": versions, "meta": {"defaultversionid": "v2", "defaultversionsticky": True}})
     registry.configure("modelsource", compliance_model(maxversions=3))
@@ -164,7 +164,7 @@ def test_fewer_versions(registry: Registry) -> None:
 
 
 def test_fewer_versions_leave_one_root(registry: Registry) -> None:
-    """R93, R98: the other roots are among those that go."""
+    """The other roots are among the deleted Versions (R93, R98)."""
     registry.put(F1, {"versions": {"v1": {"ancestorid": "v1"}, "v2": {"ancestorid": "v2"}}})
     registry.configure("modelsource", compliance_model(maxversions=1, singleversionroot=True))
     assert list(registry.versions()) == ["v2"]
@@ -183,7 +183,7 @@ def test_a_singular_is_immutable(registry: Registry) -> None:
 
 
 def test_documents_where_extensions_have_their_name(make: Make) -> None:
-    """R245: nobody could tell the one from the other."""
+    """The extension and the document would have the same name (R245)."""
     registry = make(hasdocument=False, **ANY)
     registry.put(F1, {"filebase64": "AA=="})
     with pytest.raises(RegistryError) as caught:
@@ -192,7 +192,7 @@ def test_documents_where_extensions_have_their_name(make: Make) -> None:
 
 
 def test_entities_of_the_same_request_may_make_the_rest_comply(registry: Registry) -> None:
-    """R60, R70: the model, then the entities, then everything is validated once."""
+    """The model is applied first, then the entities, and everything is validated once (R60, R70)."""
     registry.put(F1, {"kind": "a"})
     source = compliance_model(attributes={"kind": {"type": "integer"}})
     with pytest.raises(RegistryError) as caught:
@@ -206,7 +206,7 @@ def test_entities_of_the_same_request_may_make_the_rest_comply(registry: Registr
 
 
 def test_accepted(registry: Registry) -> None:
-    """R39, R72: stored values stay, a missing one is filled in."""
+    """Stored values are kept, and missing ones are filled in (R39, R72)."""
     registry.put(F1, {"kind": "a"})
     epoch = registry.row("/").epoch
     kind = {"type": "string", "required": True, "default": "z"}

@@ -145,7 +145,7 @@ def followed(registry: Registry, url: str) -> JSONObject | None:
 
 
 def test_counts_and_urls_equal_the_inlined_view(store: Store) -> None:
-    """R193, R194: at every level they tell of what inlining would show."""
+    """The counts and URLs describe at every level what inlining would show (R193, R194)."""
     registry = planted(store)
 
     @settings(max_examples=examples(100))
@@ -168,7 +168,7 @@ def test_counts_and_urls_equal_the_inlined_view(store: Store) -> None:
 
 @pytest.mark.parametrize("doc", [False, True])
 def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> None:
-    """R214, R291: with a filter or without."""
+    """The rule holds with and without a filter (R214, R291)."""
     registry = planted(store)
     xid = Xid.parse("/dirs/d1/files")
 

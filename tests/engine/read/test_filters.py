@@ -67,7 +67,7 @@ def test_relations(value: Any, relation: Operator, text: str, expected: bool) ->
     ],
 )
 def test_wildcards(pattern: str, text: str, expected: bool) -> None:
-    r"""R188: ``\*`` is a star, any other backslash is itself."""
+    r"""The text ``\*`` is a star; any other backslash is itself (R188)."""
     assert Operand(pattern).matches(text) is expected
 
 
@@ -85,7 +85,7 @@ def test_wildcards_match_without_backtracking() -> None:
 
 
 def test_order_of_types() -> None:
-    """R214: what has no value is lowest."""
+    """A missing value is the lowest (R214)."""
     values: list[Any] = [None, False, True, -1, 0.5, 2**80, NOON, "", "A", "b"]
     shuffled = values[5:] + values[:5]
     assert sorted(shuffled, key=sort_key) == values

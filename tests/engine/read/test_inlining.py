@@ -36,7 +36,7 @@ def parsed(target: str, *values: str) -> Inline:
     ],
 )
 def test_a_path_inlines_each_step_and_no_more(target: str, value: str, inside: tuple[str, ...]) -> None:
-    """R197, R198, R200: parents are implied, children are not."""
+    """Parents are implied, children are not (R197, R198, R200)."""
     level = parsed(target, value)
     for name in inside:
         assert name in level
@@ -47,7 +47,7 @@ def test_a_path_inlines_each_step_and_no_more(target: str, value: str, inside: t
 
 @pytest.mark.parametrize("value", ["*", ""])
 def test_inlining_everything_omits_configuration(value: str) -> None:
-    """R199: ``*``, or the flag without a value."""
+    """Everything is inlined by ``*``, or by the flag without a value (R199)."""
     assert parsed("/", value) == ALL
     assert "dirs" in ALL
     assert "file" in ALL.below("dirs").below("files")
@@ -62,7 +62,7 @@ def test_a_wildcard_below_a_name() -> None:
 
 
 def test_values_add_up() -> None:
-    """R198: a comma list, and the parameter repeated."""
+    """Values can be a comma-separated list, and the parameter can be repeated (R198)."""
     level = parsed("/", "dirs.files.meta,model", "dirs.notes")
     assert set(level.names) == {"dirs", "model"}
     assert set(level.below("dirs").names) == {"files", "notes"}

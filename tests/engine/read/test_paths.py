@@ -66,7 +66,7 @@ VALUE: dict[str, Any] = {"a": {"x": 1, "y": None, "*": 2}, "l": [3, [4], {"b": 5
     ],
 )
 def test_finding(steps: Steps, expected: list[Any]) -> None:
-    """R183, R189: nulls are no values, indexes are not keys."""
+    """Null is no value, and an index is no key (R183, R189)."""
     assert list(find_values(VALUE, steps)) == expected
 
 

@@ -55,7 +55,7 @@ def render_both_ways(view: View, path: str, inline: list[str], *, doc: bool) -> 
 
 @pytest.mark.parametrize("size", [0, 1000, 3000, 600_000])
 def test_the_same_bytes(filled: Registry, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R22, R272: inlining nothing, everything, and the configuration too."""
+    """The test inlines nothing, everything, and the configuration too (R22, R272)."""
     monkeypatch.setattr(rendering, "_PIECE", size)
     monkeypatch.setattr(rendering, "_TOGETHER", 5)
     cases = [*product(PATHS, ([], ["*"])), CONFIGURED]

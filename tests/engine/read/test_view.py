@@ -55,7 +55,7 @@ def filled(registry: Registry) -> Registry:
 
 
 def test_the_registry(filled: Registry) -> None:
-    """R47, R48, R51, R53: ids first, collections last."""
+    """The ids come first, the collections last (R47, R48, R51, R53)."""
     entity = show(filled, "/")
     assert " ".join(entity) == "specversion registryid self xid epoch createdat modifiedat dirsurl dirscount"
     assert (entity["specversion"], entity["registryid"], entity["self"]) == ("1.0-rc4", "test", f"{BASE}/")
@@ -142,7 +142,7 @@ def test_inlining_versions_without_their_documents(filled: Registry) -> None:
 
 
 def test_configuration_is_shown_where_named(filled: Registry) -> None:
-    """R53, R199: ahead of the collections."""
+    """The configuration is shown before the collections (R53, R199)."""
     entity = show(filled, "/", "model,modelsource,capabilities")
     assert list(entity)[-5:] == ["capabilities", "model", "modelsource", "dirsurl", "dirscount"]
     assert entity["modelsource"]["groups"]["dirs"]["singular"] == "dir"
@@ -154,7 +154,7 @@ def test_configuration_is_shown_where_named(filled: Registry) -> None:
     ["/dirs/no", "/dirs/D1", "/dirs/no/files", "/dirs/d1/files/no", f"{F1}/versions/3", "/dirs/d1/files/no/meta"],
 )
 def test_missing_entity_is_not_found(filled: Registry, path: str) -> None:
-    """R26: ids are looked up in exact case."""
+    """Ids are case-sensitive (R26)."""
     assert refused(filled, path) == "not_found"
 
 
@@ -195,7 +195,7 @@ class TestDocuments:
         json.dumps(value)
 
     def test_a_document_kept_elsewhere(self, registry: Registry) -> None:
-        """R201, R250: the url always, content never."""
+        """The URL is always shown, the content never (R201, R250)."""
         registry.put(F1, {"fileurl": "urn:x:y"})
         assert show(registry, F1)["fileurl"] == "urn:x:y"
         assert not {"file", "filebase64"} & set(show(registry, F1, "file"))
@@ -219,7 +219,7 @@ class TestCrossReferences:
         return filled
 
     def test_the_source_looks_like_the_target(self, linked: Registry) -> None:
-        """R265: all but ids and URLs."""
+        """Everything is equal except ids and URLs (R265)."""
         source, target = show(linked, self.SOURCE, "*"), show(linked, F1, "*")
         assert source["meta"].pop("xref") == F1
         text = json.dumps(target).replace("/dirs/d1/files/f1", self.SOURCE).replace('"fileid": "f1"', '"fileid": "src"')
@@ -303,7 +303,7 @@ class TestDocumentView:
         assert " ".join(document) == "fileid self xid metaurl meta versionsurl versionscount versions"
 
     def test_export_imports_again(self, filled: Registry, make: Make) -> None:
-        """R274-R277: import(export(x)) == x but for what the second registry counts itself."""
+        """The equation import(export(x)) == x holds, except for counters of the second registry (R274-R277)."""
         with filled.engine.reading() as view:
             exported = view.export(ViewOptions(base_url=BASE))
         assert set(exported) >= {"capabilities", "modelsource", "dirs"}
@@ -317,7 +317,7 @@ class TestDocumentView:
 
 class TestCollectionsFlag:
     def test_only_the_collections(self, filled: Registry) -> None:
-        """R177: legal input of POST."""
+        """The view is valid input of POST (R177)."""
         assert list(show(filled, "/", collections=True)) == ["dirs"]
         assert list(show(filled, "/dirs/d1", collections=True)) == ["files"]
         assert "versions" in show(filled, "/dirs/d1", collections=True)["files"]["f1"]
@@ -373,7 +373,7 @@ class TestFetching:
         assert len(counting.calls) <= 3
 
     def test_a_response_beyond_its_bound(self, filled: Registry) -> None:
-        """R203: reported before it is built."""
+        """The size is checked before the response is built (R203)."""
         assert refused(filled, "/", "*", max_bytes=1000) == "too_large"
         assert show(filled, "/", max_bytes=1000)
 

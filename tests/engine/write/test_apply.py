@@ -26,7 +26,7 @@ def test_one_subject(first: Change, other: Change, expected: tuple[str, ...]) ->
 
 
 def test_different_subjects_and_kinds_stay() -> None:
-    """R297, R303: a deprecation stands beside its update"""
+    """A deprecation is reported in addition to the update (R297, R303)."""
     changes = [change("/a/1", "updated", "x"), change("/a/2", "updated", "x"), change("/a/1", "deprecation", "y")]
     assert coalesce(changes) == changes
 
@@ -49,7 +49,7 @@ def tree(registry: Registry) -> Registry:
 
 
 def test_created(registry: Registry) -> None:
-    """R302, R304, R307: one event each, and no updates of what is new."""
+    """There is one event for each entity, and no update of a new one (R302, R304, R307)."""
     assert told(registry.put(F1, {"versionid": "v1"})) == {
         "registry.updated /": {"dirs", "dirscount"},
         f"group.created {D1}": set(),
@@ -109,7 +109,7 @@ def test_changes(tree: Registry, method: str, path: str, body: JSON, expected: J
 
 
 def test_created_and_pruned(make: Make) -> None:
-    """R297, R306: of the two events only the deletion is sent."""
+    """Only the deletion is sent (R297, R306)."""
     registry = make(maxversions=2, versionmode="createdat")
     registry.put(F1, {"versionid": "v2"})
     old = {"createdat": "2020-01-01T00:00:00Z"}
@@ -125,7 +125,7 @@ def test_created_and_pruned(make: Make) -> None:
 
 
 def test_moved_default(tree: Registry) -> None:
-    """R299, R306: all the default Version shows changes, yet no Version is updated."""
+    """All changes of the default Version are shown, but no Version is updated (R299, R306)."""
     result = tree.patch(f"{F1}/meta", {"defaultversionid": "v1"})
     (change,) = result.changes
     assert (change.xid, str(change.entity)) == (F1, "resource")
@@ -157,7 +157,7 @@ def test_configuration(tree: Registry) -> None:
     [(V1, {V1: False}), (F1, {F1: False, V1: True, V2: True}), (D1, {D1: False, F1: True, V1: True, V2: True})],
 )
 def test_deletions_of_descendants_are_marked_as_cascaded(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
-    """D-19: it is known from what was asked to go"""
+    """The mark depends on what was requested to be deleted (D-19)."""
     changes = tree.delete(path).changes
     gone = {change.xid: change.cascaded for change in changes if change.action is ChangeAction.DELETED}
     assert gone == cascaded

@@ -62,7 +62,7 @@ def test_violation(checked: Registry) -> None:
 
 
 def test_schema_in_a_string(checked: Registry) -> None:
-    """R248: inline text is the document, or a JSON string if it is said to be JSON; the schema is what it says."""
+    """Inline text is the document, or a JSON string if the content type is JSON; the schema is the same (R248)."""
     for sent in ({}, {"contenttype": "application/json"}):
         checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}', **sent})
         assert checked.content(V1).startswith(b'"') == bool(sent)
@@ -79,7 +79,7 @@ def test_violation_by_update(checked: Registry, change: JSONObject) -> None:
 
 
 def test_stored_document_meets_a_new_format(checked: Registry) -> None:
-    """R252: without a format nothing is checked."""
+    """A document without a format is not checked (R252)."""
     checked.put(F1, {"file": BAD})
     assert outcome(checked) == {}
     assert checked.refused("PATCH", F1, {"format": DRAFT7}).code == "format_violation"
@@ -112,7 +112,7 @@ def test_validation_requires_the_aspects_of_the_model(registry: Registry) -> Non
 
 
 def test_formats_switched_off(checked: Registry) -> None:
-    """R62, R120: the new capabilities rule the data of the same request."""
+    """The new capabilities apply to the data of the same request (R62, R120)."""
     checked.configure("capabilities", {"formats": []}, "PATCH")
     checked.put(F1, {"format": DRAFT7, "file": BAD})
     assert outcome(checked)["formatvalidated"] is False
@@ -124,7 +124,7 @@ def test_formats_switched_off(checked: Registry) -> None:
     ("file", "valid"), [(BAD, False), ({"$schema": "http://json-schema.org/draft-07/schema"}, True)]
 )
 def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: bool) -> None:
-    """R120, G-13: one of the versions listed will do."""
+    """The document must be valid in one of the listed versions (R120, G-13)."""
     checked.configure("capabilities", {"formats": [DRAFT7]}, "PATCH")
     if valid:
         checked.put(F1, {"format": "JsonSchema", "file": file})
@@ -137,7 +137,7 @@ def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: 
 
 
 def test_avro_releases_are_validated_and_compared(checked: Registry) -> None:
-    """R253, R256: the releases of one format may differ from Version to Version."""
+    """The releases of one format may differ between Versions (R253, R256)."""
     assert checked.refused("PUT", F1, {"format": "Avro/1.11.3", "file": BAD}).code == "format_violation"
     record: JSONObject = {"type": "record", "name": "R", "fields": []}
     checked.put(F1, {"format": "Avro/1.11.0", "file": record, "meta": {"compatibility": "backward"}})
@@ -150,7 +150,7 @@ def test_avro_releases_are_validated_and_compared(checked: Registry) -> None:
 
 
 def test_unsupported_format_is_reported_as_not_validated(checked: Registry) -> None:
-    """R254: the outcome says that nothing was checked."""
+    """The outcome says that nothing was checked (R254)."""
     checked.put(F1, {"format": "JsonStructure/draft-99", "file": BAD})
     assert outcome(checked)["formatvalidatedreason"] == 'the format "JsonStructure/draft-99" is not supported'
 
@@ -245,13 +245,13 @@ LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
 def test_versions_are_compared_with_their_ancestors(
     links: dict[str, str], rule: str, stored: str, expected: dict[str, str]
 ) -> None:
-    """G-26, G-27, R257: pairs follow the ancestors; what was found compatible is not compared again."""
+    """Pairs follow the ancestors; known compatible pairs are not compared again (G-26, G-27, R257)."""
     assert pairs(resource(links, rule=rule.lower(), stored=stored), rule) == expected
 
 
 @pytest.mark.parametrize(("rule", "expected"), [("backward", {"4": "2"}), ("backward_transitive", {"4": "2 1"})])
 def test_new_neighbours(rule: str, expected: dict[str, str]) -> None:
-    """G-31: a Version in the middle is gone."""
+    """A Version in the middle is deleted (G-31)."""
     draft = resource(LINE, rule=rule, stored="1 2 3 4")
     del draft.versions["3"]
     draft.versions["4"].ancestorid = "2"
@@ -302,7 +302,7 @@ def outcomes(comparing: Registry) -> list[JSON]:
     ],
 )
 def test_rules(comparing: Registry, old: JSON, new: JSON, rules: str) -> None:
-    """G-26, G-27, G-30, R257: backward, forward, full."""
+    """The rules are backward, forward and full (G-26, G-27, G-30, R257)."""
     for rule in ("backward", "forward", "full"):
         versions(comparing, old, rule=rule)
         if rule in rules.split():
@@ -315,7 +315,7 @@ def test_rules(comparing: Registry, old: JSON, new: JSON, rules: str) -> None:
 
 
 def test_every_difference_is_reported(comparing: Registry) -> None:
-    """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
+    """The error has the path, the rule, both values and the ids of the Versions (G-28, R258)."""
     versions(comparing, PLAIN, rule="Backward")
     body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}
     error = comparing.refused("POST", F1, {"file": body, "format": AVRO})
@@ -326,7 +326,7 @@ def test_every_difference_is_reported(comparing: Registry) -> None:
 
 
 def test_transitive(comparing: Registry) -> None:
-    """G-27: each fits the one before, the last does not fit the first."""
+    """Each Version is compatible with the previous one, but the last is not compatible with the first (G-27)."""
     middle = record({"name": "b", "type": "int", "default": 0})
     last = record({"name": "b", "type": "int"})
     versions(comparing, PLAIN, middle, rule="backward_transitive")
@@ -350,7 +350,7 @@ def test_setting_a_rule_checks_all(comparing: Registry) -> None:
 
 
 def test_deleting_from_the_middle(comparing: Registry) -> None:
-    """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
+    """The next Version becomes a root, or follows the previous one in an ordered mode (G-31, R235)."""
     model = model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True)
     comparing.configure("modelsource", model)
     middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
@@ -364,7 +364,7 @@ def test_deleting_from_the_middle(comparing: Registry) -> None:
 
 
 def test_another_ancestor(comparing: Registry) -> None:
-    """R257: lineage is by ancestorid."""
+    """The lineage is given by ancestorid (R257)."""
     versions(comparing, PLAIN, LONG, OPTIONAL)
     comparing.patch(F1, {"versions": {"3": {"ancestorid": "1"}}, "meta": {"compatibility": "backward"}})
     error = comparing.refused("PATCH", f"{F1}/versions/3", {"ancestorid": "2"})
@@ -387,7 +387,7 @@ def test_a_touched_version_keeps_its_outcome(comparing: Registry) -> None:
     ],
 )
 def test_uncomparable_version_has_a_reason(comparing: Registry, change: JSONObject, reason: str) -> None:
-    """R254, G-20, G-21: the outcome of the Version behind it is false too, with a reason."""
+    """The outcome of the next Version is false too, with a reason (R254, G-20, G-21)."""
     versions(comparing, PLAIN, OPTIONAL, rule="backward")
     comparing.patch(f"{F1}/versions/1", change)
     row = comparing.versions()["2"].attributes
@@ -398,7 +398,7 @@ def test_uncomparable_version_has_a_reason(comparing: Registry, change: JSONObje
 
 
 def test_versions_of_different_formats(comparing: Registry) -> None:
-    """G-4: without matchversions formats may differ, but one is no successor of the other."""
+    """Formats may differ without matchversions, but a Version of another format is no successor (G-4)."""
     versions(comparing, PLAIN, rule="forward")
     error = comparing.refused("POST", F1, {"file": {}, "format": "JsonSchema/draft-07"})
     assert [(fault.rule, fault.old, fault.new) for fault in error.faults] == [("format", AVRO, "JsonSchema/draft-07")]
@@ -560,7 +560,7 @@ def test_invalid_settings_are_rejected(store: Store, name: str) -> None:
 
 
 def test_strict(make: Make) -> None:
-    """G-29, R258: compatibility_unknown."""
+    """The error is compatibility_unknown (G-29, R258)."""
     comparing = make(validateformat=True, validatecompatibility=True, strictvalidation=True)
     comparing.configure("capabilities", {"compatibilities": {}}, "PATCH")
     body = {"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}
@@ -569,7 +569,7 @@ def test_strict(make: Make) -> None:
 
 
 def test_references_to_other_schemas(comparing: Registry) -> None:
-    """G-16: by xid, to what the same request brings, in any order."""
+    """The references are xids of entities of the same request, in any order (G-16)."""
     point, line = {"type": "integer"}, {"$ref": "/dirs/d1/files/point"}
     files = {
         "line": {"meta": {"compatibility": "backward"}, "versions": versions_of(line, {**line, "title": "t"})},
@@ -591,7 +591,9 @@ def versions_of(*schemas: JSON) -> JSONObject:
 def test_stored_versions_are_validated_when_the_model_demands_it(
     store: Store, turned: JSONObject, expected: JSON
 ) -> None:
-    """R99, R100, R253, R256: what is stored gets its outcomes, and loses them with the model's demand."""
+    """Stored Versions get outcomes, and lose them when the model does not demand them any more
+    (R99, R100, R253, R256).
+    """
     comparing = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
     comparing.configure("modelsource", model_of())
     versions(comparing, PLAIN, OPTIONAL, rule="full")

@@ -85,7 +85,7 @@ def test_setdefaultversionid_misused(registry: Registry, method: str, path: str,
     ],
 )
 def test_an_unknown_default_version(registry: Registry, method: str, path: str, body: JSON, subject: str) -> None:
-    """R209, R278. The subjects are those of the reference server."""
+    """The subjects are those of the reference server (R209, R278)."""
     registry.put(F1, {"versions": {"v1": {}, "v3": {}}})
     error = registry.refused(method, path, body, setdefaultversionid="nope")
     assert (error.code, error.subject) == ("unknown_id", subject)
@@ -214,7 +214,9 @@ def test_read_only_resources_passed_over(registry: Registry) -> None:
 
 
 def test_an_admin_locks_and_unlocks(registry: Registry) -> None:
-    """R261: PATCH leaves it, PUT without it resets it, and what is read-only is not so to an admin."""
+    """PATCH keeps the lock, PUT without the attribute removes it, and an administrator may write locked entities
+    (R261).
+    """
     registry.put(F1, {})
     lock(registry, F1)
     as_admin(registry, "PATCH", F1, {"name": "x", "meta": {"labels": {}}})
@@ -237,7 +239,7 @@ def test_clients_cannot_lock(registry: Registry) -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("POST", F1), ("PUT", f"{F1}/versions/v9")])
 def test_a_version_too_old_to_be_kept_is_refused(make: Make, method: str, path: str) -> None:
-    """R93: there would be nothing to answer with."""
+    """The response would be empty (R93)."""
     registry = make(versionmode="createdat", maxversions=2)
     registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
     error = registry.refused(method, path, {"createdat": "2020-01-01T00:00:00Z"})
@@ -318,7 +320,7 @@ def test_collections(tree: Registry, path: str, body: JSON, gone: set[str]) -> N
     ],
 )
 def test_refused(tree: Registry, path: str, body: JSON, code: str, subject: str) -> None:
-    """R169, R170. The subjects are those of the reference server."""
+    """The subjects are those of the reference server (R169, R170)."""
     error = tree.refused("DELETE", path, body)
     assert (error.code, error.subject) == (code, subject)
 
@@ -348,7 +350,7 @@ def test_promised_to_stay(tree: Registry, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{F1}/versions"])
 def test_entity_with_a_future_removal_date_cannot_be_deleted(tree: Registry, path: str) -> None:
-    """R46, R172, R173: with what is above it, and with its last Version."""
+    """The deletion may be that of an ancestor or of the last Version (R46, R172, R173)."""
     tree.patch(f"{F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
     error = tree.refused("DELETE", path)
     assert (error.code, error.subject) == ("bad_request", F1)
@@ -381,7 +383,7 @@ def registry_with(make: Make, constraints: JSONObject) -> Registry:
 
 
 def test_default(make: Make) -> None:
-    """R105: for each Version written, not for those that came before."""
+    """The default applies to each written Version, not to earlier ones (R105)."""
     registry = registry_with(make, {"files.kind": {"default": "a", "enum": ["a", "b"]}})
     registry.put(CONSTRAINTS_F1, {"size": 1})
     assert registry.row(V1).attributes == {"size": 1, "kind": "a"}
@@ -400,7 +402,7 @@ def test_enum(make: Make, method: str, path: str) -> None:
 
 
 def test_equals(make: Make) -> None:
-    """R107, R109: a change of the Group is held against all that is in it."""
+    """A change of the Group is checked against its whole content (R107, R109)."""
     registry = registry_with(make, {"files.kind": {"equals": "kind"}})
     registry.put(CONSTRAINTS_F1, {"kind": "x"})
     assert registry.refused("PATCH", D1, {"kind": "y"}).arguments["kind"] == "equals"
@@ -430,7 +432,7 @@ def test_new_constraints_meet_old_resources(make: Make) -> None:
 
 
 def test_constraints_apply_to_shown_references(make: Make) -> None:
-    """R109, R110: a change of the Group is held against the references in it."""
+    """A change of the Group is checked against its references (R109, R110)."""
     registry = make(**OPEN)
     registry.put("/dirs/d2/files/target", {"kind": "b"})
     registry.put(CONSTRAINTS_F1, {"meta": {"xref": "/dirs/d2/files/target"}})
@@ -440,7 +442,7 @@ def test_constraints_apply_to_shown_references(make: Make) -> None:
 
 
 def test_constraints_apply_to_later_targets(make: Make) -> None:
-    """R110: a reference to nothing, whose target is made later."""
+    """The target of the reference is created later (R110)."""
     registry = make(**OPEN)
     registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
     registry.put(CONSTRAINTS_F1, {"meta": {"xref": "/dirs/d2/files/target"}})
@@ -450,7 +452,7 @@ def test_constraints_apply_to_later_targets(make: Make) -> None:
 
 
 def test_references_are_constrained_too(make: Make) -> None:
-    """R110: when the reference is made, and when its target changes."""
+    """The check happens when the reference is made, and when its target changes (R110)."""
     registry = make(**OPEN)
     registry.put("/dirs/d2/files/target", {"kind": "b"})
     registry.put(D1, {"constraints": {"files.kind": {"enum": ["a", "c"]}}})

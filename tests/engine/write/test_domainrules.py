@@ -38,7 +38,7 @@ def told(findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
 
 
 def test_reject(make_registry: Made) -> None:
-    """F-11: one error, with every fault of every entity, and nothing changes."""
+    """The error contains all faults of all entities, and nothing changes (F-11)."""
     registry = make_registry("reject")
     messages = {
         "a": BROKEN,
@@ -91,7 +91,7 @@ SCHEMA_XID = "/schemagroups/s/schemas/x"
     ],
 )
 def test_rejections_equal_the_findings_of_checks(make_registry: Made, body: JSONObject, path: str) -> None:
-    """F-5, F-6, F-9, F-10, F-13, F-14, F-23: one set of rules, which names the attribute."""
+    """The same rules apply, and name the attribute (F-5, F-6, F-9, F-10, F-13, F-14, F-23)."""
     place = f"{G}/messages/m/versions/1#{path}"
     registry = make_registry("reject")
     registry.put(SCHEMA_XID, {"format": "JsonSchema/draft-07", "schema": {}})
@@ -115,7 +115,7 @@ def test_groups_name_envelope_and_protocol(make_registry: Made) -> None:
 
 
 def test_unknown_base_message_is_a_warning(make_registry: Made) -> None:
-    """F-9, F-17: of a definition that derives from one elsewhere nobody knows what it lacks."""
+    """The missing parts of a definition with an external base are unknown (F-9, F-17)."""
     result = make_registry("reject").put(
         f"{G}/messages/m", {"basemessage": "https://x.example/m", "envelope": "CloudEvents/1.0"}
     )
@@ -128,7 +128,7 @@ def test_unknown_setting_is_rejected(make_registry: Made) -> None:
 
 
 def test_warnings_reject_nothing(make_registry: Made) -> None:
-    """F-9, F-17, F-31: what the specification only recommends is reported and stored."""
+    """Violated recommendations of the specification are reported, and the message is stored (F-9, F-17, F-31)."""
     registry = make_registry("reject")
     body = {"basemessage": f"{G}/messages/gone", "envelope": "CloudEvents/1.0"}
     findings = registry.put(f"{G}/messages/m", body).findings
@@ -137,7 +137,9 @@ def test_warnings_reject_nothing(make_registry: Made) -> None:
 
 
 def test_members_of_a_group(make_registry: Made) -> None:
-    """F-5, F-6, F-7: the group's envelope and protocol are the messages'; a group restated meets those it has."""
+    """Messages have the envelope and protocol of their group; a changed group must match its messages
+    (F-5, F-6, F-7).
+    """
     registry = make_registry("reject")
     registry.put(G, {"messages": {"a": EVENT, "b": EVENT}})
     for name, value in (("envelope", "cloudevents/1.0"), ("envelope", "CloudEvents/1.0")):
@@ -152,7 +154,7 @@ def test_members_of_a_group(make_registry: Made) -> None:
 
 
 def test_borrowed_messages(make_registry: Made) -> None:
-    """F-8, F-58: a message in another group by xref is held to that group too."""
+    """A message of another group by xref must match the referring group too (F-8, F-58)."""
     registry = make_registry("reject")
     registry.put(f"{G}/messages/m", EVENT)
     registry.put("/messagegroups/other", {"envelope": "Other/1"})
@@ -164,7 +166,7 @@ def test_borrowed_messages(make_registry: Made) -> None:
 
 
 def test_base_messages(make_registry: Made) -> None:
-    """F-15, F-16, F-51: bases are found in the registry and in the request; a circle is refused."""
+    """Base messages are found in the registry and in the request; a cycle is rejected (F-15, F-16, F-51)."""
     registry = make_registry("reject")
     registry.put(G, {"envelope": "CloudEvents/1.0", "messages": {"a": {"basemessage": f"{G}/messages/b"}, "b": EVENT}})
     assert registry.put(f"{G}/messages/c", {"basemessage": f"{G}/messages/a/versions/1"}).findings == ()
@@ -177,7 +179,7 @@ def test_base_messages(make_registry: Made) -> None:
 
 
 def test_versions_can_be_base_messages(make_registry: Made) -> None:
-    """F-15, F-16: pinned ones, those that a cross reference shows, chains and circles through them."""
+    """The bases are pinned Versions and those shown by a cross reference, also in chains and cycles (F-15, F-16)."""
     registry = make_registry("warn")
     base, shown_xid = f"{G}/messages/base", "/messagegroups/h/messages/shown"
     late = {**EVENT, "basemessage": f"{base}/versions/1"}
@@ -200,7 +202,7 @@ def test_versions_can_be_base_messages(make_registry: Made) -> None:
 
 
 def test_schemas_of_messages(make_registry: Made) -> None:
-    """F-12, F-13: a schema of this registry that is named is there, without looking into deep links."""
+    """A named schema of this registry must exist; deep links are not resolved (F-12, F-13)."""
     registry = make_registry("warn")
     registry.put("/schemagroups/s/schemas/x", {"format": "JsonSchema/draft-07", "schema": {}})
     for reference, rules in (
@@ -230,7 +232,7 @@ PROTO = 'syntax = "proto3"; '
     ],
 )
 def test_schemas_in_messages(make_registry: Made, format: str, schema: JSON, path: str, rule: str) -> None:
-    """F-10, F-11: one that is none in its format is said, since pipelines leave its definition out."""
+    """An invalid schema is reported, because pipelines omit its definition (F-10, F-11)."""
     body = {**EVENT, "dataschema": schema, "dataschemaformat": format}
     findings = make_registry("warn").put(f"{G}/messages/m", body).findings
     assert {finding.severity for finding in findings} <= {"error"}
@@ -249,7 +251,7 @@ def test_schemas_in_messages_refer_to_others(make_registry: Made) -> None:
 
 
 def test_endpoints(make_registry: Made) -> None:
-    """H-3, H-6, H-12, H-13, H-15: endpoints and the messages in them."""
+    """The findings concern endpoints and the messages in them (H-3, H-6, H-12, H-13, H-15)."""
     registry = make_registry("reject")
     registry.put(f"{G}/messages/m", EVENT)
     body = {"usage": ["producer"], "envelope": "CloudEvents", "messages": {"n": EVENT}}
@@ -287,7 +289,7 @@ MISSPELT = [("protocoloptions.link_properties", "name"), ("protocoloptions.distr
 
 
 def test_misspelt_options(make_registry: Made) -> None:
-    """I-7: names with underscores where the model has hyphens, in an endpoint of our own."""
+    """The names have underscores where the model has hyphens, in an endpoint of our own (I-7)."""
     options = {"link_properties": {"a": "b"}, "distribution_mode": "copy"}
     body = {"usage": ["producer"], "protocol": "AMQP/1.0", "protocoloptions": options}
     findings = make_registry("reject").put(E, body).findings
@@ -322,7 +324,7 @@ names with underscores (I-7). Their messages are without fault."""
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_samples(make_registry: Made, sample_file: Callable[[str], Path], name: str) -> None:
-    """I-7, F-57b: all nine scenarios are taken even where errors reject; this is what there is to say of them."""
+    """All nine scenarios are accepted even if errors reject; the findings are listed here (I-7, F-57b)."""
     document: Any = parse_json(sample_file(f"{name}.xreg.json").read_bytes())
     result = make_registry("reject").do(Command(method=Method.POST, target=ROOT, body=document))
     # Schemas without a rule of compatibility are mentioned, too.

@@ -74,7 +74,7 @@ def test_createdat(registry: Registry) -> None:
 
 
 def test_modifiedat(registry: Registry) -> None:
-    """R41: a value that differs is taken, the stored one sent again means now."""
+    """A different value is accepted; the stored value sent again means now (R41)."""
     registry.put(D1, {"modifiedat": OLD})
     assert format_timestamp(registry.row(D1).modifiedat) == OLD
     registry.put(D1, {"modifiedat": OLD})
@@ -241,7 +241,7 @@ def test_document_of_a_stored_version(
 
 @pytest.mark.parametrize(("method", "expected"), [("PUT", {}), ("PATCH", {"fileurl": URL})])
 def test_url_of_a_stored_version(registry: Registry, method: str, expected: JSONObject) -> None:
-    """R247: silence keeps a document, but PUT drops a url as any attribute."""
+    """An omitted document is kept, but PUT removes a URL like any attribute (R247)."""
     registry.put(F1, {"fileurl": URL})
     registry.send(method, F1, {})
     assert registry.row(V1).attributes == expected
@@ -267,7 +267,9 @@ def test_bad_base64(registry: Registry, value: object) -> None:
 
 
 def test_document_form(registry: Registry) -> None:
-    """R156, R160, R162, R163: headers merge, the body replaces, a missing content type erases."""
+    """Headers are merged, the body is replaced, and a missing content type removes the stored one (R156, R160, R162,
+    R163).
+    """
     raw = bytes(range(256))
     registry.put_document(F1, raw, "application/x", labels={"a": "1", "b": "2"}, name="n")
     registry.put_document(F1, b"", None, labels={"c": "3"}, name=None)

@@ -32,7 +32,7 @@ def test_manual_chains_new_versions_by_id(registry: Registry) -> None:
 
 
 def test_manual_versioning_accepts_given_ancestors(registry: Registry) -> None:
-    """R235, R239: the newest is the leaf that was created last."""
+    """The newest Version is the leaf that was created last (R235, R239)."""
     registry.put(
         F1,
         {
@@ -50,7 +50,7 @@ def test_manual_versioning_accepts_given_ancestors(registry: Registry) -> None:
 
 
 def test_ancestor_among_the_new(registry: Registry) -> None:
-    """R239: a Version that others name does not end up beneath them."""
+    """A Version that is named as an ancestor does not become a descendant (R239)."""
     registry.put(F1, {"versions": {"a": {}, "b": {"ancestorid": "a"}, "c": {"ancestorid": "b"}}})
     assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
 
@@ -108,7 +108,7 @@ def test_modifiedat(make: Make) -> None:
 
 
 def test_semver(make: Make) -> None:
-    """R238, GAP 17: what is no semantic version is older than all that are."""
+    """An id that is no semantic version is older than all semantic versions (R238, GAP 17)."""
     registry = make(versionmode="semver")
     ids = ["1.0.0-alpha", "1.0.0", "1.0.0-alpha.1", "1.0.0-2", "nightly", "v1.10", "1.9.1"]
     registry.put(F1, {"versions": {versionid: {} for versionid in ids}})
@@ -141,7 +141,7 @@ def test_pruning_spares_the_default(make: Make) -> None:
 
 
 def test_single_root(make: Make) -> None:
-    """R98, R243: a pruning that would leave two roots fails."""
+    """Pruning that would leave two roots fails (R98, R243)."""
     registry = make(singleversionroot=True, maxversions=3)
     registry.put(F1, {"versions": {"a": at(2020), "b": {"ancestorid": "a"}, "c": {"ancestorid": "a"}}})
     assert registry.refused("POST", F1, {"versionid": "d"}).code == "multiple_roots"
@@ -195,7 +195,9 @@ def leads_to_a_root(ancestors: dict[str, str], name: str) -> bool:
 
 
 def test_explicit_ancestors_come_first() -> None:
-    """R235, R239: where that closes no circle; there a new Version is put elsewhere, if any place is left."""
+    """Explicit ancestors are kept unless they close a cycle; in that case a new Version is placed elsewhere, if
+    possible (R235, R239).
+    """
     closed = 0
     for existing, request in small_requests():
         versions = {name: draft(name, year, ancestor) for name, (year, ancestor) in existing.items()}
@@ -214,7 +216,7 @@ def test_explicit_ancestors_come_first() -> None:
 
 
 def test_explicit_ancestors_come_first_in_requests(registry: Registry) -> None:
-    """R235, R239: as above, for some of them as requests."""
+    """The rule is checked with some of the cases as requests (R235, R239)."""
     for number, (existing, request) in enumerate(islice(small_requests(), 0, None, 53)):
         path = f"/dirs/d1/files/f{number}"
         bodies = {name: {**at(year), "ancestorid": ancestor} for name, (year, ancestor) in existing.items()}
@@ -242,7 +244,7 @@ IDS = st.sampled_from(["a", "B", "c", "D", "e", "1", "2.0"])
     st.sampled_from(["manual", *lineage.ORDERED]),
 )
 def test_every_version_gets_an_ancestor(given_versions: dict[str, tuple[int, str | None]], mode: str) -> None:
-    """R235-R240: all are settled, ordered modes are one line, and settling again changes nothing."""
+    """Every Version has an ancestor, ordered modes form one line, and a repetition changes nothing (R235-R240)."""
     versions = {vid: draft(vid, day, ancestor) for vid, (day, ancestor) in given_versions.items()}
     has_cycle = lineage.cycle(versions)
     lineage.assign(versions, mode)
@@ -258,7 +260,7 @@ def test_every_version_gets_an_ancestor(given_versions: dict[str, tuple[int, str
 
 @given(st.dictionaries(IDS, st.integers(0, 3), min_size=2), st.integers(1, 3), st.sampled_from(["manual", "createdat"]))
 def test_surplus(days: dict[str, int], limit: int, mode: str) -> None:
-    """R93: as many go as must, and never the one to keep."""
+    """The number of deleted Versions is the required one, and the protected Version is kept (R93)."""
     versions = {vid: draft(vid, day, None) for vid, day in days.items()}
     lineage.assign(versions, mode)
     keep = next(iter(versions)) if limit > 1 else None

@@ -248,12 +248,12 @@ def asked(reader: ReadTransaction, context: Context, question: Callable[[], Foun
     ],
 )
 def test_references_are_resolved_to_xids(uri: str, expected: str | None) -> None:
-    """G-16: nothing outside of this registry is ever named."""
+    """The xid is never outside of this registry (G-16)."""
     assert named(uri, BASE) == (None if expected is None else Xid.parse(expected))
 
 
 def test_references_resolve_to_documents(registry: Registry) -> None:
-    """G-16: the default Version's, a Version's, one behind an xref; none where there is none."""
+    """The document is that of the default Version, of a Version, of the target of an xref, or none (G-16)."""
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:

@@ -103,7 +103,7 @@ def test_pinned_by_the_model(make: Make) -> None:
 
 
 def test_always_sticky(make: Make) -> None:
-    """R232, R174: where the model says so, sticky outlives the default."""
+    """The default Version stays sticky after a change if the model requires it (R232, R174)."""
     sticky = {"type": "boolean", "enum": [True], "required": True, "default": True}
     registry = make(metaattributes={"defaultversionsticky": sticky})
     registry.put(F1, {"versionid": "v1"})
@@ -128,7 +128,7 @@ def test_ignored_default(two: Registry) -> None:
 
 
 def test_generated_ids_never_restart(registry: Registry) -> None:
-    """R234, trap 13, A-19: nor does a number come back that a client gave."""
+    """A number given by a client is not reused either (R234, trap 13, A-19)."""
     registry.put(F1, {})
     registry.put(f"{F1}/versions/3", {})
     for expected in ("4", "5"):
@@ -156,7 +156,7 @@ XREF: JSONObject = {"meta": {"xref": TARGET}}
 
 
 def test_reference(registry: Registry) -> None:
-    """R262, R263, R268: the target may be missing."""
+    """The target may be missing (R262, R263, R268)."""
     assert registry.put(SOURCE, XREF).created
     row = registry.row(SOURCE)
     assert (str(row.xref), row.defaultversionid, row.epoch) == (TARGET, None, 1)
@@ -218,7 +218,7 @@ def test_exported_reference_is_good_input(registry: Registry) -> None:
 
 
 def test_normal_resource_becomes_a_reference(registry: Registry) -> None:
-    """R264, R263: the epoch may be checked once more."""
+    """The epoch may be checked too (R264, R263)."""
     registry.put(SOURCE, {"meta": {"labels": {"a": "b"}}, "versions": {"v1": {}, "v2": {}}})
     error = registry.refused("PATCH", f"{SOURCE}/meta", {"xref": TARGET, "epoch": 9})
     assert error.code == "mismatched_epoch"
@@ -247,7 +247,7 @@ def test_versions_are_written_at_the_target(registry: Registry, method: str, pat
 
 @pytest.mark.parametrize("path", [f"{SOURCE}/versions", f"{SOURCE}/versions/v1"])
 def test_versions_are_deleted_at_the_target(registry: Registry, path: str) -> None:
-    """R266: neither passed over nor called missing, for a read shows them."""
+    """The deletion is rejected instead of ignored, because a read shows these Versions (R266)."""
     registry.put(f"{TARGET}/versions/v1", {})
     registry.put(SOURCE, XREF)
     assert registry.refused("DELETE", path).code == "bad_request"
@@ -270,7 +270,7 @@ def test_default_version_is_chosen_at_the_target(registry: Registry) -> None:
     ],
 )
 def test_removed_reference_restores_the_resource(registry: Registry, method: str, path: str, body: JSONObject) -> None:
-    """R269, trap 13: creation time and counter are those of old, the epoch beats both."""
+    """Creation time and counter are restored, and the epoch exceeds both previous ones (R269, trap 13)."""
     registry.put(SOURCE, {"meta": {"createdat": "2020-01-01T00:00:00Z", "labels": {"a": "b"}}})
     registry.put(SOURCE, XREF)
     registry.put(TARGET, {})

@@ -34,7 +34,7 @@ TERMS = st.sampled_from([*WORDS, "7", "id", "missing", "LEFT(", "CONCAT(", "nope
     ],
 )
 def test_refused(text: str, message: str) -> None:
-    """D-29: and the message says where"""
+    """The error contains the position (D-29)."""
     with pytest.raises(ParseError, match=message):
         parse(text)
 

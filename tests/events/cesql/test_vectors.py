@@ -31,7 +31,7 @@ def vectors() -> Iterator[Any]:
 @pytest.mark.others("every operator and function by CESQL's own vectors", ours="test_every_operator_and_function")
 @pytest.mark.parametrize("test", list(vectors()) or [{}])
 def test_vector(test: dict[str, Any]) -> None:
-    """D-29: value and error"""
+    """The test compares value and error (D-29)."""
     event = test.get("event") or {**EVENT, **test.get("eventOverrides", {})}
     if test.get("error") == "parse":
         with pytest.raises(ParseError):
@@ -64,7 +64,7 @@ def test_vector(test: dict[str, Any]) -> None:
     ],
 )
 def test_vectors_of_our_own(expression: str, overrides: dict[str, Any], value: Any, matches: bool) -> None:
-    """D-29: operators, functions, casts and attributes, where the specification's vectors are not there."""
+    """The operators, functions, casts and attributes are tested without the vectors of the specification (D-29)."""
     parsed = parse(expression)
     outcome = parsed.evaluate({**EVENT, **overrides})
     assert (outcome.value, type(outcome.value)) == (value, type(value))
@@ -104,7 +104,7 @@ def test_vectors_of_our_own(expression: str, overrides: dict[str, Any], value: A
     ],
 )
 def test_every_operator_and_function(expressions: tuple[str, ...], value: Any) -> None:
-    """D-29: alike expressions have one value, and no error."""
+    """Equivalent expressions have one value and no error (D-29)."""
     for expression in expressions:
         outcome = parse(expression).evaluate(EVENT)
         assert (outcome.value, type(outcome.value), outcome.errors) == (value, type(value), ()), expression
@@ -139,7 +139,7 @@ def test_every_operator_and_function(expressions: tuple[str, ...], value: Any) -
     ],
 )
 def test_every_error(expression: str, value: Any, error: str) -> None:
-    """D-29: what goes wrong has a name, and the value of its kind."""
+    """Each error has a name, and the default value of its type (D-29)."""
     outcome = parse(expression).evaluate(EVENT)
     assert (outcome.value, type(outcome.value), list(outcome.errors)) == (value, type(value), [error])
 

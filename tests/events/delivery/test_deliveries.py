@@ -38,7 +38,7 @@ def test_invalid_settings_are_rejected(store: Store, settings: dict[str, Any], m
 
 
 def test_the_policy_is_the_operators() -> None:
-    """D-34: the origin is the name of the registry"""
+    """The origin is the name of the registry (D-34)."""
     chosen = sink_policy(Settings(base_url="https://r.example:8443/x", sink_timeout=3.0, sink_folder="/var/sinks"))
     assert (chosen.origin, chosen.timeout, chosen.folder, chosen.ask) == ("r.example", 3.0, "/var/sinks", True)
     assert sink_policy(Settings(sink_consent="assumed")).ask is False

@@ -30,7 +30,7 @@ def subjects(count: int, start: int = 0) -> list[str]:
 
 
 def test_changes_come_in_order(place: Place) -> None:
-    """D-22, D-33: each change once it is committed, as a CloudEvent in structured mode"""
+    """Each change is sent once it is committed, as a CloudEvent in structured mode (D-22, D-33)."""
     hook = place.hook()
     place.subscribe(hook)
     place.dispatcher()
@@ -44,7 +44,7 @@ def test_changes_come_in_order(place: Place) -> None:
 
 
 def test_filtered_events_are_not_sent(place: Place) -> None:
-    """D-28, D-29: types and filters"""
+    """The subscription has types and filters (D-28, D-29)."""
     hook = place.hook()
     place.subscribe(hook, types=("io.xregistry.group.created",), filters=({"suffix": {"subject": "2"}},))
     place.dispatcher()
@@ -54,7 +54,7 @@ def test_filtered_events_are_not_sent(place: Place) -> None:
 
 
 def test_each_api_has_its_own_events(place: Place) -> None:
-    """D-25: the source chooses the dialect; an API that does not show a change says nothing of it"""
+    """The source selects the dialect; an API that does not show a change sends no event (D-25)."""
     hook = place.hook()
     place.subscribe(hook, source="https://registry.example.com/compat/schemaregistry/v0.2", filters=())
     whole = place.subscribe(hook, source="https://registry.example.com")
@@ -75,7 +75,7 @@ def test_history_from_a_position_on(place: Place) -> None:
 
 
 def test_dead_sink_does_not_delay_others(place: Place) -> None:
-    """D-33: nobody waits for another; what the dead one missed comes when it is back, in order"""
+    """The missed events are sent in order when the dead sink is back (D-33)."""
     live, dead = place.hook(), Hook()
     address = place.stack.enter_context(reserved(dead))
     place.allowed.append(dead.place)
@@ -116,7 +116,7 @@ def test_slow_sinks_do_not_delay_a_quick_one(place: Place) -> None:
 
 
 def test_retry_after_of_a_sink_is_respected(place: Place) -> None:
-    """D-33: 429 and 503 with Retry-After; nothing is skipped"""
+    """The responses are 429 and 503 with Retry-After; no event is skipped (D-33)."""
     hook = place.hook(Hook(Says(429, (("Retry-After", "1"),)), Says(503, (("Retry-After", "1"),))))
     subscription_id = place.subscribe(hook)
     place.dispatcher()
@@ -127,7 +127,7 @@ def test_retry_after_of_a_sink_is_respected(place: Place) -> None:
 
 
 def test_gone_sink_ends_its_subscription(place: Place) -> None:
-    """D-33: 410 ends it, visibly, until the subscription is updated; then it goes on where it stopped"""
+    """The status 410 ends the subscription visibly until it is updated; then it continues where it stopped (D-33)."""
     hook = place.hook(Hook(Says(), Says(410)))
     subscription_id = place.subscribe(hook)
     place.dispatcher()
@@ -143,7 +143,7 @@ def test_gone_sink_ends_its_subscription(place: Place) -> None:
 
 
 def test_rejected_event_is_skipped(place: Place) -> None:
-    """D-33: 415 is about one event; it is counted, and the next one is sent"""
+    """The status 415 concerns one event; it is counted, and the next event is sent (D-33)."""
     hook = place.hook(Hook(Says(), Says(415)))
     subscription_id = place.subscribe(hook)
     place.dispatcher()
@@ -176,7 +176,7 @@ def test_permanently_failing_sink_is_suspended(place: Place) -> None:
 
 @pytest.mark.parametrize("is_notified", [False, True])
 def test_subscriptions_can_be_added_and_removed(place: Place, is_notified: bool) -> None:
-    """D-32: while the relay runs, written by another process, or by this one that tells of it"""
+    """The changes happen while the relay runs, in another process or in the same one (D-32)."""
     first_hook, other = place.hook(), place.hook()
     running = place.dispatcher()
     subscription_id = place.subscribe(first_hook)

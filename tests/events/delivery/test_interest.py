@@ -39,7 +39,7 @@ TYPE = EventKey("type", True, "t1")
     ],
 )
 def test_keys(filters: tuple[Any, ...], types: tuple[str, ...], keys: set[EventKey] | None) -> None:
-    """D-28, D-29: the narrowest thing that every wanted event has"""
+    """The keys are the narrowest that every wanted event has (D-28, D-29)."""
     assert wanted(*filters, types=types).keys == keys
 
 

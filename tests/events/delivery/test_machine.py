@@ -127,14 +127,14 @@ def test_a_change_with_several_events_is_done_when_all_are() -> None:
 
 
 def test_an_event_that_is_refused_is_passed_over() -> None:
-    """D-33: 415"""
+    """The status of the response is 415 (D-33)."""
     current, _ = attempt(delivery(1, 2, 3), DeliveryError("415", rejected=True))
     assert ([position for position, _ in current.pending], current.phase) == ([2, 3], Phase.READY)
     assert (current.state.rejected, current.state.delivered, current.position) == (1, 0, 1)
 
 
 def test_delivery_to_a_gone_sink_keeps_its_position() -> None:
-    """D-33: 410"""
+    """The status of the response is 410 (D-33)."""
     current, _ = attempt(delivery(5, 6, at=2), DeliveryError("410", gone=True))
     assert (current.phase, len(current.pending), current.state.state, current.state.position) == (
         Phase.OVER,
@@ -182,7 +182,7 @@ def test_attempt_without_the_lease_does_not_count() -> None:
 
 
 class TestWaiting:
-    """D-33: what the sink says of the next attempt."""
+    """A delivery waits as its sink requests before the next attempt (D-33)."""
 
     def test_the_backoff_counts_from_the_end_of_the_attempt(self) -> None:
         current, actions = step(sending(1), ended(error=DeliveryError("503", retry_after=20.0), clock=100.0), RETRIES)
@@ -253,7 +253,7 @@ class TestCheckpoints:
 
 
 class TestUpdates:
-    """D-32: a subscription as it was changed."""
+    """A delivery follows changes of its subscription (D-32)."""
 
     def test_updated_delivery_continues_at_its_position(self) -> None:
         current, actions = step(delivery(5), Served(subscription=UPDATED, selection=SELECTION), RETRIES)

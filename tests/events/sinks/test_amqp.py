@@ -40,7 +40,7 @@ def bodies(broker: Broker, queue: str, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("mode", ["unsettled", "settled", None])
 def test_events_arrive_once_and_in_order(artemis: Broker, mode: str | None) -> None:
-    """D-30 sendersettlementmode: more events than the broker gives credit for at once."""
+    """The number of events exceeds the credit of the broker (D-30 sendersettlementmode)."""
     settings: dict[str, Any] = {"sendersettlementmode": mode} if mode else {}
     deliver(artemis, events(100), address=f"order.{mode}", **settings)
     assert parsed(bodies(artemis, f"order.{mode}", 100)) == events(100)

@@ -124,7 +124,7 @@ def test_a_path_means_nothing_where_the_setting_is_required(protocol: str) -> No
     ],
 )
 def test_unsupported_credentials_are_rejected(protocol: str, credential: Credential, place: str) -> None:
-    """D-31: they know PLAIN."""
+    """Brokers support PLAIN only (D-31)."""
     with pytest.raises(SubscriptionError, match=f"^/sinkcredential/{place}: "):
         base.find_sink(protocol).check(made(protocol, f"{SECURE[protocol]}://broker.example", credential), LOCAL)
 

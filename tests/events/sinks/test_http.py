@@ -65,7 +65,9 @@ Serve = Callable[[Hook], Hook]
 
 
 def test_an_event_is_a_request_in_structured_mode(serve: Serve) -> None:
-    """D-22, D-30, D-33: POST, content type, payload, the settings' headers; D-34: the origin with each"""
+    """The request is a POST with content type, payload and the headers of the settings, and has the origin (D-34)
+    (D-22, D-30, D-33).
+    """
     hook = serve(Hook())
     deliver(subscription(hook, headers={"X-Shop": "7"}), policy(hook), events(1, 2))
     assert [got.method for got in hook.got] == ["OPTIONS", "POST", "POST"]
@@ -93,7 +95,7 @@ def test_mode_batch_sends_batches(serve: Serve) -> None:
 
 
 def test_a_batch_that_is_not_understood_is_taken_apart(serve: Serve) -> None:
-    """D-33: 415 is about one of them"""
+    """The status 415 concerns one of the events (D-33)."""
     hook = serve(Hook(Says(415), Says(), Says(415), always=Says()))
     with pytest.raises(DeliveryError) as raised:
         deliver(subscription(hook, mode="batch"), policy(hook), events(1, 2, 3))
@@ -341,7 +343,7 @@ def test_connection_failure_is_an_error() -> None:
 
 
 class TestTLS:
-    """D-33: the certificate is checked."""
+    """The certificate of the sink is checked (D-33)."""
 
     def test_trusted_certificate_is_accepted(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         certificates = issue(tmp_path)
@@ -388,7 +390,7 @@ PUBLIC = policy()
     ],
 )
 def test_addresses(sink: str, expected: str) -> None:
-    """D-28, D-33: https, and no way into private networks"""
+    """The address must use https, and must not be in a private network (D-28, D-33)."""
     checked = Subscription(id="s", protocol="HTTP", sink=sink)
     if not expected:
         WebhookFactory().check(checked, PUBLIC)

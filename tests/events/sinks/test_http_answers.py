@@ -11,7 +11,7 @@ from signalbook.events.sinks.http import HTTPReply, delivery_error, retry_after
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_done(status: int) -> None:
-    """D-33: 202 too, since nothing more will be known"""
+    """The status 202 is a success too, because no more is known later (D-33)."""
     assert delivery_error(HTTPReply(status=status, headers={})) is None
 
 
@@ -31,7 +31,7 @@ def test_done(status: int) -> None:
     ],
 )
 def test_failed_statuses_are_classified(status: int, gone: bool, rejected: bool, words: str) -> None:
-    """D-33: 410 ends it, 415 is about this event, the rest may get better"""
+    """The status 410 ends the subscription, 415 concerns the event, and others are temporary (D-33)."""
     error = delivery_error(HTTPReply(status=status, headers={"location": "https://secret.example.com"}))
     assert error is not None
     assert (error.gone, error.rejected, error.retry_after) == (gone, rejected, None)
@@ -54,7 +54,7 @@ def test_failed_statuses_are_classified(status: int, gone: bool, rejected: bool,
     ],
 )
 def test_retry_after(text: str, seconds: float | None) -> None:
-    """D-33: seconds or a date; a day at most"""
+    """The header contains seconds or a date, of at most a day (D-33)."""
     assert retry_after({"retry-after": text}) == seconds
     error = delivery_error(HTTPReply(status=429, headers={"retry-after": text}))
     assert error is not None

@@ -11,7 +11,7 @@ ORIGIN = "registry.example.com"
 @pytest.mark.parametrize("status", [200, 204, 404, 405, 500])
 @pytest.mark.parametrize("allowed", ["*", ORIGIN, "Registry.Example.COM"])
 def test_consent_is_in_the_header_alone(status: int, allowed: str) -> None:
-    """D-34: the status code says nothing"""
+    """The status code is ignored (D-34)."""
     reply = HTTPReply(status=status, headers={"webhook-allowed-origin": allowed, "webhook-allowed-rate": "120"})
     assert read_consent(reply, ORIGIN, None) == Consent(rate=120)
 
@@ -20,7 +20,7 @@ def test_consent_is_in_the_header_alone(status: int, allowed: str) -> None:
     "headers", [{}, {"webhook-allowed-origin": "other.example.com"}, {"webhook-allowed-origin": ""}, {"allow": "POST"}]
 )
 def test_no_consent(headers: dict[str, str]) -> None:
-    """D-34: neither another origin nor a friendly answer is one"""
+    """Neither another origin nor a successful status is a consent (D-34)."""
     with pytest.raises(DeliveryError, match=r"has not agreed to deliveries from 'registry\.example\.com'"):
         read_consent(HTTPReply(status=200, headers=headers), ORIGIN, None)
 
@@ -30,7 +30,7 @@ def test_no_consent(headers: dict[str, str]) -> None:
     [("*", 60, None), ("100", None, 100), ("100", 60, 100), ("", 60, 60), ("", None, None)],
 )
 def test_allowed_rate(text: str, requested: int | None, rate: int | None) -> None:
-    """D-34: what was asked for, where nothing is said"""
+    """The default is the requested rate (D-34)."""
     assert allowed_rate(text, requested) == rate
 
 
@@ -49,7 +49,7 @@ class Clock:
 
 
 def test_a_pace_is_kept() -> None:
-    """D-34: 120 a minute are two at once, then one each half second"""
+    """A rate of 120 a minute allows two events at once, then one each half second (D-34)."""
     clock = Clock()
     pace = RateLimiter(120, clock)
     steps = []

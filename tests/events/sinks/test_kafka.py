@@ -90,7 +90,7 @@ def test_record_has_the_content_type(kafka: Broker, topic: str) -> None:
     ("extractor", "key"), [("partitionkey", b"tenant-7"), ("type", b"io.xregistry.updated"), ("dataschema", None)]
 )
 def test_the_key_is_the_attribute_that_is_named(kafka: Broker, topic: str, extractor: str, key: bytes | None) -> None:
-    """D-30 partitionkeyextractor; the binding's 3.1: the event keeps its attribute."""
+    """The event keeps the attribute (D-30 partitionkeyextractor, section 3.1 of the binding)."""
     sent = events(1, partitionkey="tenant-7")
     deliver(kafka, sent, topicname=topic, partitionkeyextractor=extractor)
     (record,) = records(kafka, topic, 1)

@@ -51,7 +51,7 @@ def deliver(broker: Broker, protocol: str, count: int = 3, **settings: Any) -> N
 @pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_events_arrive_once_and_in_order(mosquitto: Broker, protocol: str, qos: int) -> None:
-    """D-30 qos: more events than are on their way at once."""
+    """The number of events exceeds that of messages in flight (D-30 qos)."""
     topic = f"order/{protocol}/{qos}"
     with listening(mosquitto, topic) as messages:
         deliver(mosquitto, protocol, 250, topicname=topic, qos=qos)

@@ -69,7 +69,7 @@ def stored(broker: Broker, stream: str, subject: str, send: Callable[[], None], 
 
 
 def test_events_arrive_once_and_in_order(nats: Broker) -> None:
-    """D-30 subject: without a stream, more than one round."""
+    """The subject has no stream, and the events need more than one round (D-30 subject)."""
     messages = heard(nats, "plain.changes", 250, lambda: deliver(nats, events(250), subject="plain.changes"))
     assert parsed([message.data for message in messages]) == events(250)
     assert {(message.headers or {})["Content-Type"] for message in messages} == {EVENT_TYPE}

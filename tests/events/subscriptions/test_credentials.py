@@ -54,7 +54,7 @@ def test_types(document: dict[str, str], secrets: set[str]) -> None:
     ],
 )
 def test_faults(document: Any, paths: list[str]) -> None:
-    """D-31: with their places, and without what was sent"""
+    """The faults have paths, and do not contain the sent values (D-31)."""
     _, faults = read_credential(document)
     assert [fault.path.removeprefix("/sinkcredential") for fault in faults] == paths
     assert "hush" not in str(faults)

@@ -57,7 +57,7 @@ def faults(document: Any) -> list[str]:
     ],
 )
 def test_members_are_read(sent: dict[str, Any], member: str, value: Any) -> None:
-    """D-25, D-26, D-28, D-29, D-30: either form, and the names of the OpenAPI document"""
+    """Both forms and the names of the OpenAPI document are accepted (D-25, D-26, D-28, D-29, D-30)."""
     assert getattr(read({**SINK, **sent}), member) == value
 
 
@@ -101,7 +101,7 @@ def test_faults_of_filters_have_paths() -> None:
 
 
 def test_a_prefix_is_a_prefix() -> None:
-    """D-27: it also lets a longer name pass"""
+    """A longer name passes too (D-27)."""
     matches = filters.parse(list(read({**SINK, "filter": {"prefix": {"subject": "/schemagroups/5"}}}).filters))
     expected = [True, True, True, False]
     assert [matches({"subject": f"/schemagroups/{name}"}) for name in ("5", "55", "5/schemas/1", "6")] == expected
@@ -120,7 +120,7 @@ def test_a_prefix_is_a_prefix() -> None:
     ],
 )
 def test_the_older_form(filters_: tuple[Any, ...], sink: str, expected: dict[str, Any]) -> None:
-    """D-26: what is shown in it says the same when it is sent"""
+    """A document in the older form is equivalent when it is sent back (D-26)."""
     subscription = Subscription(id="i", protocol="HTTP", sink=sink, filters=filters_)
     older = documents.describe(subscription, old=True)
     assert older == {"id": "i", "sink": sink, **expected}
@@ -148,7 +148,7 @@ PARTS = JSON | st.dictionaries(MEMBER, JSON, max_size=4)
 
 @given(st.dictionaries(NAMES, PARTS | st.lists(PARTS, max_size=3), max_size=6), st.booleans())
 def test_any_document_is_accepted_or_rejected_with_faults(document: dict[str, Any], complete: bool) -> None:
-    """D-28: and what is taken is shown as it was sent, as far as it says something"""
+    """An accepted document is shown as it was sent, without its meaningless members (D-28)."""
     result = outcome({**SINK, **document} if complete else document)
     if isinstance(result, Subscription):
         assert outcome(documents.describe(result)) == result

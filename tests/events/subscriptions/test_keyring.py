@@ -27,7 +27,7 @@ def test_sealed_secret_can_be_opened() -> None:
 
 
 def test_old_keys_open_and_the_newest_seals() -> None:
-    """D-31: rotation"""
+    """Keys can be rotated (D-31)."""
     old = Keys([KEY]).seal(SECRET, "")
     both = Keys([OTHER, KEY])
     assert both.open(old, "") == SECRET

@@ -222,7 +222,7 @@ def test_a_refused_write_leaves_everything(engine: Engine, book: SubscriptionSto
 def test_secrets_stay_where_they_were_meant_to_go(
     engine: Engine, book: SubscriptionStore, change: dict[str, object], is_kept: bool
 ) -> None:
-    """D-31: an update may leave them out, but not redirect them."""
+    """An update may omit secrets, but cannot redirect them (D-31)."""
     created = create(engine, book).subscription
     update(engine, book, created.id, lambda current: with_known_secrets(replace(created, **change), current))  # type: ignore[arg-type]
     now = book.all()[created.id].credential
@@ -258,7 +258,7 @@ def test_rotation(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
 
 
 def test_no_file_has_a_secret(tmp_path: Path) -> None:
-    """D-31: of the database's files, those that are made in passing too, and that of the key"""
+    """The files are those of the database, including temporary ones, and that of the key (D-31)."""
     settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}", model="empty")
     store = open_store(settings.db)
     engine = Engine(store, settings=settings)

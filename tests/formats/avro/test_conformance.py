@@ -65,6 +65,6 @@ AB: JSONObject = {"type": "record", "name": "AB", "fields": [*A["fields"], {"nam
     ],
 )
 def test_members_that_a_record_does_not_have(value: JSON, node: Any, paths: list[str]) -> None:
-    """K-40, K-52: a reader resolves them away, a writer must not lose them."""
+    """A reader ignores them, but a writer must not lose them (K-40, K-52)."""
     assert list(violations(value, node, {})) == []
     assert [finding.path for finding in surplus(value, node, {})] == paths

@@ -200,7 +200,7 @@ def test_binary_by_any_name(content_type: str) -> None:
 
 
 def test_reads_what_an_older_schema_wrote() -> None:
-    """K-40: the writer's exact version, the reader's schema."""
+    """The payload is decoded with the exact version of the writer, and returned in the schema of the reader (K-40)."""
     old = parse(record(("a", "int")))
     newer = record(("a", "long"))
     newer["fields"].append({"name": "b", "type": "string", "default": "x"})
@@ -293,7 +293,7 @@ def test_values_become_payloads_again(choice: JSON, content_type: str) -> None:
 
 @given(st.recursive(st.none(), lambda inner: inner.map(lambda node: {"next": node}), max_leaves=20))
 def test_lists_become_payloads_again(node: JSON) -> None:
-    """K-52: with a schema that is in itself."""
+    """The schema contains itself (K-52)."""
     schema, value = parse(NODE), {"next": node}
     for content_type in ("", "application/json"):
         assert schema.decode(schema.encode(value, content_type), content_type) == value

@@ -155,7 +155,9 @@ TABLE: dict[str, tuple[JSON, JSON, list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_resolution(old: JSON, new: JSON, expected: list[tuple[str, str]]) -> None:
-    """G-30: the Avro specification's schema resolution, reader ``new``, writer ``old``."""
+    """The rules are those of schema resolution in the Avro specification, with reader ``new`` and writer ``old``
+    (G-30).
+    """
     actual = differences(old, new)
     assert [(difference.path, difference.rule) for difference in actual] == expected
     assert all(difference.message for difference in actual)

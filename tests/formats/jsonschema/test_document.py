@@ -48,7 +48,7 @@ DRAFT_07 = "JsonSchema/draft-07"
     ],
 )
 def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
-    """G-19: findings, each with a path."""
+    """Each finding has a path (G-19)."""
     findings = FORMAT.check(document, DRAFT_07)
     assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]
     with pytest.raises(SchemaError):
@@ -108,7 +108,7 @@ def test_identities_of_a_document_are_found(document: bytes, names: tuple[str, .
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "https://h.example/a#/b", "x"])
 def test_references_never_leave_the_process(uri: str) -> None:
-    """K-39: no resolver, no document."""
+    """No resolver is used, and the document is missing (K-39)."""
     with pytest.raises(SchemaError, match="no such document"):
         FORMAT.parse(dump_json({"properties": {"a": {"$ref": uri}}}), DRAFT_07)
 
@@ -238,7 +238,7 @@ def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
     ],
 )
 def test_schema_uris_vary(uri: str, version: str) -> None:
-    """G-14: a trailing # and http or https make no difference."""
+    """A trailing # and the choice of http or https do not matter (G-14)."""
     dialect = by_schema_uri(uri)
     assert dialect is not None
     assert dialect.version == version
@@ -262,7 +262,7 @@ def test_unknown_versions_are_refused() -> None:
 )
 @pytest.mark.parametrize("format", ["JsonSchema/draft-04", "JsonSchema/draft-07", "JsonSchema/draft/2020-12"])
 def test_the_format_holds_where_the_schema_uri_is_another_thing(format: str, more: JSONObject) -> None:
-    """G-14 does not say: all schemas of Iglu name Snowplow's self-describing one, of which draft-04 is a part."""
+    """All schemas of Iglu name Snowplow's self-describing one, which includes draft-04; G-14 does not mention it."""
     uri = "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#"
     document = dump_json({"$schema": uri, "self": {"vendor": "a"}, "required": ["a"], "definitions": {"a": {}}, **more})
     schema = FORMAT.parse(document, format)

@@ -142,7 +142,7 @@ def test_constants_are_required_closed_and_scalar(parse: Any) -> None:
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
 def test_constants_must_be_stated_by_all_alternatives(parse: Any, keyword: str) -> None:
-    """K-30: as GitHub's ``pull_request`` events, whose reviewers are people or teams."""
+    """The example resembles GitHub's ``pull_request`` events, whose reviewers are people or teams (K-30)."""
 
     def one(required: list[str], **members: Any) -> dict[str, Any]:
         properties = {name: {"const": value} for name, value in members.items()}
@@ -185,7 +185,7 @@ def test_values_become_payloads(parse: Any) -> None:
     ],
 )
 def test_invalid_value_is_not_encoded(parse: Any, value: Any, content_type: str, reason: str, path: str) -> None:
-    """K-52: what JSON has no form for is not written as something else."""
+    """A value without a JSON form is not replaced by another one (K-52)."""
     with pytest.raises(PayloadError) as caught:
         parse({"type": "object", "properties": {"n": {"type": "integer"}}}).encode(value, content_type)
     assert (caught.value.reason, caught.value.findings[0].path) == (reason, path)

@@ -175,7 +175,7 @@ def test_json_name_is_shown_in_json_spelling() -> None:
 
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_changes(old: str, new: str, expected: list[tuple[str, str]]) -> None:
-    """G-30: same number, same values."""
+    """The same number must have the same values (G-30)."""
     actual = differences(whole(old), whole(new))
     assert [(difference.path, difference.rule) for difference in actual] == expected
     assert all(difference.message for difference in actual)

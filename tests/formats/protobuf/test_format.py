@@ -63,7 +63,7 @@ def decode(value: JSON) -> JSON:
     ],
 )
 def test_json_payloads(sent: JSON, meant: JSON) -> None:
-    """K-40: by field names of the document; nanoseconds survive."""
+    """Members have the field names of the document; nanoseconds are kept (K-40)."""
     value = decode(sent)
     assert value == {**EMPTY, **meant}
     assert parse().validate(value) == []
@@ -150,7 +150,7 @@ def test_message_must_be_named_in_a_document_with_several() -> None:
 
 
 def test_the_only_message_needs_no_name() -> None:
-    """G-17: used, with a warning."""
+    """The message is used with a warning (G-17)."""
     warnings = parse(b'syntax = "proto3"; message A { int32 x = 1; }', "").warnings
     assert [(finding.rule, finding.severity) for finding in warnings] == [("link", "warning")]
     assert parse().warnings == ()
@@ -241,7 +241,7 @@ def test_values_become_payloads_again(sent: JSON, content_type: str) -> None:
 
 
 def test_nan_and_infinity_can_be_encoded() -> None:
-    """K-52: NaN is a value of Protobuf."""
+    """Protobuf has the value NaN (K-52)."""
     schema = parse(b'syntax = "proto3"; message A { double x = 1; }', "#A")
     for value in (float("inf"), float("-inf")):
         assert schema.decode(schema.encode({"x": value})) == {"x": value}
@@ -266,7 +266,7 @@ def test_invalid_value_is_not_encoded(value: JSON, content_type: str, reason: st
 
 
 def test_members_that_are_not_set_are_no_fault() -> None:
-    """K-41: values of another version of the schema have fields of that one."""
+    """Values of another version of the schema have the fields of that version (K-41)."""
     assert parse().validate({"text": "x", "gone": None, "self": {"gone": None}}) == []
     assert parse().validate({"gone": 1}) != []
 

@@ -65,7 +65,7 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize(("old", "new", "expected"), TABLE.values(), ids=TABLE)
 def test_removed_numbers_and_names_must_be_reserved(old: str, new: str, expected: list[tuple[str, str]]) -> None:
-    """G-30: no removed or reserved number, or name, is free for another use."""
+    """A removed or reserved number or name cannot be reused (G-30)."""
     assert [(hazard.path, hazard.rule) for hazard in hazards(old, new)] == expected
 
 
@@ -82,7 +82,7 @@ def test_the_number_of_hazards_is_bounded() -> None:
 
 @pytest.mark.parametrize("rule", ["backward", "forward", "full_transitive"])
 def test_every_rule_asks_for_reservations(rule: str) -> None:
-    """G-27, G-30: whichever way data flows, numbers are used once; what is found twice is reported once."""
+    """Numbers are unique in every direction of data; a repeated finding is reported once (G-27, G-30)."""
     differences = violations(rule, text(""), text("int32 a = 1;"))
     assert [difference.rule for _, difference in differences] == [
         "field_number_not_reserved",

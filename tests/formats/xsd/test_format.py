@@ -66,7 +66,7 @@ MEANT = {
 
 
 def test_payloads_become_values() -> None:
-    """K-40: attributes by @name, children by name, lists where there may be several."""
+    """Attributes become @name, children become names, and repeatable children become lists (K-40)."""
     assert parse(ORDER).decode(SENT, "application/xml") == MEANT
     assert parse(ORDER).validate(MEANT) == []
 
@@ -118,7 +118,7 @@ BAD_FACET = restricted("xs:int", '<xs:length value="1"/>')
     ],
 )  # fmt: skip
 def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
-    """G-19: with the line."""
+    """Each finding has the line (G-19)."""
     assert (path, rule) in [(finding.path, finding.rule) for finding in FORMAT.check(document, "XSD/1.0")]
     with pytest.raises(SchemaError):
         FORMAT.parse(document, "XSD/1.0")
@@ -140,7 +140,7 @@ def test_sound_documents_have_no_findings(body: str) -> None:
 
 
 def test_versions_differ() -> None:
-    """G-12: what 1.1 added is no XML Schema 1.0."""
+    """Additions of 1.1 are invalid in XML Schema 1.0 (G-12)."""
     asserted = schema(order('<xs:attribute name="a" type="xs:int"/><xs:assert test="@a > 0"/>'))
     assert FORMAT.check(asserted, "XSD/1.1") == []
     assert [finding.rule for finding in FORMAT.check(asserted, "XSD/1.0")] == ["schema"]
@@ -206,7 +206,7 @@ def test_invalid_link_error_lists_the_alternatives(link: str, message: str) -> N
 
 
 def test_without_a_link_any_top_level_element_is_taken() -> None:
-    """G-17: known by the root, with a warning."""
+    """The element is selected by the root of the payload, with a warning (G-17)."""
     schema_ = parse(TWO)
     assert [schema_.decode(b"<a>1</a>"), schema_.decode(b"<b>1</b>")] == [{"a": 1}, {"b": "1"}]
     assert schema_.shape() == Anything()
@@ -299,7 +299,7 @@ def test_documents_are_gathered_through_the_resolver() -> None:
 
 
 def test_documents_that_refer_to_others_are_checked_in_part() -> None:
-    """G-19: for what is wrong whatever the others say."""
+    """Only errors that do not depend on the other documents are found (G-19)."""
     findings = FORMAT.check(schema(f"{REFERRING}\n<xs:unheard/>"), "XSD/1.0")
     expected = {("line 1", "schema", "error"), ("", "import", "warning")}
     assert {(finding.path, finding.rule, finding.severity) for finding in findings} == expected
@@ -464,7 +464,7 @@ def test_values_become_payloads_again(body: str, value: JSON) -> None:
 
 
 def test_xml_text_is_sent_unchanged() -> None:
-    """K-52: XML as given, held to the schema."""
+    """The XML text is validated and kept (K-52)."""
     assert parse(ORDER).encode(SENT.decode()) == SENT
 
 

@@ -66,7 +66,7 @@ def test_modes(message_: Message, expected: Mode) -> None:
 
 @pytest.mark.parametrize("separator", ["_", ":"])
 def test_binary_attributes(separator: str) -> None:
-    """K-5 AMQP row: native types as well as strings."""
+    """The values have native types or are strings (K-5 AMQP row)."""
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     attributes_ = attributes(binary(separator, "text/plain", time=at, n=5, flag=True, raw=b"\xff", x=UUID(int=1)))
     assert attributes_ == {
@@ -87,13 +87,13 @@ def test_binary_attributes(separator: str) -> None:
     ],
 )
 def test_invalid_attribute_properties_are_rejected(message_: Message, complaint: str) -> None:
-    """K-5 AMQP row: one separator per message."""
+    """A message uses one separator (K-5 AMQP row)."""
     with pytest.raises(EventError, match=complaint):
         attributes(message_)
 
 
 def test_attributes_survive_encoding_as_properties() -> None:
-    """K-23: with their types, after an underscore."""
+    """The properties have an underscore prefix and keep their types (K-23)."""
     event = CloudEvent(attributes={**NAMES, "n": 5, "b": True}, value={"a": 1})
     encoded = BINDING.encode(event, Mode.BINARY)
     assert encoded.sections["application-properties"]["cloudEvents_n"] == 5

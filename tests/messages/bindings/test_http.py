@@ -24,7 +24,7 @@ def attributes(message: Message) -> dict[str, Any]:
 
 
 def test_values_of_a_request() -> None:
-    """K-7, K-20: header names compare without case, names of parameters with it."""
+    """Names of headers are case-insensitive, names of parameters are case-sensitive (K-7, K-20)."""
     message = request("post", "/a/b?x=1&X=2&x=", [("A", "1"), ("a", "2"), ("Content-Type", "t/x")], b"body")
     assert BINDING.values(message) == {
         "method": "POST", "path": "/a/b", "query.x": ("1", ""), "query.X": ("2",), "headers.a": ("1", "2"),
@@ -60,7 +60,7 @@ def test_modes(content_type: str, headers: list[tuple[str, str]], expected: Mode
 
 
 def test_binary_attributes() -> None:
-    """K-5 HTTP row: percent-decoded once after unquoting; the content type is datacontenttype."""
+    """Values are percent-decoded once after unquoting; the content type is datacontenttype (K-5 HTTP row)."""
     more = [("ce-subject", "Euro%20%E2%82%AC%20%F0%9F%98%80"), ("ce-ext", '"a \\"b\\" %25"'), ("X-Other", "x")]
     attributes_ = attributes(request("POST", "/", [*CE, *more, ("Content-Type", "text/plain")], b"x"))
     assert attributes_ == {
@@ -134,5 +134,5 @@ def test_options_of_the_wrong_shape(headers: Any) -> None:
     ],
 )
 def test_lint(options: dict[str, Any], expected: set[str]) -> None:
-    """K-13, F.7: status excludes method"""
+    """The option status excludes method (K-13, F.7)."""
     assert {finding.rule for finding in BINDING.lint(options)} == expected

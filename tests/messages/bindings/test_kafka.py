@@ -24,7 +24,7 @@ def attributes(message: Message) -> dict[str, Any]:
 
 
 def test_values_of_a_record() -> None:
-    """K-7, K-20: names of headers have their case; what is no text stays bytes."""
+    """Names of headers are case-sensitive; values that are no text stay bytes (K-7, K-20)."""
     headers = [("A", b"1"), ("a", b"2"), ("a", b"\xff"), ("content-type", b"t/x"), ("content-encoding", b"gzip")]
     message = record("orders", b"body", headers, key=b"k1", partition=3, offset=7)
     assert BINDING.values(message) == {
@@ -60,7 +60,7 @@ def test_modes(headers: list[tuple[str, bytes]], expected: Mode) -> None:
 
 
 def test_binary_attributes() -> None:
-    """K-5 KAFKA row: as they are, in UTF-8."""
+    """The values are unchanged UTF-8 (K-5 KAFKA row)."""
     headers = [*CE, ("ce_subject", "Größe %25".encode()), ("other", b"x"), ("content-type", b"text/plain")]
     assert attributes(record("x", b"", headers)) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "Größe %25",

@@ -29,7 +29,7 @@ def attributes(message: Message) -> dict[str, Any]:
 
 
 def test_values_of_a_message_of_version_5() -> None:
-    """K-7, K-20: names of user properties have their case."""
+    """Names of user properties are case-sensitive (K-7, K-20)."""
     message = five(
         topic_name="a/b", qos=1, retain=False, content_type="t/x", correlation_data=b"c", response_topic=None,
         user_properties=(("A", "1"), ("a", "2"), ("a", "3")),
@@ -52,7 +52,7 @@ def test_values_of_a_message_of_version_3() -> None:
 
 @pytest.mark.parametrize(("payload", "expected"), [(EVENT, Mode.STRUCTURED), (b"21.5", Mode.NONE), (b"{}", Mode.NONE)])
 def test_modes_of_version_3(payload: bytes, expected: Mode) -> None:
-    """K-21, K-1: an event is structured; not every message is an event."""
+    """An event is in structured mode; other messages are no events (K-21, K-1)."""
     message = publish(V3, payload, {"topic_name": "a", "content_type": "text/plain"})
     assert MQTT3.mode(message, MQTT3.values(message)) is expected
 
@@ -68,12 +68,12 @@ def test_modes_of_version_3(payload: bytes, expected: Mode) -> None:
     ],
 )
 def test_modes_of_version_5(sections: dict[str, Any], expected: Mode) -> None:
-    """K-21, K-5 MQTT rows: the looks of a payload say nothing here."""
+    """The content of a payload does not matter (K-21, K-5 MQTT rows)."""
     assert mode(five(EVENT, **sections)) is expected
 
 
 def test_binary_attributes() -> None:
-    """K-5 MQTT 5.0 row: names without a prefix; the Content Type wins over a property that repeats it."""
+    """Names have no prefix; the Content Type overrides a property of the same name (K-5 MQTT 5.0 row)."""
     more = (("subject", "größe"), ("Trace-Id", "x"), ("datacontenttype", "a/b"))
     assert attributes(five(user_properties=(*CE, *more), content_type="text/plain")) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "größe",

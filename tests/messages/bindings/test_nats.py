@@ -25,7 +25,7 @@ def attributes(message_: Message) -> dict[str, Any]:
 
 
 def test_values_of_a_message() -> None:
-    """K-7, K-20: names of headers have no case."""
+    """Names of headers are case-insensitive (K-7, K-20)."""
     received = message("orders.new", b"body", [("A", "1"), ("a", "2"), ("CONTENT-TYPE", "t/x")], reply_to="back")
     assert BINDING.values(received) == {
         "subject": "orders.new", "reply-to": "back", "headers.a": ("1", "2"), "headers.content-type": ("t/x",),
@@ -49,12 +49,12 @@ def test_values_of_a_message() -> None:
     ],
 )
 def test_modes(headers: list[tuple[str, str]], payload: bytes, expected: Mode) -> None:
-    """K-21, K-5 NATS row: without headers, as before 2.2, events are structured."""
+    """Events without headers, as before NATS 2.2, are structured (K-21, K-5 NATS row)."""
     assert mode(message("x", payload, headers)) is expected
 
 
 def test_binary_attributes() -> None:
-    """K-5 NATS row: percent-decoded once after unquoting; datacontenttype has a header like the others."""
+    """Values are percent-decoded once after unquoting; datacontenttype has a header like the others (K-5 NATS row)."""
     more = [("ce-subject", "Euro%20%E2%82%AC"), ("ce-ext", '"a \\"b\\" %25"'), ("ce-datacontenttype", "text/plain")]
     assert attributes(message("x", b"", [*CE, *more])) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "Euro €", "ext": 'a "b" %',
@@ -83,7 +83,7 @@ def test_attributes_survive_encoding_as_headers(text: str) -> None:
 
 @pytest.mark.parametrize("reply", ["reply", "reply-to"])
 def test_options(reply: str) -> None:
-    """K-11, F.7 NATS rows: placeholders stand for words between dots."""
+    """A placeholder matches a word between dots (K-11, F.7 NATS rows)."""
     normal, findings = BINDING.normalise({"subject": "orders.{shop}", reply: "back", "headers": {"H": "x"}})
     assert findings == []
     declared = {entry.name: entry for entry in BINDING.properties(normal)}

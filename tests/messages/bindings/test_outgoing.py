@@ -24,7 +24,7 @@ from signalbook.messages.bindings.outgoing import regroup
     ],
 )
 def test_values_as_text(value: Any, expected: str) -> None:
-    """K-19: canonical."""
+    """The text is canonical (K-19)."""
     assert outgoing.texts({"a": value, "b": (value, value)}) == {"a": expected, "b": (expected, expected)}
 
 
@@ -44,7 +44,7 @@ NAMES = st.sampled_from(["a", "A", "b"])
     st.lists(st.tuples(NAMES, st.text())), st.dictionaries(NAMES, st.one_of(st.text(), st.tuples(st.text(), st.text())))
 )
 def test_new_values_replace_existing_ones(pairs: list[tuple[str, str]], values: dict[str, Any]) -> None:
-    """K-23: ``regroup`` is the reverse of ``group_values``."""
+    """The function ``regroup`` is the inverse of ``group_values`` (K-23)."""
     merged = regroup(pairs, {f"h.{name}": value for name, value in values.items()}, "h.", fold=False)
     expected = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
     assert group_values(merged, "", fold=False) == {**group_values(pairs, "", fold=False), **expected}

@@ -49,7 +49,7 @@ def accepted(contract: Contract, message: Message) -> Accepted:
 
 @pytest.mark.parametrize("protocol", OPTIONS)
 def test_native_message_is_accepted(protocol: str, contract_of: ContractOf) -> None:
-    """K-26.4, K-27: topic, key and headers tell; what is about delivery does not."""
+    """Topic, key and headers are compared; delivery options are not (K-26.4, K-27)."""
     definition = {"protocol": protocol, "protocoloptions": OPTIONS[protocol], **SCHEMA}
     outcome = accepted(contract_of({"order": definition}), NATIVE[protocol](b'{"n":1}'))
     assert outcome.context["shop"] == "7"
@@ -61,7 +61,7 @@ def test_native_message_is_accepted(protocol: str, contract_of: ContractOf) -> N
 @pytest.mark.parametrize("mode", [Mode.STRUCTURED, Mode.BINARY])
 @pytest.mark.parametrize("protocol", OPTIONS)
 def test_event_message_is_accepted(protocol: str, mode: Any, contract_of: ContractOf) -> None:
-    """K-5, K-23: as it was encoded."""
+    """The event is accepted as it was encoded (K-5, K-23)."""
     binding = find_binding(protocol)
     assert binding is not None
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
@@ -73,7 +73,7 @@ def test_event_message_is_accepted(protocol: str, mode: Any, contract_of: Contra
 
 
 def test_native_record_is_mapped_to_an_event(contract_of: ContractOf) -> None:
-    """K-35: its id is the place in the log."""
+    """The id is the place in the log (K-35)."""
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
     options = {"topic": "shops.{shop}"}
     definition = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "protocol": "KAFKA"}
@@ -115,7 +115,7 @@ CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("protocol", CARRIED)
 def test_carried_values_can_be_read(protocol: str) -> None:
-    """K-23, K-37: ``carrying`` is the reverse of ``values``."""
+    """The function ``carrying`` is the inverse of ``values`` (K-23, K-37)."""
     binding, (values, read) = find_binding(protocol), CARRIED[protocol]
     assert binding is not None
     carrier = binding.carrying(binding.native(b"{}", "application/json"), values)
@@ -156,7 +156,7 @@ def test_carried_values_can_be_read(protocol: str) -> None:
     ],
 )
 def test_invalid_values_are_not_carried(protocol: str, values: dict[str, Any]) -> None:
-    """K-18: no value breaks out of its place."""
+    """A value cannot leave its place (K-18)."""
     binding = find_binding(protocol)
     assert binding is not None
     with pytest.raises(Uncarriable) as caught:
@@ -167,7 +167,7 @@ def test_invalid_values_are_not_carried(protocol: str, values: dict[str, Any]) -
 @pytest.mark.parametrize("format", ["application/cloudevents+avro", "application/cloudevents+protobuf; charset=utf-8"])
 @pytest.mark.parametrize("protocol", ["", *CARRIED])
 def test_events_in_other_formats(protocol: str, format: str, contract_of: ContractOf) -> None:
-    """K-23: where the protocol can say which format it is."""
+    """The protocol can name the format (K-23)."""
     binding = find_binding(protocol)
     assert binding is not None
     if protocol in ("", "MQTT/3.1.1"):

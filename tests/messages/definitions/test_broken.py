@@ -56,7 +56,7 @@ HEADERS = {"protocol": "HTTP", "protocoloptions": {"path": "/a", "headers": [5]}
     ids=str,
 )
 def test_messages_of_a_broken_definition_are_rejected(definition: Any, message: Message) -> None:
-    """K-44, K-45: which definition it is, and why; all other messages are as ever."""
+    """The reason names the definition; other messages are not affected (K-44, K-45)."""
     contract = left(Policy(), broken=definition, sound=SOUND)
     outcome = judged(contract, message)
     assert isinstance(outcome, Rejected)

@@ -31,13 +31,13 @@ def found(protocol: str, *roles: str, **options: Any) -> list[tuple[str, str, st
 
 @pytest.mark.parametrize("protocol", OPTIONS)
 def test_good_options(protocol: str) -> None:
-    """H-16, H-17, H-18, H-19, H-20: every option of the tables, and extensions."""
+    """The test contains every option of the tables, and extensions (H-16, H-17, H-18, H-19, H-20)."""
     assert found(protocol, "producer", **GOOD[protocol], mine={"any": ["thing"]}) == []
 
 
 @pytest.mark.parametrize("protocol", OPTIONS)
 def test_the_model_has_the_same_options(protocol: str) -> None:
-    """H-22: the model's declared options are those known here; HTTP lists its query."""
+    """The declared options of the model equal those known here; HTTP lists its query (H-22)."""
     attributes = compile_model(builtin("default")).document["groups"]["endpoints"]["attributes"]
     declared = attributes["protocol"]["ifvalues"][protocol]["siblingattributes"]["protocoloptions"]["attributes"]
     assert set(OPTIONS[protocol]) == set(declared) - {"*", "endpoints", "authorization", "deployed"}

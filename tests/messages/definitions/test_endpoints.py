@@ -41,7 +41,7 @@ def found(endpoint: dict[str, Any]) -> list[tuple[str, str, str]]:
     ],
 )
 def test_usage(usage: Any, protocol: str, expected: list[str] | None) -> None:
-    """H-3; H-4 says what the roles mean to clients: each of them may be stated alone."""
+    """Each of the roles may be stated alone; H-4 defines their meaning for clients (H-3)."""
     endpoint = {"usage": usage, **({"protocol": protocol} if protocol else {})}
     rules = [finding.rule for finding in lint_endpoint(endpoint) if finding.path == "usage"]
     assert rules == (expected or [])
@@ -150,7 +150,9 @@ def test_authorization(entry: dict[str, Any], expected: list[tuple[str, str, str
 
 
 def test_placeholders() -> None:
-    """H-14: anywhere in the options, keys included; resolved by clients, so that one name may have any one value."""
+    """Placeholders may be anywhere in the options, also in keys; clients resolve them, so a name may have any one value
+    (H-14).
+    """
     addresses = [{"uri": "https://{host}"}]
     good = options("HTTP", query={"{name}": "{value}"}, more=[{"x": "a/{b}/{b}"}], endpoints=addresses)
     assert found(good) == []
@@ -159,7 +161,7 @@ def test_placeholders() -> None:
 
 
 def test_message_ids() -> None:
-    """H-13: unique over inline messages and those of the groups, in any case."""
+    """The ids of inline messages and those of the groups are unique, regardless of case (H-13)."""
     names = (("a", "/endpoints/e"), ("A", "/messagegroups/g"), ("b", "/messagegroups/g"))
     pairs = [(name, f"{group}/messages/{name}") for name, group in names]
     (finding,) = lint_messageids(pairs)

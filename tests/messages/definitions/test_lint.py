@@ -111,7 +111,7 @@ def test_messages_agree_with_their_group(
     ],
 )
 def test_names_of_envelopes_and_protocols(stated: dict[str, Any], expected: list[str]) -> None:
-    """F-5, F-6: not empty, with a version where there may be several."""
+    """A name is not empty, and has a version if there may be several (F-5, F-6)."""
     assert [finding.path for finding in lint_selectors(stated)] == expected
 
 

@@ -91,7 +91,7 @@ def test_lint_reports_findings_of_options(
     ],
 )
 def test_content_types(protocol: str, options: dict[str, Any]) -> None:
-    """F-14: everywhere the same; that of an envelope around the payload is exempt."""
+    """The content types must be equal, except that of an envelope around the payload (F-14)."""
     definition = {"protocol": protocol, "protocoloptions": options, "datacontenttype": "a/b"}
     assert "mismatch" in {finding.rule for finding in lint(definition)}
     for same in ("a/c", "A/C", None):

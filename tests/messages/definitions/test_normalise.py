@@ -94,7 +94,7 @@ def test_the_original_is_left_alone() -> None:
 
 
 def test_attribute_named_attributes_is_unchanged() -> None:
-    """F-36: only an object of objects is lifted."""
+    """Only an object of objects is lifted (F-36)."""
     raw = {"envelopemetadata": {"attributes": {"value": "x"}}}
     assert normalise(raw)[0] == raw
 

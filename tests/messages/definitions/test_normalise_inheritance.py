@@ -63,14 +63,14 @@ def test_merging_twice_is_merging_once(base: Any, over: Any) -> None:
 
 
 def test_identity_is_not_inherited() -> None:
-    """F-19: name and labels are, ids and timestamps are not."""
+    """Name and labels are inherited, ids and timestamps are not (F-19)."""
     identity = {"messageid": "a", "xid": "/x/a", "epoch": 3, "createdat": "x", "versionid": "1", "self": "http://x"}
     materialised = chain(m={"basemessage": "b"}, b={**identity, "name": "n", "documentation": "http://d"})
     assert materialised.definition == {"basemessageuri": "b", "name": "n", "documentation": "http://d"}
 
 
 def test_overridden_properties_are_reported() -> None:
-    """F-18, F-43: a registry adds ``required`` and ``type``, and so takes back what is inherited."""
+    """A registry adds ``required`` and ``type``, which revokes the inherited values (F-18, F-43)."""
     inherited = {"a": {"type": "integer", "required": True}, "b": {"type": "uri"}, "c": {"required": True}}
     overriding = {"a": {"type": "string", "required": False, "value": "5"}, "b": {"type": "uri"}, "c": {"value": "x"}}
     base = {"envelopemetadata": inherited, "protocol": "AMQP/1.0", "protocoloptions": {"properties": inherited}}

@@ -27,7 +27,7 @@ def rules(findings: list[Finding]) -> list[tuple[str, str]]:
 
 
 def test_a_definition_is_completed_first() -> None:
-    """F-21: what the base states need not be said again; F-51: a base may be an xid or lie elsewhere."""
+    """Parts of the base need not be repeated; the base may be an xid or external (F-21, F-51)."""
     bases = {"/messagegroups/g/messages/base": EVENT}
     for reference, expected in (
         ("/messagegroups/g/messages/base", []),
@@ -76,14 +76,14 @@ def test_envelopes_in_endpoints(stated: str | None, own_envelope: str | None, fi
 
 @pytest.mark.parametrize(("own_protocol", "fits"), [("AMQP", True), ("amqp/1.0", True), (None, True), ("HTTP", False)])
 def test_protocols_in_endpoints(own_protocol: str | None, fits: bool) -> None:
-    """H-8: an inline message without a protocol has the endpoint's."""
+    """An inline message without a protocol has that of the endpoint (H-8)."""
     definition: dict[str, Any] = {"protocol": own_protocol, "protocoloptions": {}} if own_protocol else {}
     findings = review(definition, {"protocol": "AMQP/1.0"}, _no_base, endpoint=True)
     assert ("endpoint" not in {finding.rule for finding in findings}) is fits
 
 
 def test_a_borrowed_message() -> None:
-    """F-8, F-58: held against the group that borrows it, and nothing else is reported about it there."""
+    """The message is only checked against the referring group (F-8, F-58)."""
     definition = {**EVENT, "dataschema": {}, "dataschemauri": "/s"}
     assert review_borrowed(definition, {"envelope": "CloudEvents/1.0"}, _no_base) == []
     assert rules(review_borrowed(definition, {"envelope": "Other/1"}, _no_base)) == [("group", "error")]

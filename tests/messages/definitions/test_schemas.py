@@ -95,7 +95,9 @@ def test_missing_version_of_the_writer_is_reported() -> None:
 
 @pytest.mark.parametrize("writer", [f"https://r.example{S}/versions/9", 9])
 def test_each_version_keeps_its_reading_schema(writer: str | int) -> None:
-    """K-40: definitions that name Versions of one schema have their own columns, whoever wrote an event."""
+    """Definitions of different Versions of a schema have their own columns, regardless of the writer of an event
+    (K-40).
+    """
 
     def version(*names: str) -> bytes:
         return dump_json({"type": "record", "name": "R", "fields": [field(name) for name in names]})
@@ -115,7 +117,7 @@ def test_each_version_keeps_its_reading_schema(writer: str | int) -> None:
 
 
 def test_a_definition_of_one_version_is_not_held_to_another() -> None:
-    """K-39: what names no Version leaves each definition its own."""
+    """A reference without a Version leaves each definition its own schema (K-39)."""
     schemas = shelf()
     uses = [schemas.of_definition({"dataschemauri": uri}) for uri in (S, f"{S}/versions/1")]
     assert [schemas.of_writer(use, f"https://r.example{S}") for use in uses] == uses

@@ -31,7 +31,7 @@ def failure(body: bytes) -> tuple[str, str]:
 
 
 def test_attributes_have_their_types() -> None:
-    """K-22: binary attributes come in their canonical form, null is unset."""
+    """Binary attributes get their canonical form, and null is unset (K-22)."""
     event = AVRO.decode(written(n=5, flag=True, raw=b"\x01\x02", gone=None, time="2026-01-02T03:04:05Z"))
     assert event.attributes == {**HEAD, "n": 5, "flag": True, "raw": "AQI=", "time": "2026-01-02T03:04:05Z"}
     assert event.payload() is None
@@ -56,7 +56,7 @@ def test_attributes_have_their_types() -> None:
     ],
 )
 def test_data(data: Any, content_type: str | None, value: Any, body: bytes | None) -> None:
-    """K-22: bytes as they were sent, JSON values out of their representation."""
+    """Bytes are unchanged, and JSON values are converted from their representation (K-22)."""
     event = AVRO.decode(written(data, datacontenttype=content_type))
     assert (event.value, event.body) == (value, body)
 
@@ -105,7 +105,7 @@ def test_data_is_no_deeper_than_json_may_be() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("data", [lambda n: n, lambda n: {"a": n}, lambda n: [{"value": {"a": n}}]])
 def test_numbers_without_json_form_are_rejected(data: Callable[[float], Any], number: float) -> None:
-    """K-22, K-24: in JSON they would become null."""
+    """JSON would change the numbers to null (K-22, K-24)."""
     assert failure(written(data(number))) == ("invalid_cloudevent", "data")
 
 

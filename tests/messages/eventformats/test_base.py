@@ -48,7 +48,7 @@ DEFINITION = {
 
 @pytest.mark.parametrize("content_type", ["application/cloudevents+avro", "application/cloudevents+protobuf"])
 def test_structured_events_of_any_protocol_take_part(content_type: str) -> None:
-    """K-21, K-22: the same decoder for HTTP, Kafka and files."""
+    """HTTP, Kafka and files use the same decoder (K-21, K-22)."""
     contract = Contract.compile({"/g/m/a": DEFINITION}, lambda _: None)
     body = find_format(content_type).encode(EVENT)
     for message in (

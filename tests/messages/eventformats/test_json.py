@@ -83,7 +83,7 @@ def test_data_may_be_as_deep_as_a_document_and_no_deeper() -> None:
 
 @pytest.mark.parametrize(("body", "expected"), [(b"[]", []), (b'[{"a": 1} , 5]', [b'{"a": 1}', b"5"])])
 def test_batch_is_split_into_events(body: bytes, expected: list[bytes]) -> None:
-    """K-22: a batch may be empty."""
+    """A batch may be empty (K-22)."""
     assert JSON_EVENTS.split(body) == expected
 
 

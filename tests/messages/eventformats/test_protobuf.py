@@ -46,7 +46,7 @@ def failure(body: bytes) -> tuple[str, str]:
 
 
 def test_attributes_have_their_types(event_type: Any) -> None:
-    """K-22: what the .proto of the format says, as another compiler writes it."""
+    """The types are those of the .proto file of the format, as another compiler writes it (K-22)."""
     values: dict[str, Any] = {
         "n": {"ce_integer": -5}, "flag": {"ce_boolean": False}, "raw": {"ce_bytes": b"\x01\x02"}, "gone": {},
         "dataschema": {"ce_uri": "http://x/y"}, "ref": {"ce_uri_ref": "/y"}, "subject": {"ce_string": "é"},
@@ -85,7 +85,7 @@ def test_a_type_url_as_dataschema_gets_the_scheme_it_lacks(event_type: Any) -> N
 
 @pytest.mark.parametrize("body", [b"\xff" * 20, b"\x0a\x05ab", b"\x0a\x01\xff", b'{"id":"1"}', b"\x0b" * 10_000])
 def test_undecodable_bytes_are_rejected(body: bytes) -> None:
-    """K-22, K-44: garbage, cut off, not UTF-8, another format, groups without end."""
+    """The bytes are garbage, truncated, not UTF-8, of another format, or have groups without end (K-22, K-44)."""
     assert failure(body) == ("decode_error", "")
 
 

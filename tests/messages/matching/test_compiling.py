@@ -111,7 +111,7 @@ _messages = st.one_of(
 def test_lazy_and_eager_contracts_have_equal_outcomes(
     members: list[Any], messages: list[Message], mapped: bool
 ) -> None:
-    """K-14, K-28, K-45: whatever mix of definitions there is, also reasons, violations and candidates."""
+    """The definitions are any mix; reasons, violations and candidates are equal too (K-14, K-28, K-45)."""
     definitions = {f"{GROUP}/m{number}": definition for number, definition in enumerate(members)}
     eager, later, _ = contracts(definitions, Policy(native_mapping=mapped))
     for message in messages:
@@ -121,7 +121,7 @@ def test_lazy_and_eager_contracts_have_equal_outcomes(
 
 
 def test_only_used_definitions_are_compiled() -> None:
-    """K-14: with thousands of them a contract is ready at once."""
+    """A contract with thousands of definitions is available immediately (K-14)."""
     definitions = {
         f"{GROUP}/m{number}": {
             "envelope": "CloudEvents/1.0",

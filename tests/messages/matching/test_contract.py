@@ -95,7 +95,7 @@ def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
 def test_reasons(
     contract_of: ContractOf, line: Line, members: JSONObject, expected: str, expected_rules: set[tuple[str, str]]
 ) -> None:
-    """K-2: of no definition; K-9, K-26, K-27, K-28, K-38, K-41, K-44"""
+    """The reasons include a missing definition (K-2) and other rejections (K-9, K-26, K-27, K-28, K-38, K-41, K-44)."""
     source, subject = {"type": "uritemplate", "value": "/d/{d}"}, {"type": "uritemplate", "value": "{d}"}
     declared = typed("t", source=source, subject=subject, n={"type": "integer", "required": True})
     outcome = one(contract_of({"m": {**declared, **schema(SCHEMA)}}), line(**members))
@@ -216,7 +216,7 @@ def test_invalid_batch_is_rejected(contract_of: ContractOf, content_type: str, b
 
 
 def test_a_batch_is_bounded(contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """K-47: of a message of two bytes for each "event" memory would hold hundreds for each."""
+    """A message with two bytes per "event" would otherwise need hundreds of bytes of memory for each (K-47)."""
     monkeypatch.setattr("signalbook.messages.matching.contract.MAX_BATCH", 3)
     contract = contract_of({"m": typed("t")})
     for count, expected in ((3, ["invalid_cloudevent"] * 3), (4, ["decode_error"])):
@@ -296,7 +296,7 @@ def test_messages_from_files_have_no_protocol(contract_of: ContractOf, line: Lin
     ],
 )
 def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: Any, expected: str) -> None:
-    """K-2: of many; K-30: as Sparkplug's STATE.Birth and STATE.Death"""
+    """The example is like STATE.Birth and STATE.Death of Sparkplug (K-2, K-30)."""
 
     def state(online: bool) -> JSONObject:
         document = {"type": "object", "required": ["online"], "properties": {"online": {"const": online}}}
@@ -325,7 +325,7 @@ def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: An
 def test_constants_in_the_payload_select_a_definition(
     contract_of: ContractOf, body: bytes, expected: str | None
 ) -> None:
-    """K-30: that the rest of the payload conforms is for another to find out."""
+    """The validity of the rest of the payload is checked elsewhere (K-30)."""
 
     def of(kind: str) -> JSONObject:
         return {"type": "object", "required": ["kind"], "properties": {"kind": {"const": kind}, "n": {"type": "null"}}}
@@ -406,7 +406,7 @@ def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: An
     ],
 )  # fmt: skip
 def test_protocol_variants(contract_of: ContractOf, message: Message, policy: Any, expected: list[str]) -> None:
-    """K-26.1, K-29: an event from a file means the base, as it has no protocol to compare variants with."""
+    """An event from a file has no protocol, and therefore matches the base (K-26.1, K-29)."""
     base = "/messagegroups/g/messages/base"
     mqtt = {"topic_name": "s/{id}", "qos": 0}
     amqp = {"application-properties": {"k": {"value": "{id}", "type": "uritemplate", "required": True}}}
@@ -478,7 +478,7 @@ def test_native_mapping_prevents_the_outcome_of_non_events(contract_of: Contract
     ],
 )
 def test_tombstones_follow_the_policy(contract_of: ContractOf, policy: str, message: Message, expected: str) -> None:
-    """K-46: records that delete what has their key are no payloads."""
+    """Records that delete their key have no payload (K-46)."""
     definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}
     assert word(one(contract_of({"m": definition}, on_tombstone=policy), message)) == expected
 
@@ -590,7 +590,7 @@ def test_type_selects_the_message_with_that_id(contract_of: ContractOf, line: Li
 
 
 def test_hint_is_not_binding(contract_of: ContractOf, line: Line) -> None:
-    """K-32: the rest is still verified, and others are tried."""
+    """The rest is still verified, and other definitions are tried (K-32)."""
     contract = contract_of({"t": event(subject={"required": True}), "u": event()})
     assert word(one(contract, line(type="t"))) == "u"
 
@@ -666,7 +666,7 @@ def test_definitions_are_completed_by_their_bases(contract_of: ContractOf, line:
 
 
 def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Line) -> None:
-    """I-4, F-12, K-39: a schema inline, by reference, or by deep link into a document"""
+    """The schema is inline, referenced, or a deep link into a document (I-4, F-12, K-39)."""
     uri = "/schemagroups/g/schemas/s"
     documents = {uri: SCHEMA, "/schemagroups/g/schemas/all": {"definitions": {"it": SCHEMA}}}
     forms: list[JSONObject] = [
@@ -684,7 +684,7 @@ def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Li
 
 
 def test_missing_base_message_is_reported(contract_of: ContractOf, line: Line) -> None:
-    """F-17: no error; what was found counts, and each message of it says what is missing."""
+    """The definition is used without the base, and each of its messages has a warning (F-17)."""
     contract = contract_of({"m": {"basemessage": G + "gone", **typed("t")}})
     expected = {G + "m": ["basemessage_unresolved"]}
     assert {xid: [finding.rule for finding in doubts] for xid, doubts in contract.incomplete.items()} == expected
@@ -694,7 +694,7 @@ def test_missing_base_message_is_reported(contract_of: ContractOf, line: Line) -
 
 
 def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf) -> None:
-    """F-21, F-9, F-11: partial definitions are complete once their bases are laid under them."""
+    """Partial definitions are complete after their bases are merged (F-21, F-9, F-11)."""
     base = {"envelopemetadata": {"type": {"value": "b"}}, "dataschemaformat": "JsonSchema/draft-07"}
     contract = contract_of({
         "base": {"envelope": "CloudEvents/1.0", **base},
@@ -719,7 +719,7 @@ def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line)
     [(1, b"\xff", ["decode_error"]), (1, "\u00fc".encode(), [""]), (0, b"\xff", [""]), (None, b"\xff", [""])],
 )
 def test_text_has_to_be_utf_8(contract_of: ContractOf, indicator: int | None, body: bytes, reasons: list[str]) -> None:
-    """K-43: it has to be UTF-8."""
+    """Other encodings are rejected (K-43)."""
     sections = {"topic_name": "a", **({} if indicator is None else {"payload_format_indicator": indicator})}
     contract = contract_of({"m": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "a"}}})
     outcomes = contract.process(publish("MQTT/5.0", body, sections))

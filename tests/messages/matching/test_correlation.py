@@ -23,7 +23,7 @@ def correlation(contract_of: ContractOf, definition: dict[str, Any], message: Me
 
 @pytest.mark.parametrize("inreplyto", ["q1", None])
 def test_events(contract_of: ContractOf, line: Line, inreplyto: str | None) -> None:
-    """C-17, K-49: an attribute with the id of the other event."""
+    """An attribute contains the id of the other event (C-17, K-49)."""
     definition = {"envelope": "CloudEvents/1.0", "relatedvia": "inreplyto", **REPLY}
     expected = Correlation(key="q1", field="id", related=QUESTION, relation="reply") if inreplyto else None
     assert correlation(contract_of, definition, line(inreplyto=inreplyto)) == expected

@@ -38,7 +38,7 @@ def over_options(contract: Contract) -> DefinitionIndex:
 
 @pytest.mark.parametrize("count", [50, 5000])
 def test_a_type_leads_to_its_definition_alone(contract_of: ContractOf, count: int) -> None:
-    """K-14, K-32: one look into one table, however many definitions there are."""
+    """One lookup in one table suffices, regardless of the number of definitions (K-14, K-32)."""
     contract = contract_of({f"m{i}": events(type=f"t{i}", source="/s/{x}") for i in range(count)})
     assert found(over_events(contract), {"type": "t7", "source": "/s/1"}) == ["m7"]
     assert over_events(contract).leaves({"type": "other"}) == []
@@ -58,7 +58,7 @@ def test_templates_distinguish_definitions(contract_of: ContractOf) -> None:
 
 
 def test_the_most_telling_header_is_the_key(contract_of: ContractOf) -> None:
-    """K-14: the method says little, a header that few share says most."""
+    """A header that few definitions share distinguishes more than the method (K-14)."""
     contract = contract_of({
         f"m{i}": requests(("X-Vendor", "acme"), ("X-Event", f"e{i}"), method="POST", path="/hooks") for i in range(100)
     })  # fmt: skip
@@ -91,7 +91,7 @@ def test_few_definitions_are_tried_individually(contract_of: ContractOf) -> None
 
 
 def test_any_version_of_a_declared_dataschema_is_found(contract_of: ContractOf) -> None:
-    """F-32, K-39: such a constant is no key, as events name the Version."""
+    """Such a constant is no key, because events name the Version (F-32, K-39)."""
     contract = contract_of({"m": events(dataschema="/schemagroups/g/schemas/s")})
     uri = "https://r.example/schemagroups/g/schemas/s/versions/1"
     assert found(over_events(contract), {"type": "t", "dataschema": uri}) == ["m"]
@@ -130,13 +130,13 @@ def test_constants_in_the_payload_narrow_the_choice(contract_of: ContractOf, pay
 
 
 def test_a_payload_is_compared_with_no_definition_it_cannot_be(contract_of: ContractOf) -> None:
-    """K-30: 500 definitions that share everything but one value of the payload"""
+    """The 500 definitions differ only in one value of the payload (K-30)."""
     candidates = bucket(contract_of, *(action(action=[f"a{i}"]) for i in range(500)))
     assert [definition.message_id for definition in candidates.narrowed({"action": "a42"})] == ["m42"]
 
 
 def test_every_matching_definition_is_found(contract_of: ContractOf) -> None:
-    """K-14: the index leaves out nothing, whatever mix of keys there is."""
+    """The index omits no definition for any mix of keys (K-14)."""
     contract = contract_of({
         "typed": events(type="t"), "templated": events(source="/a/{x}"), "loose": events(),
         "whole": events(source="{x}"), "both": events(type="t", source="/a/1"), "subject": events(subject="s"),

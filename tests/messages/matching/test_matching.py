@@ -29,7 +29,7 @@ TEXTS = st.sampled_from(["a", "b", "a/b", "b/b", "ab", "c"])
 
 
 def agree(contract: Contract, message: Message, subject: MatchSubject) -> None:
-    """K-14, K-26: the same definitions fit."""
+    """Both ways find the same definitions (K-14, K-26)."""
     fitting = {xid for xid, definition in contract.definitions.items() if not violations(definition, subject, {})}
     (outcome,) = contract.process(message)
     if isinstance(outcome, Accepted):

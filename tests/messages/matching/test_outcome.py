@@ -87,7 +87,7 @@ def test_unmappable_messages_are_rejected(contract_of: ContractOf, metadata: dic
 
 
 def test_sources_are_uri_templates_by_default(contract_of: ContractOf) -> None:
-    """F-30, K-18, K-35: what stands in them is percent-encoded."""
+    """The values are percent-encoded (F-30, K-18, K-35)."""
     entry = definition(type={"value": "t"}, source={"value": "/stores/{store}"})
     contract = contract_of({"m": entry}, native_mapping=True)
     headers = [("eventtype", "t"), ("Content-Type", "application/json")]

@@ -165,7 +165,7 @@ def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "Deflate, gzip", "identity", ""])
 def test_packed_content_can_be_unpacked(encoding: str) -> None:
-    """K-40, K-52: the same bytes whenever it is done."""
+    """The bytes are the same each time (K-40, K-52)."""
     message = Message(body=b"text", content_encoding=encoding)
     assert pack_message(message) == pack_message(message)
     assert unpack_message(pack_message(message)).body == b"text"

@@ -63,7 +63,7 @@ def use(define: Define, document: Any, format: str) -> SchemaUse:
     ],
 )
 def test_payloads(define: Define, document: Any, format: str, content_type: str, value: Any, payload: bytes) -> None:
-    """K-52: every format, from values and as given."""
+    """The test uses every format, with values and encoded payloads (K-52)."""
     assert encode_payload(use(define, document, format), value, content_type) == payload
 
 

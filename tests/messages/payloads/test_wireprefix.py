@@ -46,7 +46,7 @@ def prefixed(number: int, payload: bytes) -> bytes:
 
 
 def test_payload_is_decoded_with_the_schema_of_its_prefix() -> None:
-    """K-39, K-40: the definition's schema reads it."""
+    """The result has the schema of the definition (K-39, K-40)."""
     versions: dict[int, JSON] = {7: OLD, 300: NEW}
     for body, expected in ((b"\x06", {"a": 3, "b": "none"}), (b"\x06\x02x", {"a": 3, "b": "x"})):
         result = outcome(prefixed(7 if len(body) == 1 else 300, body), versions, "Avro/1.11")
@@ -139,7 +139,7 @@ def test_a_json_payload_is_validated() -> None:
     ],
 )
 def test_undecodable_payloads_are_rejected(body: bytes | None, expected: str) -> None:
-    """K-44: a number nobody knows waits for its schema."""
+    """A message with an unknown number waits for its schema (K-44)."""
     assert reason(outcome(body, {7: OLD}, "Avro/1.11")) == expected
 
 

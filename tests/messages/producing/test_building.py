@@ -29,7 +29,7 @@ def rules(error: pytest.ExceptionInfo[OutboundError]) -> dict[str, str]:
 
 
 def test_an_event(define: Define) -> None:
-    """K-50: constants, templates, the sentinel, what is implied, what is given."""
+    """The attributes are constants, templates, the sentinel, implied and given values (K-50)."""
     metadata = event(
         type={"value": "com.shop.order"},
         source={"value": "/shops/{shop}", "type": "uritemplate"},
@@ -64,7 +64,7 @@ def test_the_time_of_an_event(define: Define, entry: Any, override: dict[str, An
 
 
 def test_undeclared_attributes_get_defaults(define: Define) -> None:
-    """K-50, F-4: its type is the message's id; there is no time that nobody asked for."""
+    """The type is the id of the message; the event has no time unless requested (K-50, F-4)."""
     outbound = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
     assert attributes(outbound) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
 
@@ -94,7 +94,7 @@ def test_undeclared_attributes_get_defaults(define: Define) -> None:
 def test_all_errors_are_reported(
     define: Define, context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
 ) -> None:
-    """K-18, K-19, K-50: at once, each with its path."""
+    """The errors are reported together, each with its path (K-18, K-19, K-50)."""
     metadata = event(
         type={"value": "t"},
         source={"value": "/shops/{shop}", "type": "uritemplate"},
@@ -121,7 +121,7 @@ def test_given_values_fill_placeholders_elsewhere(define: Define) -> None:
 
 
 def test_a_message_of_a_protocol(define: Define) -> None:
-    """K-50: constants of all sections, about delivery too; values have AMQP's types."""
+    """Constants of all sections are included, also those about delivery; values have the types of AMQP (K-50)."""
     options = {
         "properties": {"to": {"value": "/shops/{shop}", "type": "uritemplate"}, "message-id": {"required": True},
                        "absolute-expiry-time": {"value": "0000-01-01T00:00:00Z"}},
@@ -140,7 +140,7 @@ def test_a_message_of_a_protocol(define: Define) -> None:
 
 
 def test_repeated_headers_are_built(define: Define) -> None:
-    """K-50: as a definition demands both, a message has both."""
+    """The definition requires both headers (K-50)."""
     headers = [{"name": "Link", "value": value} for value in ("a", "b")]
     outbound = build(define(protocol="HTTP", protocoloptions={"headers": headers}))
     assert outbound.options == {"headers.Link": ("a", "b")}
@@ -180,7 +180,7 @@ def test_protobuf_as_json(define: Define) -> None:
 
 
 def test_a_schema_with_a_uri_is_named(define: Define) -> None:
-    """F-32: as far as it is one that an event may name."""
+    """The URI is included if an event may have it (F-32)."""
     more = {"dataschemauri": "https://r.example/s", "dataschemaformat": "JsonSchema/draft-07"}
     with pytest.raises(OutboundError, match="the schema cannot be used"):
         build(define(**event(), **more), data={})

@@ -12,7 +12,7 @@ Define = Callable[..., CompiledDefinition]
 
 
 def test_inputs(define: Define) -> None:
-    """K-51: placeholders and open properties, with types; constants and what is found by itself are none."""
+    """Inputs are placeholders and open properties, with types, but not constants and derived values (K-51)."""
     metadata: dict[str, Any] = yaml.safe_load("""
     {type: {value: t}, source: {value: "/shops/{shop}", type: uritemplate}, subject: {value: "{shop}/{desk}"},
       id: {type: string}, n: {type: integer, required: true},

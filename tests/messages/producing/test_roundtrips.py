@@ -113,7 +113,7 @@ def test_every_sample_definition(sample_file: Callable[[str], Path], name: str) 
     "path", ["examples/orders/orders.xreg.yaml", "src/signalbook/demo/definitions/parcels.xreg.yaml"]
 )
 def test_every_definition_of_the_catalogues(path: str) -> None:
-    """K-55: of the repository."""
+    """The catalogues are those of the repository (K-55)."""
     document: JSONObject = read_source(ROOT / path).document
     kinds = ("messagegroups", "endpoints")
     groups = {f"/{kind}/{g}": group for kind in kinds for g, group in document.get(kind, {}).items()}
@@ -141,7 +141,7 @@ def schemas_of(document: JSONObject) -> dict[str, SchemaDocument]:
 
 
 def test_real_payloads_of_many_definitions(webhooks: Path) -> None:
-    """K-55: 344 definitions that share headers; what they have published as examples is produced, and found again."""
+    """The 344 definitions share headers; their published examples are produced and matched again (K-55)."""
     webhooks_contract, examples = load_webhooks(webhooks)
     sent = 0
     for event, body in examples:
@@ -265,7 +265,7 @@ def definitions(draw: st.DrawFn) -> JSONObject:
 
 @given(definitions(), _CONTEXTS, _DATA)
 def test_generated_definitions(raw: JSONObject, values: dict[str, str], data: JSONObject) -> None:
-    """K-50 to K-55: match(build(d, ctx)) == d, with the context and the payload it was built of."""
+    """The equation match(build(d, ctx)) == d holds, with the same context and payload (K-50 to K-55)."""
     compiled = Contract.compile({"/messagegroups/g/messages/com.example.t": raw}, lambda _: None)
     assert compiled.broken == {}
     (definition,) = compiled.definitions.values()
@@ -295,7 +295,7 @@ _TOLD: Final[Mapping[str, JSONObject]] = {
 @pytest.mark.parametrize("protocol", _TOLD)
 @given(st.data())
 def test_events_to_endpoints(protocol: str, data: st.DataObject) -> None:
-    """K-53, K-55, H-14: over every protocol, in every mode and format, an event stays the one it is."""
+    """An event stays the same over every protocol, in every mode and format (K-53, K-55, H-14)."""
     modes = [{}, {"mode": "structured"}]
     if protocol != "MQTT/3.1.1":
         modes += [{"mode": "binary"}, {"format": "application/cloudevents+avro"}]

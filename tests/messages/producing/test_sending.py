@@ -80,13 +80,15 @@ def test_endpoint_determines_mode_and_options(define: Define, protocol: str, sta
     ],
 )
 def test_the_address_of_a_node(define: Define, options: dict[str, Any], expected: str | None) -> None:
-    """H-17: the path of the URI, unless there is a node."""
+    """The address is the path of the URI, unless there is a node (H-17)."""
     outbound = build(define(**EVENT), {"shop": "7"})
     assert values(bind(outbound, {"protocol": "AMQP", "protocoloptions": options})).get("properties.to") == expected
 
 
 def test_the_message_overrides_its_endpoint(define: Define) -> None:
-    """K-53: "unless overridden by the message", names of headers in any case."""
+    """The values are those of the endpoint "unless overridden by the message"; names of headers are case-insensitive
+    (K-53).
+    """
     options = {"path": "/own", "headers": [{"name": "x-till", "value": "own"}]}
     definition = define(**EVENT, protocol="HTTP", protocoloptions=options, envelopeoptions={"mode": "structured"})
     endpoint = {"protocol": "HTTP/1.1", "envelopeoptions": {"mode": "binary"}, "protocoloptions": ENDPOINTS["HTTP"][0]}
@@ -179,7 +181,7 @@ ORDER: dict[str, Any] = {
 def test_only_conforming_messages_can_be_sent(
     contract_of: ContractOf, line: Line, policy: dict[str, Any], members: dict[str, Any], reason: str | None
 ) -> None:
-    """K-3, K-54: whatever would be let through on its way in."""
+    """The policy for incoming messages does not matter (K-3, K-54)."""
     contract = contract_of({"order": ORDER}, **policy)
     refusals = validate_outbound(line(**{"type": "order", **members}), contract)
     assert [refusal.reason.value for refusal in refusals] == ([] if reason is None else [reason])

@@ -46,7 +46,7 @@ def test_values_have_their_types(type: str, value: Any, typed: Any, plain: Any) 
 
 
 def test_values_of_properties() -> None:
-    """K-18, K-50: constants and templates; what is optional and cannot be had is left out."""
+    """Values come from constants and templates; unavailable optional ones are omitted (K-18, K-50)."""
     properties = [
         Property(name="a", path="a", value="1"),
         Property(name="b", path="b", value="{x}-{y}"),
@@ -105,7 +105,7 @@ def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
 
 
 def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> None:
-    """K-50: attributes without an envelope, options without a protocol."""
+    """Attributes need an envelope, and options need a protocol (K-50)."""
     for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
         definition = define(**members)
         _, (finding,) = by_path(declare_properties(definition), {name: "v"}, definition)
@@ -113,7 +113,7 @@ def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> 
 
 
 def test_options_for_a_binding(define: Define) -> None:
-    """K-50, K-53: by name, with what is not declared; types where the protocol has some."""
+    """Options are found by name, including undeclared ones, with the types of the protocol (K-50, K-53)."""
     definition = define(**BOTH)
     overrides = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
     properties = [*declare_properties(definition), *declare_undeclared(declare_properties(definition), overrides)]

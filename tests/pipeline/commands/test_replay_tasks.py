@@ -101,7 +101,7 @@ def test_unselected_letters_are_unchanged(replay: Replay, parcels: Any) -> None:
     ids=["schema", "attribute"],
 )
 def test_messages_of_a_mended_definition_land(replay: Replay, parcels: Any, spoilt: Any) -> None:
-    """K-45: none of a definition that is left out is lost, whatever of it is broken."""
+    """No message of an omitted definition is lost, whatever part of it is broken (K-45)."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.accepted"] |= spoilt
     replay.today = Snapshot.of_documents([("broken", document)]).check(Policy())

@@ -75,7 +75,9 @@ def rows(output: Path, table: str) -> list[dict[str, Any]]:
 
 
 def test_doubts_about_definitions_are_reported(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
-    """F-17: a base that is not there, before a message is read and in the report; what was found counts."""
+    """A missing base is reported before a message is read and in the report; the definition is used without it
+    (F-17).
+    """
     document = parcels.catalogue()
     gone = "/messagegroups/parcels/messages/base/versions/9"
     document["messagegroups"]["parcels"]["messages"]["parcel.accepted"]["basemessage"] = gone

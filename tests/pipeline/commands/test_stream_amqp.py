@@ -90,7 +90,9 @@ def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
 def test_every_message_lands_exactly_once(
     job: Job, queue: Queue, definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """K-7, K-21, K-26: events in both modes and what is none; a driver that dies leaves what it read in the spool."""
+    """The messages are events in both modes and a native message; messages read by a killed driver stay in the spool
+    (K-7, K-21, K-26).
+    """
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.weighed"] = {
         "protocol": "AMQP/1.0",

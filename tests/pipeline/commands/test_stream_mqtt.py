@@ -118,7 +118,7 @@ def test_stream_continues_where_it_ended(job: Job, topic: Topic) -> None:
 
 
 def test_native_messages_land(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
-    """K-36: topic and user property become the event's attributes; K-27: quality of service is no filter; K-43."""
+    """Topic and user property become attributes of the event; quality of service is no filter (K-27, K-36, K-43)."""
     document = parcels.catalogue()
     place = f"{topic.name}/store/{{store}}/cashierdesk/{{desk}}"
     document["messagegroups"]["parcels"]["messages"]["sale"] = {

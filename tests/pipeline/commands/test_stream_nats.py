@@ -117,7 +117,7 @@ def test_stream_continues_where_it_ended(job: Job, stream: Stream) -> None:
 
 
 def test_messages_of_a_subject_as_a_batch(job: Job, stream: Stream, definitions: Path, parcels: Any) -> None:
-    """K-16, K-35: a message that is no event is held to its definition by its subject."""
+    """A native message is matched to its definition by its subject (K-16, K-35)."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.seen"] = {
         "protocol": "NATS",

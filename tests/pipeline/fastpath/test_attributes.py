@@ -41,7 +41,7 @@ def batch(*events: dict[str, Any]) -> EventBatch:
     ("declared", "fit"), [({"type": "uritemplate", "value": "/{kind}/{shop}"}, True), ({"value": "/here"}, False)]
 )
 def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any], fit: bool) -> None:
-    """K-34: also of events that fit nothing, of which anybody may send any number."""
+    """The bound includes events that match nothing, which anybody may send in any number (K-34)."""
     monkeypatch.setattr(attributes, "_MOST_CONTEXTS", 10)
     checks, events = answers(source=declared), np.arange(6)
     for first in range(0, 60, 6):
@@ -95,7 +95,7 @@ DECLARED = st.fixed_dictionaries(
 @settings(max_examples=examples(300))
 @given(st.fixed_dictionaries({"source": DECLARED}, optional=dict.fromkeys(("subject", "tenant"), DECLARED)), st.data())
 def test_checks_equal_those_of_the_definition(declared: dict[str, Any], data: st.DataObject) -> None:
-    """K-16, K-34, F-27: for any templates, and texts that fit them, nearly fit them or do not."""
+    """The property holds for any templates, and for matching, nearly matching and other texts (K-16, K-34, F-27)."""
     checks = answers(**declared)
 
     def values(name: str) -> st.SearchStrategy[Any]:

@@ -290,7 +290,7 @@ def written_as_text(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.Sea
 @given(st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_unions_equal_the_text_of_the_slow_path(data: st.DataObject) -> None:
-    """K-41. To the byte: readers compare texts."""
+    """The texts are equal to the byte, because readers compare them (K-41)."""
     kinds, values = data.draw(unions())
     schema = record(u=kinds, n="int")
     parsed = parse(schema)

@@ -219,7 +219,7 @@ def events(draw: st.DrawFn, protocol: str) -> Record:
 @given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)))
 @settings(max_examples=examples(150))
 def test_both_paths_have_equal_outcomes(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
-    """K-21: as each binding reads attributes, whatever is in headers and values."""
+    """The property holds for the attributes of each binding with any headers and values (K-21)."""
     pairs = data.draw(st.lists(events(protocol), min_size=1, max_size=10))
     place = data.draw(st.sampled_from(["orders", "7", "/7?x=1", "", None]))
     check(contracts[policy], *frames_of(protocol, pairs, place or ("/7" if protocol == "HTTP" else "")))

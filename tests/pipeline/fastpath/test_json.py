@@ -201,7 +201,7 @@ MEMBERS = st.fixed_dictionaries(
     st.data(),
 )
 def test_unions_of_objects(kinds: list[Any], keyword: str, around: Any, values: list[Any], data: st.DataObject) -> None:
-    """K-41: as the payload, and in a list in it."""
+    """The union is the payload, or in a list in it (K-41)."""
     whole = {**around, keyword: kinds}
     payloads = [dump_json(value) for value in values]
     for schema, texts in (

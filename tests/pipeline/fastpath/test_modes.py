@@ -96,7 +96,7 @@ DEEP = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     ],
 )
 def test_events_are_split_into_attributes_and_data(members: str, attributes: dict[str, Any], data: str | None) -> None:
-    """K-22: a null attribute is not set."""
+    """A null attribute is not set (K-22)."""
     events_ = taken([event(members), event(members)])
     expected = REQUIRED | attributes
     assert events_ == dict.fromkeys((0, 1), (expected, None if data is None else data.encode()))
@@ -109,14 +109,14 @@ def test_data_in_base64_as_json_and_missing() -> None:
 
 
 def test_every_specversion_is_accepted() -> None:
-    """K-24: it is said of many at once what is wrong with it."""
+    """Invalid versions are reported for many events together (K-24)."""
     versioned = [event('"data":1').replace(b'"1.0"', version) for version in (b'"0.3"', b'""', b"null", b'"1.0"')]
     assert [attributes.get("specversion") for attributes, _ in taken(versioned).values()] == ["0.3", "", None, "1.0"]
 
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_missing_required_attribute_is_accepted(name: str) -> None:
-    """K-24: that it is shows in columns, so that it is said of many at once."""
+    """The missing attribute is null in a column, so it is reported for many events together (K-24)."""
     there = {key: value for key, value in REQUIRED.items() if key != name}
     without = [json.dumps({**there, **more, "data": 1}).encode() for more in ({}, {name: None})]
     assert taken(without) == dict.fromkeys((0, 1), (there, b"1"))

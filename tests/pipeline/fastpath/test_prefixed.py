@@ -246,7 +246,7 @@ REFUSED: dict[str, list[Record]] = {
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("topic", REFUSED)
 def test_nor_are_those_that_are_rejected(strategy: Strategy, topic: str) -> None:
-    """K-40, K-44: by an unknown schema, by none, or because it does not read them."""
+    """The rejected payloads have an unknown schema, no schema, or one that cannot read them (K-40, K-44)."""
     records = REFUSED[topic] * 3
     tally, _ = check_batches(contract(strategy), batches(*records, topic=topic), fast=True)
     assert tally.dead_lettered == len(records)

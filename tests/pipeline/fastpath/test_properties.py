@@ -220,7 +220,7 @@ OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
 @given(data=st.data(), policy=st.sampled_from(range(len(POLICIES))))
 @settings(max_examples=examples(60), deadline=None)
 def test_both_paths_have_equal_outcomes(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
-    """K-7, K-16, K-26, K-34: whatever a definition asks of the protocol, and whatever messages have of it."""
+    """The property holds for any options of a definition and any messages (K-7, K-16, K-26, K-34)."""
     sample_events = data.draw(st.lists(events(protocol), min_size=1, max_size=8))
     source, frames = OWN[protocol]
     check(contracts[policy], source, frames(sample_events))

@@ -277,7 +277,7 @@ TWICE = st.sampled_from(
 def test_both_paths_come_to_the_same(
     contracts: list[Contract], parcels: Any, policy: int, events: list[Any], random: Random
 ) -> None:
-    """K-46: under every policy."""
+    """The property holds for every policy (K-46)."""
     lines: list[Any] = []
     for number, more in enumerate(events):
         members = [] if isinstance(more, str) else list(parcels.event(number, **more).items())
@@ -365,7 +365,7 @@ def test_duplicate_names_in_binary_mode_are_handled_by_policy(contracts: list[Co
 
 
 def test_inherited_values_count_on_both_paths(contract: Contract, parcels: Any) -> None:
-    """F-15, F-41: native and textual values of a definition that states nothing itself."""
+    """The definition has no values of its own, but inherits native and textual ones (F-15, F-41)."""
     flagged: list[dict[str, Any]] = [{"partition": 1, "flag": True}, {"partition": "1", "flag": "true"}]
     flagged += [{"partition": 2}, {"flag": False}, {}]
     events = [parcels.event(number, type="parcel.flagged", **more) for number, more in enumerate(flagged)]
@@ -403,7 +403,7 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any) -> None:
     ],
 )
 def test_rejected_events(contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str) -> None:
-    """K-44: what breaks a rule of its schema or its attributes, and what is of no type that a definition has."""
+    """The events violate their schema or attributes, or have no definition (K-44)."""
     text = parcels.lines(*(parcels.event(number, **event) for number in range(50)))
     tally, _ = check(contracts[policy], text, fast=True)
     assert (tally.reasons, tally.dropped) == (({reason: 50}, 0) if reason else ({}, 50))
@@ -426,7 +426,7 @@ def test_rejected_events(contracts: list[Contract], parcels: Any, policy: int, e
     ],
 )
 def test_rejected_records_take_the_fast_path(contract: Contract, changes: dict[str, bytes | None], reason: str) -> None:
-    """K-24, K-28: and is said as of each message by itself."""
+    """The rejections equal those of single messages (K-24, K-28)."""
     batches_ = batches(*((value, event_headers(changes)) for value in JSON_VALUES[:4] * 3), topic="other")
     assert check_batches(contract, batches_, fast=True)[0].reasons == {reason: 12}
 
@@ -447,7 +447,7 @@ def test_rejected_records_take_the_fast_path(contract: Contract, changes: dict[s
 def test_undecodable_payloads_take_the_fast_path_too(
     contracts: list[Contract], policy: int, kind: str, content_type: bytes, values: tuple[bytes, ...], reasons: set[str]
 ) -> None:
-    """K-40, K-44: and is said of each what its schema says."""
+    """The reasons depend on the schema of each message (K-40, K-44)."""
     headers = event_headers({"ce_type": f"parcel.{kind}".encode(), "content-type": content_type})
     tally, _ = check_batches(contracts[policy], batches(*((value, headers) for value in values * 5)), fast=True)
     assert (tally.dead_lettered, set(tally.reasons)) == (len(values) * 5, reasons)
@@ -466,7 +466,7 @@ def test_schemas_are_not_asked_about_all_payloads_that_conform_after_all(contrac
 
 
 def test_events_without_data_take_the_fast_path(contract: Contract, parcels: Any) -> None:
-    """K-41, K-43: they land where no schema is named, as any data does there, and are dead letters where one is."""
+    """The events land if no schema is named, and are dead letters otherwise (K-41, K-43)."""
     noted = [parcels.event(n, type="parcel.noted", data=data) for n, data in enumerate([{"x": [1]}, None, "é", ...])]
     opaque = parcels.event(4, type="parcel.noted", data=..., data_base64="//8=", datacontenttype="image/png")
     events = [*noted, opaque, parcels.event(5, data=...), parcels.event(6, data=..., time="soon")]
@@ -485,7 +485,7 @@ def test_records_without_a_value_take_the_fast_path(contract: Contract) -> None:
 
 
 def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) -> None:
-    """K-22: and are said what the format says of each; blank ones are no messages."""
+    """Each line gets the error of the format; blank lines are no messages (K-22)."""
     text = json.dumps(parcels.event(1))
     odd = [text[:-20], text[:50], "[]", "1", "nul", "{", text + "}", text.replace('"id"', '"time"'), '{"Bad":1}']
     lines = parcels.lines(text, *odd, "", "  ", text)
@@ -496,7 +496,7 @@ def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) 
 
 
 def test_equal_attribute_sets_are_checked_once(contract: Contract, parcels: Any) -> None:
-    """K-24: invalid values, what is missing, and their order."""
+    """The sets have invalid values, missing attributes, and another order (K-24)."""
     events = [parcels.event(n, time=f"{n % 2}", subject="", **({} if n % 3 else {"id": None})) for n in range(60)]
     with patch.object(attributes, "find_invalid_attributes", side_effect=find_invalid_attributes) as mock:
         assert outcome(contract, JSONL, parcels.lines(*events))[0].reasons == {"invalid_cloudevent": 60}
@@ -516,7 +516,7 @@ def test_invalid_attributes_are_reported_in_message_order(contract: Contract, pa
 
 
 def test_attributes_of_invalid_json_are_not_checked(contract: Contract, parcels: Any) -> None:
-    """K-22: what cannot be read has that for a reason, whatever its attributes look like."""
+    """Unreadable events have one reason, whatever their attributes are (K-22)."""
     changes: list[dict[str, Any]] = [{"source": "/elsewhere"}, {"time": "soon"}, {"id": None}, {"type": "parcel.gone"}]
     events = [json.dumps(parcels.event(number, **more)) for number, more in enumerate(changes)]
     broken = [text.replace('"weight": 1.5', '"weight": 1.5.5') for text in events]
@@ -561,7 +561,7 @@ def test_content_encodings_are_undone(contract: Contract, encoding: str) -> None
 def test_content_encodings_of_structured_events_are_undone(
     contract: Contract, parcels: Any, protocol: str, encoding: str
 ) -> None:
-    """K-22: whether they land or not, with all that is said of them."""
+    """The events are landed or rejected with all violations (K-22)."""
     changes: list[dict[str, Any]] = [{}, {"source": "/elsewhere"}, {}, {"data": {"id": 1}}, {"id": None}]
     values = [json.dumps(parcels.event(number, **more)).encode() for number, more in enumerate(changes)]
     headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", encoding.encode())]
@@ -663,7 +663,7 @@ def test_extensions_of_dead_letters_are_learnt_too(contract: Contract, parcels: 
 )
 @settings(max_examples=examples(100))
 def test_paths_agree_about_records(contracts: list[Contract], policy: int, pairs: list[Any], topic: str | None) -> None:
-    """K-21, K-46: events in binary mode, whatever is in headers and values."""
+    """The events are in binary mode, with any headers and values (K-21, K-46)."""
     check_batches(contracts[policy], batches(*pairs, topic=topic), CAPTURES)
 
 

@@ -175,7 +175,7 @@ def test_events_of_one_definition_land_together(contracts: list[Contract], type:
 def test_equal_rejections_are_evaluated_once(
     contracts: list[Contract], type: str, subject: str | None, data: list[str], reason: str
 ) -> None:
-    """K-28 to K-31: with all that is said of each by itself."""
+    """Each rejection has its own violations (K-28 to K-31)."""
     texts = [data_text.replace("%d", str(number)) for number in range(10) for data_text in data]
     text = b"".join(line(number, (type, "/shops/7", subject, data_text)) for number, data_text in enumerate(texts))
     with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as mock:
@@ -185,7 +185,7 @@ def test_equal_rejections_are_evaluated_once(
 
 
 def test_messages_with_unmatched_attributes_are_rejected_together(contracts: list[Contract]) -> None:
-    """K-28: whatever is in them, as far as it can be read."""
+    """The data of the messages do not matter if they can be read (K-28)."""
     data = ['{"a":', "tru", *(f'{{"a":{number}}}' for number in range(20)), '{"a":1,"a":2}', '{"x":}']
     sources = ["/depots/1", "/", "/shops/1"]
     sent = [("by.source", sources[number % 2], None, data_text) for number, data_text in enumerate(data)]

@@ -49,7 +49,7 @@ def binary(prefix: str, value: bytes = PAYLOAD, **more: str) -> dict[str, Any]:
     ],
 )
 def test_events_in_binary_mode(held: Held, parcels: Any, protocol: str, prefix: str, definition: str) -> None:
-    """K-7: by protocol the attributes are found where its binding has them, and the payload stays what it was."""
+    """The attributes are found as the binding of the protocol has them, and the payload is unchanged (K-7)."""
     kind = "parcel.sent" if definition == "sent" else definition
     structured = json.dumps(parcels.event(7)).encode()
     sent = [

@@ -52,7 +52,7 @@ def test_groups_choose_of_the_candidate_too(today: dict[str, Any], tmp_path: Pat
 
 
 def test_a_candidate_may_derive_from_a_version(today: dict[str, Any], parcels: Any, tmp_path: Path) -> None:
-    """F-15: of a message of the registry that nothing there derives from; and it may bring that Version anew."""
+    """The base is a message of the registry without other users; the candidate may also replace that Version (F-15)."""
     messages = today["messagegroups"]["parcels"]["messages"]
     messages["parcel.base"] = {"versions": {"1": parcels.message("parcel.base"), "2": {}}}
     derived = {"basemessage": "/messagegroups/parcels/messages/parcel.base/versions/1"}

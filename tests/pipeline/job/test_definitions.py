@@ -70,7 +70,7 @@ def test_rereading_equal_definitions_is_no_change(definitions: Path) -> None:
 
 
 def test_broken_definitions_are_not_used(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
-    """K-47: the last good state stays in force, whole, and people are warned once."""
+    """The last valid state stays in force as a whole, and one warning is given (K-47)."""
     followed = Followed(definitions, "", STOP)
     for text in ("{", json.dumps(parcels.catalogue())[:-20]):
         definitions.write_text(text)
@@ -161,7 +161,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_patient")
 def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: Path, parcels: Any) -> None:
-    """K-47: what changes there counts from the next batch on; while it is away, what was there before does."""
+    """Changes apply from the next batch on; while the registry is unavailable, the previous state applies (K-47)."""
     document = parcels.catalogue()
     with served(tmp_path) as url, Client(url) as client:
         client.import_document(document)
@@ -271,7 +271,9 @@ def test_a_registry_that_is_slow_at_the_start_is_waited_for(
 
 
 def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parcels: Any) -> None:
-    """F-15, F-17: a change of a pinned Version, another default Version; a base that is gone is named, once."""
+    """The changes are a modified pinned Version and another default Version; a missing base is reported once (F-15,
+    F-17).
+    """
     base = "/messagegroups/g/messages/base"
     with served(tmp_path) as url, Client(url) as client:
         client.put(base, {"versions": {"1": parcels.message("one"), "2": parcels.message("two")}})

@@ -202,7 +202,7 @@ def test_another_word_is_another_fingerprint(parcels: Any) -> None:
     ],
 )
 def test_schemas_are_found_by_reference(parcels: Any, reference: str, is_found: bool) -> None:
-    """K-39: by xid, fragment or URL; nothing is fetched."""
+    """The reference is an xid, a fragment or a URL; nothing is fetched (K-39)."""
     document = snapshot(parcels.catalogue()).schema(reference)
     assert (document is not None) == is_found
     assert document is None or document.xid == f"{PARCEL}/versions/1"
@@ -299,14 +299,18 @@ def types(snapshot_: Snapshot) -> dict[str, str]:
     ],
 )
 def test_a_base_may_be_a_version(reference: str, type: str) -> None:
-    """F-15: "the xid of a Resource, or Version", in every form that a registry resolves, and across shipping."""
+    """The base is "the xid of a Resource, or Version", in every form that a registry resolves, also after serialisation
+    (F-15).
+    """
     versioned = snapshot(based(reference))
     assert types(versioned)["m0"] == types(Snapshot.from_json(versioned.to_json()))["m0"] == type
     assert {xid for xid in versioned.selected if "/versions/" in xid} == set()
 
 
 def test_versions_that_serve_as_bases_count_and_no_others() -> None:
-    """F-15: a change of the Version that a definition derives from is new definitions; one of another is none."""
+    """A change of the Version that a definition derives from changes the definitions; one of another Version does not
+    (F-15).
+    """
 
     def changed(version: str) -> str:
         document = based(f"{BASE}/versions/1")
@@ -319,7 +323,7 @@ def test_versions_that_serve_as_bases_count_and_no_others() -> None:
 
 @pytest.mark.parametrize("reference", [f"{BASE}/versions/9", "/messagegroups/g/messages/gone", "https://x.example/m"])
 def test_missing_base_message_is_reported_at_the_start(reference: str) -> None:
-    """F-17, K-12: no error; the definition counts with what was found, and people are warned."""
+    """The definition is used without the base, with a warning (F-17, K-12)."""
     (doubt,) = snapshot(based(reference)).check(Policy()).doubts
     assert doubt.startswith(f"/messagegroups/g/messages/m0: there is no base message {reference}")
     checked = snapshot(based("/messagegroups/h/messages/far", far={"basemessage": reference})).check(Policy())
@@ -340,7 +344,7 @@ def test_cycle_through_versions_is_reported() -> None:
 
 
 def test_a_base_in_another_document() -> None:
-    """F-15: of a folder."""
+    """The documents are in one folder (F-15)."""
     versions = {"1": {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}, "2": {}}
     other = {"messagegroups": {"far": {"messages": {"b": {"versions": versions}}}}}
     assert types(snapshot(based("/messagegroups/far/messages/b/versions/1"), other))["m0"] == "t"
@@ -405,7 +409,7 @@ SPREAD = {
 @pytest.mark.parametrize("document", [COMPACT, SPREAD], ids=["compact", "spread"])
 @pytest.mark.parametrize(("metric", "outcome"), [(1, Accepted), ("one", Rejected)])
 def test_compact_and_spread_mean_the_same(document: Any, metric: Any, outcome: type) -> None:
-    """I-4, I-5: message and schema inline or in registries of their own, in names of old."""
+    """The message and the schema are inline or in their own registries, with old names (I-4, I-5)."""
     repaired, _ = parse_document(json.dumps(document).encode(), name="x.cereg", lenient=True)
     contract = snapshot(repaired, groups=("/endpoints/e",)).compile(Policy())
     assert contract.broken == {}
@@ -447,7 +451,7 @@ def test_a_policy_about_nothing_is_refused(parcels: Any) -> None:
 
 
 def test_missing_schema_does_not_affect_other_messages(parcels: Any) -> None:
-    """K-39, K-45: its own messages wait among the dead letters, to be tried again."""
+    """The messages of the definition are dead letters that can be replayed (K-39, K-45)."""
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"]["dataschemauri"] = f"{PARCEL}s"
     document["schemagroups"]["parcels"]["schemas"]["elsewhere"] = {"schemauri": "https://down.example/schema"}

@@ -147,7 +147,7 @@ def test_events_of_a_batch_have_letters_of_their_own(parcels: Any, tmp_path: Pat
 
 
 def test_partly_landed_message_has_a_marked_letter(parcels: Any, tmp_path: Path) -> None:
-    """K-46: its letter is about one definition only, and is not to be run again."""
+    """The letter concerns one definition only, and is not replayed (K-46)."""
     document = parcels.catalogue()
     messages_ = document["messagegroups"]["parcels"]["messages"]
     messages_["parcel.twin"] = parcels.message("parcel.accepted")

@@ -199,7 +199,7 @@ def events(draw: st.DrawFn) -> Message:
 @given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(natives(), natives(), events()), max_size=10))
 @settings(max_examples=examples(150))
 def test_presumed_messages_come_to_the_same(contracts: list[Contract], policy: int, messages: list[Message]) -> None:
-    """K-46: under every policy, for every protocol."""
+    """The property holds for every policy and protocol (K-46)."""
     check(contracts[policy], *messages)
 
 

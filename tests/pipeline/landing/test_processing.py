@@ -200,7 +200,7 @@ def test_values_of_other_types_are_kept() -> None:
     ],
 )
 def test_tagged_value_lands_unchanged_or_not_at_all(payload: str, path: str) -> None:
-    """K-46: no value becomes another one because its column has another type."""
+    """A value never changes to fit the type of its column (K-46)."""
     integers = {"type": "integer"}
     members = {
         "i": integers,

@@ -45,7 +45,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def test_sums_of_all_batches() -> None:
-    """K-48: and nothing that a message says is a label."""
+    """No content of messages is a label (K-48)."""
     metrics = Metrics("lake")
     metrics.add(report())
     metrics.add(report("b2"))

@@ -73,7 +73,7 @@ def report(*steps: Step) -> Report:
 
 @given(st.lists(st.lists(STEPS, max_size=8), max_size=5))
 def test_merged_tallies_equal_one_tally(parts: list[list[Step]]) -> None:
-    """K-48: read = landed + dead letters + dropped, whoever counted what"""
+    """The equation read = landed + dead letters + dropped holds for any partition (K-48)."""
     merged = Tally()
     for part in parts:
         merged.add(decode(msgspec.json.encode(tallied(part)), Tally))

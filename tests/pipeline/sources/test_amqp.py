@@ -45,7 +45,7 @@ def read_back(content: bytes) -> Any:
 
 
 def test_a_message_has_all_its_sections() -> None:
-    """K-7, K-35: and the types of their values."""
+    """The values keep their types (K-7, K-35)."""
     properties = {"cloudEvents_n": 5, "flag": True, "at": None, "bin": b"\xff", "deep": [1, {"a": None}]}
     sections = (
         section(0x70, [True]),
@@ -93,7 +93,7 @@ def test_a_message_has_all_its_sections() -> None:
     ],
 )
 def test_bodies_of_every_kind(content: bytes, body: bytes) -> None:
-    """K-45: what is no message is kept as it came."""
+    """Other content is kept unchanged (K-45)."""
     assert read_back(content)[1].body == body
 
 

@@ -110,7 +110,7 @@ def test_splits_have_each_record_once(read: Read) -> None:
 
 
 def test_another_name_and_documentation_do_not_matter(read: Read) -> None:
-    """K-22: the specification's text and its schema file differ in the names of the records."""
+    """The text of the specification and its schema file use different names of records (K-22)."""
     text = json.dumps(SCHEMA).replace('"Event"', '"AvroCloudEvent"').replace('"Value"', '"AvroCloudEventData"')
     schema = json.loads(text.replace('"string"', '{"type": "string", "avro.java.string": "String"}'))
     assert read(container(schema={**schema, "namespace": "io.cloudevents", "doc": "x"})) == WHOLE

@@ -54,7 +54,7 @@ def test_a_value_is_enough(rows: Rows) -> None:
 
 
 def test_columns_of_spark_captures(rows: Rows) -> None:
-    """K-7: what there is of a record has its place."""
+    """Each known part of a record has its column (K-7)."""
     (row, lost) = rows(
         value=pa.array([b"a", b"b"]), key=pa.array([b"k", None]), topic=pa.array(["t", "t"]),
         partition=pa.array([3, None], pa.int32()), offset=pa.array([70, 71], pa.int64()),
@@ -141,7 +141,7 @@ def test_invalid_parquet_file_is_an_error(spark_session: SparkSession, tmp_path:
 
 
 def test_events_of_a_column_land(job: Jobs, capture: Callable[..., str], parcels: Any, tmp_path: Path) -> None:
-    """K-45: a bad row is found by its file and number."""
+    """An invalid row is identified by its file and number (K-45)."""
     texts = [json.dumps(parcels.event(0)), "{", json.dumps(parcels.event(2))]
     report = run(job(capture(event=pa.array(texts)), options={"value": "event"})).to_json()
     assert (report["read"], report["landed"], report["dead_lettered"]) == (3, 2, 1)
@@ -158,7 +158,7 @@ def binary_headers(parcels: Any) -> list[dict[str, Any]]:
 
 
 def test_captured_records_land(job: Jobs, capture: Callable[..., str], parcels: Any, tmp_path: Path) -> None:
-    """K-21: structured and binary events, as they were on the topic, with key and headers."""
+    """Structured and binary events are captured as on the topic, with key and headers (K-21)."""
     odd: list[Any] = [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
     sent = TYPE + odd
     path = capture(

@@ -24,14 +24,14 @@ def logged(**members: Any) -> bytes:
 
 
 def test_a_line_is_a_request() -> None:
-    """K-5, K-7: the query is no part of the path, methods have no case."""
+    """The query is no part of the path, and methods are case-insensitive (K-5, K-7)."""
     line = logged(method="post", path="/orders?a=1&a=2", headers={"Content-Type": "text/plain", "X": ["1", "2"]})
     headers = [("Content-Type", "text/plain"), ("X", "1"), ("X", "2")]
     assert read(line) == request("POST", "/orders?a=1&a=2", headers, None)
 
 
 def test_definitions_see_path_and_query() -> None:
-    """K-26: a definition asks for each by itself."""
+    """A definition can require path and query separately (K-26)."""
     options = {"method": "POST", "path": "/orders", "query": [{"name": "shop", "value": "7"}]}
     definitions: Any = {"/messagegroups/g/messages/m": {"protocol": "HTTP", "protocoloptions": options}}
     contract = Contract.compile(definitions, lambda _: None)

@@ -133,7 +133,7 @@ def check(batch: MessageBatch, indices: Sequence[int]) -> None:
 @pytest.mark.parametrize("rows", [RECORDS, STORED, PUBLISHED, DELIVERED], ids=["KAFKA", "NATS", "MQTT", "AMQP"])
 @given(data=st.data())
 def test_recorded_messages_equal_single_messages(rows: st.SearchStrategy[Row], data: st.DataObject) -> None:
-    """K-45: what a dead letter keeps is enough for the same message, whichever way it was rejected."""
+    """A dead letter contains enough for the same message, whatever the reason of its rejection (K-45)."""
     sample_rows = data.draw(st.lists(rows, min_size=1, max_size=6))
     for batch in record_batches(pa.RecordBatch.from_pylist(sample_rows, RECORD_TYPES)):
         check(batch, data.draw(st.lists(st.integers(0, len(batch) - 1), unique=True)))

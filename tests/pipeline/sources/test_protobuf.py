@@ -47,7 +47,7 @@ def read(tmp_path: Path) -> Read:
 def test_events_are_found_at_any_block_size(
     read: Read, monkeypatch: pytest.MonkeyPatch, source: ProtobufEvents, tag: bytes, block: int
 ) -> None:
-    """K-22: positions are where tag and length of an event begin."""
+    """A position is where the tag and length of an event begin (K-22)."""
     monkeypatch.setattr(protobuf, "BLOCK", block)
     content = delimited(*EVENTS, tag=tag)
     messages = read(content, source)
@@ -71,7 +71,7 @@ def test_packed_files_are_unpacked(read: Read) -> None:
 
 
 def test_batch_message_is_read_as_a_file(read: Read) -> None:
-    """K-22: what the format calls a batch is what is written to such a file."""
+    """The batch of the format equals the content of such a file (K-22)."""
     content = delimited(*EVENTS, tag=b"\x0a")
     assert find_format("application/cloudevents-batch+protobuf").split(content) == EVENTS
 

@@ -54,7 +54,7 @@ def test_events_are_recognised_by_their_headers(
 @pytest.mark.parametrize("protocol", ["HTTP", "NATS"])
 @pytest.mark.parametrize(("name", "events"), [("Content-Type", [True, False]), ("content-type", [True, False])])
 def test_names_of_headers_may_have_no_case(protocol: str, name: str, events: list[bool]) -> None:
-    """K-20: one that is there twice, in whatever case, is for the slow path."""
+    """A repeated header in any case takes the slow path (K-20)."""
     batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
     batch = batch.set_column(0, "protocol", pa.array([protocol] * 2))
     assert events_of(batch).tolist() == events
@@ -147,7 +147,7 @@ def test_structured_events_take_the_fast_path(contract: Contract, parcels: Any) 
 
 
 def test_binary_events_and_tombstones(contract: Contract, parcels: Any) -> None:
-    """K-21, K-45: attributes in headers; a record without a value is counted and kept."""
+    """The attributes are in headers; a record without a value is counted and kept (K-21, K-45)."""
     headers = event_headers({"ce_id": b"e-1", "ce_time": b"2026-01-02T03:04:05Z", "content-type": b"application/json"})
     binary = (json.dumps(parcels.event(1)["data"]).encode(), headers)
     tally, tables = processed(contract, SOURCE, batches(binary, (None, []), (b"", [])))
@@ -157,7 +157,9 @@ def test_binary_events_and_tombstones(contract: Contract, parcels: Any) -> None:
 
 @pytest.mark.parametrize("more", [{"protocol": "KAFKA"}, {"protocol": "HTTP"}])
 def test_a_definition_with_a_protocol_closes_its_lane(parcels: Any, more: dict[str, str]) -> None:
-    """K-26: an event of a definition for another protocol does not conform; one for this has more to check."""
+    """An event of a definition for another protocol does not conform; one for this protocol has additional checks
+    (K-26).
+    """
     document = parcels.catalogue()
     document["messagegroups"]["parcels"]["messages"]["parcel.accepted"] |= more
     contract = Snapshot.of_documents([("x", document)]).compile(Policy())
