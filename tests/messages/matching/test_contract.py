@@ -138,6 +138,14 @@ def test_an_event_in_binary_mode(contract_of: ContractOf, packed: bool) -> None:
     assert outcome.message.body == body
 
 
+def test_the_payload_of_an_encoded_message_without_an_envelope(contract_of: ContractOf) -> None:
+    """It is what the encoding hides: rows of tables are made of it."""
+    packed = post(("Content-Encoding", "gzip"), ("X", "1"), body=gzip.compress(b'{"n": 1}'))
+    outcome = one(contract_of({"m": {**http(("X", "1")), **schema(SCHEMA)}}), packed)
+    assert isinstance(outcome, Accepted)
+    assert (outcome.payload(), outcome.message.body) == (b'{"n": 1}', packed.body)
+
+
 PROTO_A = 'syntax = "proto3"; message A { int64 whole_number = 1; string text = 2; }'
 PROTO = {"dataschemaformat": "Protobuf/3", "dataschema": PROTO_A}
 CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]

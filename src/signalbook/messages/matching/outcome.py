@@ -32,7 +32,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
     ``event`` is the CloudEvent it carries (or was mapped to), ``context`` the values of the placeholders, ``data`` the
     decoded payload, validated by ``schema``; it is ``UNSET`` where there is no payload, or no schema to decode it by.
-    ``bare`` is the payload without its wire prefix, if it had one.
+    ``bare`` is the payload without its wire prefix or content encoding, if it had one.
     """
 
     message: Message
@@ -45,7 +45,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     bare: bytes | None = None
 
     def payload(self) -> bytes | None:
-        """The payload's bytes as they were sent, but for a wire prefix; ``None`` if there is no payload."""
+        """The payload's bytes as they were sent, but for a wire prefix or encoding; ``None`` if there is no payload."""
         if self.bare is not None:
             return self.bare
         return self.message.body if self.event is None else self.event.payload()
@@ -310,7 +310,9 @@ def _reject_ambiguous(message: Message, definitions: Sequence[CompiledDefinition
 
 
 def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
-    definition, event = fit.definition, subject.event
+    definition, event, bare = fit.definition, subject.event, result.bare
+    if bare is None and event is None and subject.message is not message:  # the body that was encoded
+        bare = subject.message.body
     warnings = definition.warnings + result.findings
     if definition.removal is not None and definition.removal <= (message.received_at or now()):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
@@ -331,7 +333,7 @@ def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadRe
         data=result.data,
         schema=result.schema,
         warnings=warnings,
-        bare=result.bare,
+        bare=bare,
     )
 
 
