@@ -460,6 +460,21 @@ def test_unknown_messages_follow_the_policy(contract_of: ContractOf, line: Line,
     assert contract.of_no_event("KAFKA") == structs.replace(native, message=Message(protocol="KAFKA"))
 
 
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_definitions_of_other_topics_leave_events_alone(contract_of: ContractOf, names: str) -> None:
+    """Unless they are filed by something else, such as a header that tells those of one topic apart."""
+    headers = {name: {"kind": {"value": name, "required": True}} for name in names}
+    natives = {
+        name: {"protocol": "KAFKA", "protocoloptions": {"topic": "orders", "headers": headers[name]}} for name in names
+    }
+    contract = contract_of({"m": typed("other"), **natives})
+    required = {"specversion": b"1.0", "id": b"1", "source": b"s", "type": b"t"}
+    found = one(contract, record("elsewhere", b"1", [(f"ce_{name}", value) for name, value in required.items()]))
+    expected = structs.replace(found, message=Message(protocol="KAFKA")) if names == "a" else None
+    assert contract.of_unknown_type("KAFKA", "topic") == expected
+    assert contract.of_unknown_type("KAFKA") is None
+
+
 @pytest.mark.parametrize("other", [event(), schema({"enum": [1]}), http(("X", "1"))])
 def test_outcome_is_unknown_if_more_than_the_type_decides(contract_of: ContractOf, other: JSONObject) -> None:
     contract = contract_of({"m": typed("other"), "o": other})

@@ -299,13 +299,16 @@ class Contract:
             return accepted
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
-    def of_unknown_type(self, protocol: str) -> Outcome | None:
+    def of_unknown_type(self, protocol: str, address: str = "") -> Outcome | None:
         """Return the outcome of every event by ``protocol`` whose type no definition has, without a message.
 
+        It holds for events whose value of the property ``address`` leads to no definition without an envelope.
         ``None`` if that depends on more than the type.
         """
         untyped = any(entry.is_event and entry.type is None for entry in self.outlines)
-        if self.events is None or untyped or self._payload_xids or protocol in self._natives:
+        if self.events is None or untyped or self._payload_xids:
+            return None
+        if protocol in self._natives and not self._natives[protocol].is_filed_by(address):
             return None
         message = Message(protocol=protocol)
         subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})

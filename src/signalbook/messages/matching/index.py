@@ -144,6 +144,10 @@ class DefinitionIndex:
         ]
         return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
 
+    def is_filed_by(self, name: str) -> bool:
+        """Return True if messages are led to definitions by their values of this property alone."""
+        return not self._rest and {*self.tables, *self._absent, *self._trees} <= {name}
+
     def _find_buckets(self, values: Values) -> list[IndexBucket]:
         buckets: list[IndexBucket] = []
         for name, table in self.tables.items():

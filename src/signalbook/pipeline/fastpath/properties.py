@@ -24,7 +24,7 @@ from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addre
 
 _AMQP: Final = "AMQP/1.0"
 # Where messages were sent to, which is the address of their records.
-_ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", V5: "topic_name"}
+ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", V5: "topic_name"}
 # Those that are columns of records of Kafka, and what their values become.
 _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "key": ("key", decode_text),
@@ -76,7 +76,7 @@ def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch]
         if protocol == V5 and header == "content-type":
             return None
         return lambda _, records: _header(records.column("headers"), header, manner)
-    if name == _ADDRESSES.get(protocol):
+    if name == ADDRESSES.get(protocol):
         return lambda _, records: _encoded(record_addresses(records), str)
     if protocol == _AMQP:
         section, _, member = name.partition(".")

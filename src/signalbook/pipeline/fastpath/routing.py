@@ -20,6 +20,7 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
+from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
 from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode, are_json, in_json, sent_as, without_schema
@@ -90,10 +91,11 @@ class FastPath:
         self._protocol = protocol
         self._attribute_checks = AttributeChecks(all_events=mode.all_events)
         self._definitions = contract.definitions
-        self._types = _types(contract, protocol)
+        self._plain = AddressIndex(_plain_definitions(contract, protocol), protocol)
+        self._types = _types(contract, protocol, self._plain)
         counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
-        self._unknown = contract.of_unknown_type(protocol)
+        self._unknown = contract.of_unknown_type(protocol, self._plain.property)
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], Sequence[EventRoute]] = {}
@@ -126,7 +128,7 @@ class FastPath:
     def process(self, batch: EventBatch) -> Iterator[Result]:
         """Yield what lands of a batch, what is rejected, and then the rest for the slow path."""
         verdicts = Verdicts(len(batch))
-        left = self._attribute_checks.doubtful(batch, verdicts)
+        left = self._attribute_checks.doubtful(batch, verdicts) | self._may_be_plain(batch)
         alike = self._without_definition(batch, left)
         refused: _Routed = []
         by_checks, shared = self._by_checks(batch, left)
@@ -155,6 +157,15 @@ class FastPath:
         yield from verdicts.rejections(batch)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
+
+    def _may_be_plain(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
+        """Return which events were sent to an address that a definition without an envelope may take."""
+        if not self._plain.definitions:
+            return np.zeros(len(batch), np.bool_)
+        codes, addresses = batch.property(self._plain.property)
+        taken = np.array([bool(self._plain.candidates(each or "")) for each in addresses], np.bool_)
+        found: npt.NDArray[np.bool_] = taken[codes]
+        return found
 
     def _judge_alike(
         self, batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool_], verdicts: Verdicts
@@ -294,17 +305,23 @@ def _refused_events(messages: MessageBatch, indices: list[int]) -> Iterator[Resu
         yield LeftOver(messages, np.array(indices)[~said].tolist())
 
 
-def _types(contract: Contract, protocol: str) -> dict[str, tuple[str, ...]]:
-    """Event types that lead to few definitions, whatever else an event that came by ``protocol`` says, with xids."""
+def _plain_definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
+    """Return the definitions without an envelope for messages that came by ``protocol``: events may fit them, too."""
+    found = (each for each in contract.outlines if protocol and not each.is_event and each.protocol == protocol)
+    return [contract.definitions[each.xid] for each in found]
+
+
+def _types(contract: Contract, protocol: str, plain: AddressIndex) -> dict[str, tuple[str, ...]]:
+    """Event types that lead to few definitions, whatever else an event that came by ``protocol`` says, with xids.
+
+    Addresses that a ``plain`` definition may take are another matter; without addresses it may fit any event.
+    """
+    events = [each for each in contract.outlines if each.is_event]
+    if any(each.type is None for each in events) or (plain.definitions and not plain.property):
+        return {}
     typed: dict[str, list[Outline]] = {}
-    for outline in contract.outlines:
-        if not outline.is_event:
-            if protocol and outline.protocol == protocol:
-                return {}  # it may fit an event by what the protocol says of it
-        elif outline.type is None:
-            return {}  # it may fit an event of any type
-        else:
-            typed.setdefault(outline.type, []).append(outline)
+    for outline in events:
+        typed.setdefault(str(outline.type), []).append(outline)
     found = {name: _by_protocol(outlines, protocol) for name, outlines in typed.items()}
     return {name: xids for name, xids in found.items() if len(xids) <= _MOST_SHARED}
 

@@ -1,0 +1,192 @@
+"""Messages that are no events: the fast path says what going message by message says, also where events share it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.pipeline.fastpath.test_routing import check_batches
+from tests.pipeline.kafkarows import (
+    AVRO,
+    AVRO_VALUES,
+    CONTENT_TYPES,
+    JSON_VALUES,
+    PROTO,
+    PROTO_VALUES,
+    event_headers,
+    kafka_records,
+    rows,
+    written,
+)
+
+from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
+from signalbook.values import JSONObject
+
+POLICIES = (
+    (),
+    ("on_schema_violation=tag", "on_no_match=drop", "columns=as_sent"),
+    ("native_mapping=true", "strict_delivery=true"),
+    ("on_duplicate_names=dead_letter", "required_schema=true"),
+    ("on_ambiguous=all", "/messagegroups/plain/messages/opened:prefer_specific=true"),
+    ("wire_prefix=confluent", "/messagegroups/plain/messages/taken:wire_prefix=none"),
+)
+Record = tuple[bytes | None, Sequence[tuple[str, bytes | None]]]
+
+
+def ticket(*states: str, **more: Any) -> JSONObject:
+    members = {"id": {"type": "string"}, "state": {"enum": list(states)}, "weight": {"type": "number", "minimum": 0}}
+    return {"type": "object", "required": ["id", "state"], "properties": members, **more}
+
+
+def nested(kind: str) -> JSONObject:
+    inner = {"type": "object", "required": ["kind"], "properties": {"kind": {"const": kind}, "n": {"type": "integer"}}}
+    return {"type": "object", "required": ["meta"], "properties": {"meta": inner}}
+
+
+SCHEMAS: dict[str, JSONObject] = {
+    "opened": ticket("opened", "reopened"),
+    "closed": ticket("closed"),
+    "moved": ticket("moved", additionalProperties=False),
+    "lost": ticket("lost", "closed"),
+    "x": nested("x"),
+    "y": nested("y"),
+    "one": {"type": "object", "required": ["v"], "properties": {"v": {"const": 1}}},
+    "true": {"type": "object", "required": ["v"], "properties": {"v": {"const": True}}},
+}
+
+
+def to_topic(topic: str, schema: str = "", **more: Any) -> JSONObject:
+    formats = {"parcel": "JsonSchema/draft-07", "measure": "Avro/1.11", "scan": "Protobuf/3"}
+    payload = written(formats.get(schema, "JsonSchema/draft-07"), schema) if schema else {}
+    options = {"topic": topic, **more.pop("options", {})}
+    return {"protocol": "KAFKA", "protocoloptions": options, **payload, **more}
+
+
+def kind(value: str, *, required: bool = True) -> JSONObject:
+    return {"options": {"headers": [{"name": "kind", "value": value, "required": required}]}}
+
+
+@pytest.fixture(scope="module")
+def contracts(parcels: Any) -> list[Contract]:
+    """Events, and definitions without an envelope that topics, headers, keys or payloads tell apart."""
+    document = parcels.catalogue()
+    typed = written("JsonSchema/draft-07", "parcel")
+    document["messagegroups"]["parcels"]["messages"] |= {
+        "measured": parcels.message("parcel.measured", **written("Avro/1.11", "measure")),
+        "scanned": parcels.message("parcel.scanned", **written("Protobuf/3", "scan")),
+        "mapped": {**parcels.message("parcel.mapped", **typed), "protocol": "KAFKA", "protocoloptions": {"topic": "m"}},
+    }
+    document["messagegroups"]["plain"] = {
+        "messages": {
+            "taken": to_topic("taken", "parcel"),
+            "measured.plain": to_topic("measures", "measure"),
+            "scanned.plain": to_topic("scans", "scan"),
+            "raw": to_topic("raw"),
+            "text": to_topic("text", datacontenttype="text/plain"),
+            "regional": to_topic("regions/{region}", "parcel", options={"key": "{parcel}"}),
+            "a": to_topic("kinds", "parcel", **kind("a")),
+            "b": to_topic("kinds", "measure", **kind("b")),
+            "c": to_topic("kinds", "closed", **kind("c", required=False)),
+            "removed": to_topic("removed", "parcel", deprecated={"removal": "2020-01-01T00:00:00Z"}),
+            "partial": to_topic("partial", "parcel", options={"partition": 0}),
+            "opened": to_topic("tickets", "opened"),
+            "closed": to_topic("tickets", "closed"),
+            "moved": to_topic("tickets", "moved"),
+            "lost.1": to_topic("lost", "lost"),
+            "lost.2": to_topic("lost", "closed"),
+            "x": to_topic("nested", "x"),
+            "y": to_topic("nested", "y", options={"headers": [{"name": "kind", "value": "{kind}"}]}),
+            "one": to_topic("values", "one"),
+            "true": to_topic("values", "true"),
+            "either.parcel": to_topic("either", "parcel"),
+            "either.ticket": to_topic("either", "closed"),
+        }
+    }
+    texts = {name: ("JsonSchema/2020-12", schema) for name, schema in SCHEMAS.items()}
+    for name, (form, text) in {**texts, "measure": ("Avro/1.11", AVRO), "scan": ("Protobuf/3", PROTO)}.items():
+        version = {"format": form, "schema": text, "labels": {"confluent.id": "7"}}
+        document["schemagroups"]["parcels"]["schemas"][name] = {"versions": {"1": version}}
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    policies = [parse_flags(flags) for flags in POLICIES]
+    return [Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy) for policy in policies]
+
+
+TICKETS = (
+    *(json.dumps({"id": "T", "state": state}).encode() for state in ("opened", "reopened", "closed", "moved", "lost")),
+    *(b'{"id":"T","state":"opened","state":"closed"}', b'{"id":"T","\\u0073tate":"\\u0063losed","weight":-1}'),
+    *(b'{"id":"T","state":"moved","more":1}', b'{"state":"closed"}', b'{"id":"T","state":5}', b'{"id":"T"}'),
+    *(b'{"id":"T","state":["opened"]}', b'{"id":"T","state":"opened"', b'{"id":"\xff","state":"opened"}', b"[]"),
+    b'{"id":"T","state":"opened","x":{"y":1,"y":2}}',
+)
+NESTED = (
+    *(b'{"meta":{"kind":"x"}}', b'{"meta":{"kind":"y","n":5}}', b'{"meta":{"kind":"y","n":"5"}}', b'{"meta":"x"}'),
+    *(b'{"meta":{"kind":"z"}}', b'{"meta":{}}', b'{"meta":{"kind":"x"},"meta":{"kind":"y"}}', b'{"meta":null}'),
+)
+CONSTANTS = tuple(b'{"v":' + value + b"}" for value in (b"1", b"1.0", b"true", b"1e0", b"2", b"null", b"1e999", b"{}"))
+JSONS = (*JSON_VALUES[:5], *JSON_VALUES[8:], *TICKETS, *NESTED, *CONSTANTS)
+HEADERS = st.one_of(
+    st.tuples(st.just("kind"), st.sampled_from([b"a", b"a", b"b", b"c", b"d", b"\xff", None])),
+    st.tuples(st.just("content-type"), st.sampled_from(CONTENT_TYPES)),
+    st.sampled_from([("ce_id", b"1"), ("ce_x", b"\xff"), ("content-encoding", b"gzip"), ("trace", b"x")]),
+    st.just(("__value_schema_id", b"\0\0\0\0\7")),
+)
+TOPICS = [
+    *("taken", "measures", "scans", "raw", "text", "regions/eu", "regions/", "kinds", "kinds", "removed", "partial"),
+    *("tickets", "tickets", "lost", "nested", "values", "either", "m", "elsewhere", ""),
+]
+
+
+@st.composite
+def plain_records(draw: st.DrawFn) -> Record:
+    """A record without an envelope."""
+    value = draw(st.sampled_from([*JSONS, *JSONS, *AVRO_VALUES[:4], *PROTO_VALUES[:4], None]))
+    headers = draw(st.lists(HEADERS, max_size=2))
+    match draw(st.integers(0, 9)) if value is not None else 9:
+        case 0:
+            value, headers = gzip.compress(value), [*headers, ("content-encoding", b"gzip")]
+        case 1:
+            value = b"\0\0\0\0\7" + value
+    return value, headers
+
+
+def records_of(found: Sequence[tuple[str | None, Record]]) -> list[MessageBatch]:
+    """Return records of several topics."""
+    batch = rows(*(record for _, record in found), keys=(b"k", b"P", None, b"\xff"))
+    topics = pa.array([topic for topic, _ in found], pa.string())
+    return list(base.record_batches(batch.set_column(batch.schema.get_field_index("address"), "address", topics)))
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.sampled_from(range(len(POLICIES))),
+    st.lists(
+        st.tuples(st.sampled_from([*TOPICS, None]), st.one_of(plain_records(), plain_records(), kafka_records())),
+        min_size=1,
+        max_size=14,
+    ),
+)
+def test_paths_agree_about_records(contracts: list[Contract], policy: int, found: list[tuple[str, Record]]) -> None:
+    """Plain records and events, in one contract and one batch."""
+    check_batches(contracts[policy], records_of(found), CAPTURES)
+
+
+PARCEL = JSON_VALUES[0]
+
+
+def test_events_take_it_next_to_plain_definitions(contracts: list[Contract]) -> None:
+    """Wherever no definition without an envelope may take them, whatever becomes of them."""
+    changes: list[dict[str, bytes | None]] = [{}, {"ce_source": b"/else"}, {"ce_id": b""}]
+    found = [("orders", (PARCEL, event_headers(change))) for change in changes]
+    tally, _ = check_batches(contracts[0], records_of(found), CAPTURES, fast=True)
+    assert tally.reasons == {"metadata_violation": 1, "invalid_cloudevent": 1}
