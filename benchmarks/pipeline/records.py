@@ -257,8 +257,9 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
 
 def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED)) -> dict[str, Any]:
     """Medians of both ways for each kind of record, rounds interleaved. With each mode come its ``PEERS``."""
-    made = {mode: _made(mode, count) for mode in modes}
-    contracts, traffic = ({mode: pair[place] for mode, pair in made.items()} for place in range(2))
+    contracts, traffic = {}, {}
+    for mode in modes:
+        contracts[mode], traffic[mode] = _made(mode, count)
     fast: dict[str, list[float]] = {mode: [] for mode in modes}
     slow: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(rounds):

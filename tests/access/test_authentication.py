@@ -48,7 +48,7 @@ class Asking:
         self.real = Authenticator(store, settings, clock=clock)
         self.usage, self.build_challenges = self.real.usage, self.real.build_challenges
 
-    def known(self, scope: dict[str, Any], generation: Hashable) -> Identity | None:
+    def find_verified(self, scope: dict[str, Any], generation: Hashable) -> Identity | None:
         credentials = self.real.read_credentials(scope)
         return ANONYMOUS if credentials is None else self.real.find_verified(credentials, generation)
 

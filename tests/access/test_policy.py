@@ -46,9 +46,9 @@ def test_deny_wins_and_hides_descendants() -> None:
     ]
     pat, anonymous = policy(*rules).access(PAT), policy(*rules).access(ANONYMOUS)
     secret = xid("/schemagroups/g/schemas/secret-1/versions/1")
-    assert anonymous.readable(secret)
+    assert anonymous.is_readable(secret)
     assert anonymous.reads_everything
-    assert not pat.readable(secret)
+    assert not pat.is_readable(secret)
     # Writing needs reading: the outcome of a write would tell what is there.
     assert not pat.may(Action.UPDATE, secret)
     assert not pat.reads_everything
@@ -68,7 +68,7 @@ def test_ancestors_of_a_readable_entity_are_readable() -> None:
 def test_scopes_narrow_what_a_token_may_do() -> None:
     rules = policy({"who": ["token:t1"], "role": "administrator"})
     narrowed = rules.access(Identity(token="t1", scopes=frozenset({"read", "list"})))
-    assert narrowed.readable(xid("/schemagroups/g"))
+    assert narrowed.is_readable(xid("/schemagroups/g"))
     assert not narrowed.may(Action.UPDATE, xid("/schemagroups/g"))
     assert not narrowed.allows_somewhere(Action.ADMINISTER)
     assert narrowed.key != rules.access(Identity(token="t1")).key
@@ -152,7 +152,7 @@ def test_delete_and_configure_need_rights_on_all_descendants() -> None:
 
 def test_unknown_scope_allows_nothing() -> None:
     rules = policy({"who": ["token:t"], "role": "administrator"})
-    assert not rules.access(Identity(token="t", scopes=frozenset({"everything"}))).readable(ROOT)
+    assert not rules.access(Identity(token="t", scopes=frozenset({"everything"}))).is_readable(ROOT)
 
 
 def test_denied_listing_wins_over_allowed_reading() -> None:

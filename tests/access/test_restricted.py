@@ -84,7 +84,7 @@ def test_a_filter_decides_once_for_all_versions_of_a_resource(engine: Engine, mo
         decided.append(xid)
         return readable(self, xid)
 
-    readable = Access.readable
+    readable = Access.is_readable
     with engine.reading(access("/schemagroups/*/schemas/a*", "/schemagroups/*/schemas/b")) as view:
         options = ViewOptions(filter=parse_filter(["versions.name=x"], group / "schemas", view.model, subject=""))
         monkeypatch.setattr(Access, "is_readable", counting)

@@ -44,7 +44,7 @@ def test_a_scope_with_other_names() -> None:
     assert scope.holds(a)
     assert not scope.holds(Xid.parse("/messagegroups/a"))
     value = ["/schemagroups/a", {"x": "/schemagroups/a/schemas/s", "y": "see /schemagroups/a", "z": "/no xid"}]
-    assert scope.translated(value) == [
+    assert scope.translate(value) == [
         "/schemagroups/b",
         {"x": "/schemagroups/b/schemas/s", "y": "see /schemagroups/a", "z": "/no xid"},
     ]
