@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, counted, number, stacked
+from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, build_stacked_chart, format_count, format_number
 
 KINDS = (("landed", "landed"), ("dead", "dead letters"))
 VALUES = st.tuples(*(st.integers(0, 2**62).map(float) for _ in KINDS))
@@ -14,7 +14,9 @@ VALUES = st.tuples(*(st.integers(0, 2**62).map(float) for _ in KINDS))
 
 @given(st.lists(VALUES, max_size=200))
 def test_bars_stay_within_their_box(columns: list[tuple[float, ...]]) -> None:
-    chart = stacked("any", KINDS, [Column(label=str(at), values=values) for at, values in enumerate(columns)])
+    chart = build_stacked_chart(
+        "any", KINDS, [Column(label=str(at), values=values) for at, values in enumerate(columns)]
+    )
     assert len(chart.bars) == sum(value > 0 for values in columns for value in values)
     for bar in chart.bars:
         assert bar.x >= 0
@@ -24,7 +26,7 @@ def test_bars_stay_within_their_box(columns: list[tuple[float, ...]]) -> None:
 
 
 def test_bars_stand_on_each_other_in_proportion() -> None:
-    chart = stacked("any", KINDS, [Column(label="a", values=(60, 20)), Column(label="b", values=(0, 40))])
+    chart = build_stacked_chart("any", KINDS, [Column(label="a", values=(60, 20)), Column(label="b", values=(0, 40))])
     assert [(bar.kind, bar.y, bar.height) for bar in chart.bars] == [
         ("landed", 25, 75),
         ("dead", 0, 25),
@@ -36,7 +38,7 @@ def test_bars_stand_on_each_other_in_proportion() -> None:
 
 
 def test_numbers_are_formatted_for_people() -> None:
-    assert [number(value) for value in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
+    assert [format_number(value) for value in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
 
 
 @pytest.mark.parametrize(
@@ -49,4 +51,4 @@ def test_numbers_are_formatted_for_people() -> None:
     ],
 )
 def test_counted_words_are_singular_or_plural(count: int, words: tuple[str, ...], expected: str) -> None:
-    assert counted(count, *words) == expected
+    assert format_count(count, *words) == expected

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.ui.comparison import differences, text_diff
+from signalbook.api.ui.comparison import build_text_diff, find_differences
 from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
@@ -190,21 +190,21 @@ def test_unreadable_schema_cannot_be_compared(store: Store, serve: Serve) -> Non
 
 def test_differences_are_found_by_name() -> None:
     old, new = {"a": 1, "b": {"c": [1], "d": None}}, {"a": 1, "b": {"c": [2]}, "e": {}}
-    assert list(differences(old, new)) == [("b.c", [1], [2]), ("b.d", None, None), ("e", None, {})]
+    assert list(find_differences(old, new)) == [("b.c", [1], [2]), ("b.d", None, None), ("e", None, {})]
 
 
 def test_a_diff_has_some_lines_around() -> None:
     old = [str(n) for n in range(20)]
     new = [*old[:10], "new", *old[11:]]
-    diff = text_diff("\n".join(old), "\n".join(new))
+    diff = build_text_diff("\n".join(old), "\n".join(new))
     assert [line.sign for line in diff.lines] == ["@", " ", " ", " ", "-", "+", " ", " ", " "]
-    assert text_diff("a", "a").note == "They differ in layout only."
-    assert text_diff("", "\n".join(old)).lines[-1].text == "19"
-    assert json.dumps([line.text for line in text_diff("a\nb", "a").lines]).count("b") == 1
+    assert build_text_diff("a", "a").note == "They differ in layout only."
+    assert build_text_diff("", "\n".join(old)).lines[-1].text == "19"
+    assert json.dumps([line.text for line in build_text_diff("a\nb", "a").lines]).count("b") == 1
 
 
 def test_a_diff_side_by_side() -> None:
-    pairs = text_diff("a\nb\nc\nd", "a\nB\nd\ne").pairs()
+    pairs = build_text_diff("a\nb\nc\nd", "a\nB\nd\ne").pairs()
     assert [(pair.kind, pair.old, pair.new) for pair in pairs[1:]] == [
         ("kept", "a", "a"),
         ("changed", "b", "B"),

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from signalbook.api.ui.documents import highlighted
+from signalbook.api.ui.documents import render_highlighted
 
 BEGUN = {"protobuf": ("/* ", "/\\\n* "), "xml": ("<!--", "<?", "<![CDATA[", "&", "<a b:b:b:"), "json": ("@ ", "'")}
 
@@ -24,14 +24,14 @@ def words(markup: str) -> str:
 def test_repeated_openings_are_plain_text(language: str, begun: str) -> None:
     # Each is looked for to the end of the text: a second for 16 KB.
     text = begun * (15_000 // len(begun))
-    markup, cut = highlighted(text, language)
+    markup, cut = render_highlighted(text, language)
     assert (words(markup), cut) == (text, False)
     assert "<span" not in markup
 
 
 def test_a_document_with_a_few_mistakes_is_highlighted() -> None:
     text = '{"a": 1, b: @, "c": "</script><script>"}'
-    markup, cut = highlighted(text, "json")
+    markup, cut = render_highlighted(text, "json")
     assert "<span" in markup
     assert "<script" not in markup
     assert (words(markup), cut) == (text, False)

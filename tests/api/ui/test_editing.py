@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from signalbook.api.ui.pages import shown_text, written_text
+from signalbook.api.ui.pages import escape_hidden, restore_hidden
 from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
@@ -223,14 +223,14 @@ def test_error_is_shown_at_its_field_and_input_is_kept(explorer: Client) -> None
 def test_hostile_content_is_echoed_as_text(explorer: Client, text: str) -> None:
     form = opened(explorer, GROUP) | {"description": text, "documentation": text, "labels": text}
     page = refused(explorer, GROUP, form, 200, "check")
-    assert fields(page)["description"] == shown_text(text)
+    assert fields(page)["description"] == escape_hidden(text)
     assert post(explorer, GROUP, opened(explorer, GROUP) | {"description": fields(page)["description"]}).is_redirect
     assert explorer.get(GROUP).json()["description"] == text
 
 
 def test_hidden_characters_survive_a_form() -> None:
     for text in ("a\u202eb\x00\U000e0001", "⟨U+0041⟩ ⟨U+FFFFFF⟩ ⟨U+D800⟩"):
-        assert written_text(str(shown_text(text))) == text
+        assert restore_hidden(str(escape_hidden(text))) == text
 
 
 def test_a_document_becomes_a_new_version(explorer: Client) -> None:
@@ -388,7 +388,7 @@ def test_creating_requires_the_right_for_the_id(store: Store, serve: Serve) -> N
 def test_hostile_content_of_something_new_is_echoed_as_text(explorer: Client, text: str) -> None:
     path = "/schemagroups/shop/schemas"
     form = {name: value if name in ("token", "made-from") else text for name, value in opened(explorer, path).items()}
-    assert fields(refused(explorer, path, form, 400))["id"] == shown_text(text)
+    assert fields(refused(explorer, path, form, 400))["id"] == escape_hidden(text)
 
 
 def test_uneditable_paths_have_no_form(explorer: Client) -> None:

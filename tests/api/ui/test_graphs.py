@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.ui.graphs import BOX_HEIGHT, BOX_WIDTH, GraphNode, LayeredGraph, layered
+from signalbook.api.ui.graphs import BOX_HEIGHT, BOX_WIDTH, GraphNode, LayeredGraph, build_layered_graph
 
 LINKS = st.sets(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=40)
 
@@ -22,7 +22,7 @@ def rows(graph: LayeredGraph) -> dict[str, int]:
 def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, int]]) -> None:
     nodes = [node(str(at), column) for at, column in enumerate(columns)]
     joined = {(str(a), str(b), "x") for a, b in links if a < len(nodes) and b < len(nodes)}
-    graph = layered(nodes, joined)
+    graph = build_layered_graph(nodes, joined)
     assert {box.node.id for box in graph.boxes} == {node_.id for node_ in nodes}
     assert len(graph.curves) == len(joined)
     places = [(box.x, box.y) for box in graph.boxes]
@@ -36,19 +36,21 @@ def test_boxes_are_apart_and_inside(columns: list[int], links: set[tuple[int, in
 
 def test_nodes_are_ordered_by_their_neighbours() -> None:
     nodes = [node(name, column) for column, names in enumerate(("abcd", "hgfe")) for name in names]
-    at = rows(layered(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")}))
+    at = rows(build_layered_graph(nodes, {("a", "e", ""), ("b", "f", ""), ("c", "g", ""), ("d", "h", "")}))
     assert sorted("efgh", key=at.__getitem__) == ["e", "f", "g", "h"]
     assert [at[a] for a in "abcd"] == [at[b] for b in "efgh"]
 
 
 def test_several_links_are_one_arrow() -> None:
-    graph = layered([node("a", 0), node("b", 1)], [("a", "b", "schema"), ("a", "b", "references"), ("b", "a", "xref")])
+    graph = build_layered_graph(
+        [node("a", 0), node("b", 1)], [("a", "b", "schema"), ("a", "b", "references"), ("b", "a", "xref")]
+    )
     assert [curve.title for curve in graph.curves] == ["references, schema", "xref"]
 
 
 def test_a_tall_column_begins_where_the_others_do() -> None:
     nodes = [node("middle", 0), *(node(str(at), 1) for at in range(60))]
-    at = rows(layered(nodes, ()))
+    at = rows(build_layered_graph(nodes, ()))
     assert at["middle"] == min(at.values())
-    few = rows(layered(nodes[:4], ()))
+    few = rows(build_layered_graph(nodes[:4], ()))
     assert few["middle"] == few["1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signalbook.api.ui.subscriptions import _peers
+from signalbook.api.ui.subscriptions import _list_peers
 from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
@@ -58,6 +58,6 @@ def test_replication_page_shows_copies_and_errors() -> None:
             "https://b.example": {"error": "no answer", "since": "2030-01-01T00:00:00Z"},
         },
     }
-    first, second = _peers(status)
+    first, second = _list_peers(status)
     assert (first.url, first.direction, first.done) == ("https://a.example/r", "source", "created 5")
     assert (second.error, second.since and second.since.text) == ("no answer", "2030-01-01 00:00")

@@ -22,7 +22,7 @@ from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.errors import RegistryError
 
 PATH: Final = "/ui/-/static"
-_TYPES: Final = {
+_CONTENT_TYPES: Final = {
     "explorer.css": "text/css; charset=utf-8",
     "explorer.js": "text/javascript; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
@@ -46,32 +46,32 @@ class Asset:
 
 
 @cache
-def assets() -> Mapping[str, Asset]:
+def load_assets() -> Mapping[str, Asset]:
     """Return all assets by the names of their files."""
-    return {name: _asset(name) for name in _TYPES}
+    return {name: _load_asset(name) for name in _CONTENT_TYPES}
 
 
-def _asset(name: str) -> Asset:
+def _load_asset(name: str) -> Asset:
     content = (files("signalbook.api.ui") / "static" / name).read_bytes()
     stem, _, suffix = name.rpartition(".")
     sealed = f"{stem}.{hashlib.blake2b(content, digest_size=8).hexdigest()}.{suffix}"
     integrity = f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode('ascii')}"
-    return Asset(name=sealed, integrity=integrity, contenttype=_TYPES[name], content=content)
+    return Asset(name=sealed, integrity=integrity, contenttype=_CONTENT_TYPES[name], content=content)
 
 
 def routes(kernel: Kernel) -> list[Route]:
     """Return the routes of the assets, which are the same for everybody and not secret."""
-    by_name = {asset.name: _response(asset) for asset in assets().values()}
+    by_name = {asset.name: _build_asset_response(asset) for asset in load_assets().values()}
 
     async def show(request: HTTPRequest) -> Response:
-        found = by_name.get(request.params["name"])
-        if found is None:
+        response = by_name.get(request.params["name"])
+        if response is None:
             raise RegistryError("not_found", subject=request.path)
-        return found
+        return response
 
     return [Route(f"{PATH}/{{name}}", PathEndpoint({"GET": show}, kernel, public=True))]
 
 
-def _response(asset: Asset) -> Response:
+def _build_asset_response(asset: Asset) -> Response:
     headers = (("Content-Type", asset.contenttype), _FOR_GOOD, ("X-Content-Type-Options", "nosniff"))
     return Response(headers=headers, body=asset.content)

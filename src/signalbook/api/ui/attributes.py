@@ -17,7 +17,7 @@ from signalbook.model import Attribute, Model
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import Xid, XidError
 
-_LONGEST: Final = 2000
+_MAX_VALUE_CHARS: Final = 2000
 _DEEPEST: Final = 5
 _MOST_MEMBERS: Final = 100
 _ALL: Final = 40_000
@@ -59,28 +59,30 @@ class AttributeValues:
     room: int = field(default=_ALL)
 
     def members(
-        self, values: JSONObject, known: Mapping[str, Attribute], leave_out: Iterable[str]
+        self, values: JSONObject, definitions: Mapping[str, Attribute], leave_out: Iterable[str]
     ) -> tuple[Member, ...]:
         """The attributes of an entity in the order they come in."""
         out = frozenset(leave_out)
-        return tuple(self._member(name, value, known.get(name)) for name, value in values.items() if name not in out)
+        return tuple(
+            self._render_member(name, value, definitions.get(name)) for name, value in values.items() if name not in out
+        )
 
-    def shown(self, value: JSON, attribute: Attribute | None = None, depth: int = 0) -> Shown:
+    def render(self, value: JSON, attribute: Attribute | None = None, depth: int = 0) -> Shown:
         """Return a value for a page. ``attribute`` is its definition in the model."""
         kind = attribute.type if attribute is not None else "any"
         match value:
             case dict() if depth < _DEEPEST and kind != "any":
-                return self._object(value, attribute, depth)
-            case list() if depth < _DEEPEST and all(isinstance(each, (str, int, float, bool)) for each in value):
+                return self._render_object(value, attribute, depth)
+            case list() if depth < _DEEPEST and all(isinstance(element, (str, int, float, bool)) for element in value):
                 item = attribute.item if attribute is not None else None
-                return self._list((self.shown(each, item, depth + 1) for each in value), len(value))
+                return self._list((self.render(element, item, depth + 1) for element in value), len(value))
             case list() if depth < _DEEPEST and kind == "array":
                 item = attribute.item if attribute is not None else None
-                return self._list((self.shown(each, item, depth + 1) for each in value), len(value))
+                return self._list((self.render(element, item, depth + 1) for element in value), len(value))
             case dict() | list():
-                return self._json(value)
+                return self._render_json(value)
             case str():
-                return self._text(value, kind)
+                return self._render_text(value, kind)
             case _:
                 return Shown(kind="text", text=dump_json(value).decode())
 
@@ -91,29 +93,29 @@ class AttributeValues:
             xid = Xid.parse(path)
         except XidError:
             return None
-        known = self.model.group_type(xid) is not None
-        if not known or (xid.resource_type and self.model.resource_type(xid) is None):
+        is_known = self.model.group_type(xid) is not None
+        if not is_known or (xid.resource_type and self.model.resource_type(xid) is None):
             return None
         return str(xid)
 
-    def _member(self, name: str, value: JSON, attribute: Attribute | None, depth: int = 0) -> Member:
+    def _render_member(self, name: str, value: JSON, attribute: Attribute | None, depth: int = 0) -> Member:
         described = str(attribute.definition.get("description", "")) if attribute is not None else ""
         return Member(
-            name=name[:_LONGEST],
-            value=self.shown(value, attribute, depth),
-            type=_type(attribute),
-            description=described[:_LONGEST],
+            name=name[:_MAX_VALUE_CHARS],
+            value=self.render(value, attribute, depth),
+            type=_describe_type(attribute),
+            description=described[:_MAX_VALUE_CHARS],
         )
 
-    def _object(self, value: JSONObject, attribute: Attribute | None, depth: int) -> Shown:
+    def _render_object(self, value: JSONObject, attribute: Attribute | None, depth: int) -> Shown:
         inner = attribute.attributes if attribute is not None else None
-        known = inner.active(value) if inner is not None else {}
+        definitions = inner.active(value) if inner is not None else {}
         item = attribute.item if attribute is not None else None
         members: list[Member] = []
-        for name, each in value.items():
+        for name, member_value in value.items():
             if len(members) == _MOST_MEMBERS or self.room <= 0:
                 break
-            members.append(self._member(name, each, known.get(name, item), depth + 1))
+            members.append(self._render_member(name, member_value, definitions.get(name, item), depth + 1))
         return Shown(kind="object", members=tuple(members), cut=len(members) < len(value))
 
     def _list(self, items: Iterator[Shown], length: int) -> Shown:
@@ -124,25 +126,25 @@ class AttributeValues:
                 break
         return Shown(kind="list", members=tuple(members), cut=len(members) < length)
 
-    def _json(self, value: JSON) -> Shown:
+    def _render_json(self, value: JSON) -> Shown:
         text = msgspec.json.format(dump_json(value), indent=2).decode()
-        kept = self._kept(text, 4 * _LONGEST)
-        return Shown(kind="json", text=kept, cut=len(kept) < len(text))
+        visible_text = self._take_text(text, 4 * _MAX_VALUE_CHARS)
+        return Shown(kind="json", text=visible_text, cut=len(visible_text) < len(text))
 
-    def _text(self, text: str, kind: str) -> Shown:
-        kept = self._kept(text, _LONGEST)
-        if len(kept) < len(text):
-            return Shown(kind="text", text=kept, cut=True)
+    def _render_text(self, text: str, kind: str) -> Shown:
+        visible_text = self._take_text(text, _MAX_VALUE_CHARS)
+        if len(visible_text) < len(text):
+            return Shown(kind="text", text=visible_text, cut=True)
         if kind in _REFERENCES and (href := self.link(text)) is not None:
             return Shown(kind="link", text=text, href=href)
         if kind in _REFERENCES and _is_away(text):
             return Shown(kind="away", text=text, href=text)
         return moment(text) if kind == "timestamp" else Shown(kind="text", text=text)
 
-    def _kept(self, text: str, most: int) -> str:
-        kept = text[: max(0, min(most, self.room))]
-        self.room -= len(kept) + 20
-        return kept
+    def _take_text(self, text: str, most: int) -> str:
+        visible_text = text[: max(0, min(most, self.room))]
+        self.room -= len(visible_text) + 20
+        return visible_text
 
 
 def moment(text: str) -> Shown:
@@ -160,7 +162,7 @@ def _is_away(text: str) -> bool:
     return parts.scheme in _SCHEMES and bool(parts.netloc)
 
 
-def _type(attribute: Attribute | None) -> str:
+def _describe_type(attribute: Attribute | None) -> str:
     """Return the type in the model's words: ``map of string``."""
     if attribute is None:
         return ""

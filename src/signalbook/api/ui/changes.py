@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 from urllib.parse import urlencode
 
-from signalbook.api.ui.home import ChangeLine, change_lines
+from signalbook.api.ui.home import ChangeLine, build_change_lines
 from signalbook.api.ui.pages import PATH, Crumb, Page, UIRequest
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -20,11 +20,11 @@ from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT, Xid, XidError
 
 CHANGES: Final = f"{PATH}/-/changes"
-_PAGE: Final = 50
-_DIGITS: Final = 18
+_PAGE_CHANGES: Final = 50
+_MAX_POSITION_DIGITS: Final = 18
 _DAY: Final = timedelta(days=1)
-_FIRST: Final = date(1970, 1, 1)
-_LAST: Final = date(9998, 12, 31)
+_FIRST_DAY: Final = date(1970, 1, 1)
+_LAST_DAY: Final = date(9998, 12, 31)
 _EARLIER: Final = (("a week earlier", timedelta(days=7)), ("a month earlier", timedelta(days=30)))
 
 
@@ -55,21 +55,23 @@ class ChangesContent:
 
 def page(view: View, request: UIRequest) -> Page:
     """Return a page of the feed, the newest first. Raises ``bad_request``."""
-    of, before = _of(request), _before(request)
-    since, until = _day(request, "from"), _day(request, "to")
+    of, before = _of(request), _read_before(request)
+    since, until = _read_day(request, "from"), _read_day(request, "to")
     first = 1 if since is None else view.position_at(_midnight(since))
     if not before and until is not None:
         before = view.position_at(_midnight(until) + _DAY)
-    records, more = view.changes(_PAGE, beneath=of, first=first, before=before)
-    kept = {"of": str(of) if of.parts else "", "from": "" if since is None else since.isoformat()}
+    records, more = view.changes(_PAGE_CHANGES, beneath=of, first=first, before=before)
+    filters = {"of": str(of) if of.parts else "", "from": "" if since is None else since.isoformat()}
     content = ChangesContent(
-        of=kept["of"],
-        since=kept["from"],
+        of=filters["of"],
+        since=filters["from"],
         until="" if until is None else until.isoformat(),
-        days=tuple(_days(change_lines(view, records))),
+        days=tuple(_group_by_day(build_change_lines(view, records))),
         position="" if before else str(view.position()),
         ways=tuple(
-            (text, _link(kept | query)) for text, query in _ways(records, more, before) if not (since and "to" in query)
+            (text, _link(filters | query))
+            for text, query in _list_ways(records, more, before)
+            if not (since and "to" in query)
         ),
         more=bool(more),
     )
@@ -77,17 +79,17 @@ def page(view: View, request: UIRequest) -> Page:
     return Page(template="changes.html", title="Changes", content=content, crumbs=way)
 
 
-def _days(lines: Sequence[ChangeLine]) -> list[ChangeDay]:
+def _group_by_day(lines: Sequence[ChangeLine]) -> list[ChangeDay]:
     """Lines by their days, which they need not say any more."""
-    found = []
+    days = []
     for day, some in groupby(lines, lambda line: line.when.href[:10]):
         title = f"{date.fromisoformat(day):%A, %d %B %Y}"
         changes = tuple(replace(line, when=replace(line.when, text=line.when.text[len(day) + 1 :])) for line in some)
-        found.append(ChangeDay(id=day, title=title, changes=changes))
-    return found
+        days.append(ChangeDay(id=day, title=title, changes=changes))
+    return days
 
 
-def _ways(records: Sequence[Record], more: int, before: int) -> list[tuple[str, dict[str, str]]]:
+def _list_ways(records: Sequence[Record], more: int, before: int) -> list[tuple[str, dict[str, str]]]:
     """Return the other pages by their queries."""
     # By the changes themselves, not by the clock: a page is shown from memory until something is committed.
     newest = records[0].time.astimezone(UTC).date() if records and more else None
@@ -100,8 +102,8 @@ def _ways(records: Sequence[Record], more: int, before: int) -> list[tuple[str, 
 
 
 def _link(query: dict[str, str]) -> str:
-    given = urlencode([(name, value) for name, value in query.items() if value])
-    return f"/-/changes?{given}" if given else "/-/changes"
+    parameters = urlencode([(name, value) for name, value in query.items() if value])
+    return f"/-/changes?{parameters}" if parameters else "/-/changes"
 
 
 def _midnight(day: date) -> datetime:
@@ -109,15 +111,15 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _day(request: UIRequest, name: str) -> date | None:
+def _read_day(request: UIRequest, name: str) -> date | None:
     text = request.query.get(name, "").strip()
     try:
-        found = date.fromisoformat(text) if text else None
+        day = date.fromisoformat(text) if text else None
     except ValueError:
-        found = date.max
-    if found is not None and not _FIRST <= found <= _LAST:
-        raise _wrong(request, f'"{name}" takes a day such as 2026-11-24, not "{text[:40]}"')
-    return found
+        day = date.max
+    if day is not None and not _FIRST_DAY <= day <= _LAST_DAY:
+        raise _build_error(request, f'"{name}" takes a day such as 2026-11-24, not "{text[:40]}"')
+    return day
 
 
 def _of(request: UIRequest) -> Xid:
@@ -125,15 +127,15 @@ def _of(request: UIRequest) -> Xid:
     try:
         return Xid.parse(text) if text else ROOT
     except XidError as error:
-        raise _wrong(request, f'"of" takes an xid, not "{text[:100]}": {error}') from None
+        raise _build_error(request, f'"of" takes an xid, not "{text[:100]}": {error}') from None
 
 
-def _before(request: UIRequest) -> int:
+def _read_before(request: UIRequest) -> int:
     text = request.query.get("before", "")
-    if text and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise _wrong(request, f'"before" takes the position of a change, not "{text[:40]}"')
+    if text and not (text.isascii() and text.isdigit() and len(text) <= _MAX_POSITION_DIGITS):
+        raise _build_error(request, f'"before" takes the position of a change, not "{text[:40]}"')
     return int(text or 0)
 
 
-def _wrong(request: UIRequest, detail: str) -> RegistryError:
+def _build_error(request: UIRequest, detail: str) -> RegistryError:
     return RegistryError("bad_request", subject=request.subject, error_detail=detail)

@@ -49,7 +49,9 @@ class Chart:
     last: str
 
 
-def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Column], unit: str = "") -> Chart:
+def build_stacked_chart(
+    title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Column], unit: str = ""
+) -> Chart:
     """A column of bars for each of ``columns``, from left to right; ``kinds`` are their classes and names."""
     most = max((sum(column.values) for column in columns), default=0)
     width = round(min(WIDTH / max(len(columns), 1), _WIDEST) * (1 - _GAP), 2)
@@ -65,7 +67,7 @@ def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Colu
             bars.append(
                 Bar(
                     kind=kind,
-                    title=f"{column.label}: {number(value)}{unit} {name}",
+                    title=f"{column.label}: {format_number(value)}{unit} {name}",
                     x=round(place * step, 2),
                     y=round(max(0.0, HEIGHT - reached - height), 2),
                     width=width,
@@ -77,17 +79,17 @@ def stacked(title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Colu
         title=title,
         kinds=tuple(kinds),
         bars=tuple(bars),
-        top=f"{number(most)}{unit}",
+        top=f"{format_number(most)}{unit}",
         first=columns[0].label if columns else "",
         last=columns[-1].label if columns else "",
     )
 
 
-def counted(count: int, singular: str, plural: str = "") -> str:
+def format_count(count: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 message", "1,200 messages"."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as people read it: 12,345 or 0.5."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -13,8 +13,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from signalbook.api.ui.attributes import AttributeValues, Shown, moment
-from signalbook.api.ui.documents import laid_out, language_of
-from signalbook.api.ui.pages import Crumb, Page, UIRequest, crumbs
+from signalbook.api.ui.documents import detect_language, format_json
+from signalbook.api.ui.pages import Crumb, Page, UIRequest, build_crumbs
 from signalbook.engine.read.paging import PageRequest
 from signalbook.engine.read.schemas import SchemaReferences, schema_of
 from signalbook.engine.read.view import View, ViewOptions
@@ -27,24 +27,24 @@ from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Kind, Xid, XidError
 
 PATH: Final = "/-/compare"
-_CHOICES: Final = 200
+_MAX_CHOICES: Final = 200
 _MOST_BYTES: Final = 1024 * 1024
 """Of a document whose structure is compared while somebody waits; ``/check`` takes larger ones."""
-_SECONDS: Final = 3.0
-_SHOWN: Final = 50
-_LONGEST: Final = 1000
+_WORK_SECONDS: Final = 3.0
+_MAX_DIFFERENCES: Final = 50
+_MAX_REASON_CHARS: Final = 1000
 _SIDE: Final = 300
 """Characters of one side of a difference."""
 _DIFFERING: Final = 200
-_TEXT: Final = 300_000
+_MAX_COMPARED_CHARS: Final = 300_000
 _LINES: Final = 1500
 """Of each text that are compared: the time that takes grows with their square."""
 _CONTEXT: Final = 3
-_ROWS: Final = 600
+_MAX_ROWS: Final = 600
 _LINE: Final = 400
-_MARKUP: Final = 60_000
+_MAX_MARKUP_CHARS: Final = 60_000
 _SIDES: Final = "sides"
-_OWN: Final = frozenset(
+_OWN_ATTRIBUTES: Final = frozenset(
     {*("self", "shortself", "xid", "versionid", "epoch", "isdefault", "createdat", "modifiedat"), "ancestorid"}
 )
 """Attributes that differ between any two Versions."""
@@ -133,10 +133,10 @@ class TextDiff:
 
     def pairs(self) -> tuple[DiffPair, ...]:
         """The same side by side: what went beside what came in its place."""
-        return tuple(_pairs(self.lines))
+        return tuple(_build_pairs(self.lines))
 
 
-def _pairs(lines: Iterable[DiffLine]) -> Iterator[DiffPair]:
+def _build_pairs(lines: Iterable[DiffLine]) -> Iterator[DiffPair]:
     for changed, run in groupby(lines, key=lambda line: line.sign in "-+"):
         if not changed:
             for line in run:
@@ -177,36 +177,38 @@ class _Side:
 
 def page(view: View, request: UIRequest) -> Page:
     """The page of two Versions of a Resource. Raises ``bad_request`` and ``not_found``."""
-    of = _resource(view, request)
-    ids = _named(view, request, of)
-    old, new = (_side(view, request, of / "versions" / versionid) for versionid in ids)
-    differing = list(islice(differences(_comparable(view, old), _comparable(view, new)), _DIFFERING + 1))
+    of = _read_resource(view, request)
+    ids = _read_ids(view, request, of)
+    old, new = (_load_side(view, request, of / "versions" / versionid) for versionid in ids)
+    differing = list(
+        islice(find_differences(_select_comparable(view, old), _select_comparable(view, new)), _DIFFERING + 1)
+    )
     values = AttributeValues(model=view.model, root=request.base_url)
-    text, beside = _text(old, new), request.query.get("text") == _SIDES
+    text, beside = _compare_texts(old, new), request.query.get("text") == _SIDES
     content = ComparisonContent(
         resource=str(of),
-        old=_shown_side(old),
-        new=_shown_side(new),
-        choice=choice(view, of, *ids),
-        verdicts=tuple(_verdicts(view, request, old, new)),
-        attributes=tuple(_attribute(values, *difference) for difference in differing[:_DIFFERING]),
+        old=_render_side(old),
+        new=_render_side(new),
+        choice=build_choice(view, of, *ids),
+        verdicts=tuple(_list_verdicts(view, request, old, new)),
+        attributes=tuple(_render_attribute(values, *difference) for difference in differing[:_DIFFERING]),
         cut=len(differing) > _DIFFERING,
         text=text,
         pairs=text.pairs() if text is not None and beside else (),
         other_view=link(of, *ids) + ("" if beside else f"&text={_SIDES}"),
     )
-    way = crumbs(of, "versions", "compare")
+    way = build_crumbs(of, "versions", "compare")
     way = (*way[:-2], Crumb(text="versions", href=f"{of}/versions"), way[-1])
     return Page(
         template="comparison.html", title=f"{of.id}: {old.xid.id} and {new.xid.id}", content=content, crumbs=way
     )
 
 
-def choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
+def build_choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
     """The form for Versions of a Resource, the newest first."""
-    listed = view.listed(of / "versions", ViewOptions(), PageRequest(limit=_CHOICES + 1))
+    listed = view.listed(of / "versions", ViewOptions(), PageRequest(limit=_MAX_CHOICES + 1))
     rows = sorted((node.row for node in listed.members), key=lambda row: (row.createdat, row.xid.id), reverse=True)
-    ids = tuple(row.xid.id for row in rows) if len(rows) <= _CHOICES else ()
+    ids = tuple(row.xid.id for row in rows) if len(rows) <= _MAX_CHOICES else ()
     return VersionChoice(of=str(of), ids=ids, old=old or (ids[1] if len(ids) > 1 else ""), new=new or "".join(ids[:1]))
 
 
@@ -215,18 +217,18 @@ def link(of: Xid, old: str, new: str) -> str:
     return f"{PATH}?{urlencode({'of': str(of), 'old': old, 'new': new})}"
 
 
-def _resource(view: View, request: UIRequest) -> Xid:
+def _read_resource(view: View, request: UIRequest) -> Xid:
     text = request.query.get("of", "")
     try:
         xid = Xid.parse(text)
     except XidError as error:
-        raise _wrong(request, f'"of" takes the xid of a Resource, not "{text[:100]}": {error}') from None
+        raise _build_error(request, f'"of" takes the xid of a Resource, not "{text[:100]}": {error}') from None
     if xid.kind is not Kind.RESOURCE or view.model.resource_type(xid) is None:
-        raise _wrong(request, f'"of" takes the xid of a Resource, not "{text[:100]}"')
+        raise _build_error(request, f'"of" takes the xid of a Resource, not "{text[:100]}"')
     return xid
 
 
-def _named(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
+def _read_ids(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
     """The two that are asked for; without them the default one and what it came from."""
     old, new = request.query.get("old", ""), request.query.get("new", "")
     new = new or str(view.entity(of, ViewOptions()).get("versionid", ""))
@@ -235,47 +237,49 @@ def _named(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
         old = old or str(view.entity(Xid.parse(f"{versions}/{new}"), ViewOptions()).get("ancestorid", ""))
         Xid.parse(f"{versions}/{old}")
     except XidError as error:
-        raise _wrong(request, f'"old" and "new" take ids of Versions: {error}') from None
+        raise _build_error(request, f'"old" and "new" take ids of Versions: {error}') from None
     return old, new
 
 
-def _wrong(request: UIRequest, detail: str) -> RegistryError:
+def _build_error(request: UIRequest, detail: str) -> RegistryError:
     return RegistryError("bad_request", subject=request.subject, error_detail=detail)
 
 
-def _side(view: View, request: UIRequest, xid: Xid) -> _Side:
+def _load_side(view: View, request: UIRequest, xid: Xid) -> _Side:
     """A Version with what it says of a payload: its document, or the schema in a message definition."""
-    shown = view.entity(xid, ViewOptions(base_url=request.base_url))
-    found = schema_of(view, xid)
-    contenttype = str(shown.get("contenttype", ""))
-    return _Side(xid=xid, attributes=shown, content=found.content, format=found.format, contenttype=contenttype)
+    attributes = view.entity(xid, ViewOptions(base_url=request.base_url))
+    schema = schema_of(view, xid)
+    contenttype = str(attributes.get("contenttype", ""))
+    return _Side(xid=xid, attributes=attributes, content=schema.content, format=schema.format, contenttype=contenttype)
 
 
-def _shown_side(side: _Side) -> VersionSide:
+def _render_side(side: _Side) -> VersionSide:
     marks = ("default",) * bool(side.attributes.get("isdefault")) + ("deprecated",) * ("deprecated" in side.attributes)
     created = moment(str(side.attributes.get("createdat", "")))
     return VersionSide(id=side.xid.id, href=str(side.xid), created=created, format=side.format[:_LINE], marks=marks)
 
 
-def _verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> Iterator[Verdict]:
+def _list_verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> Iterator[Verdict]:
     """Yield the verdicts in both directions, by the comparison that writes use."""
-    obstacle = _obstacle(old) or _obstacle(new)
-    texts = [_schema(view, request, side) for side in (new, old)] if not obstacle else []
+    obstacle = _find_obstacle(old) or _find_obstacle(new)
+    texts = [_load_schema_text(view, request, side) for side in (new, old)] if not obstacle else []
     for direction, words in _QUESTIONS.items():
         question = words.format(old=old.xid.id, new=new.xid.id)
         if obstacle:
             yield Verdict(direction=direction, question=question, answer="not known", why=obstacle)
             continue
         try:
-            with Work(steps=request.settings.max_work, seconds=_SECONDS).on_the_spot():
-                found = violations(direction, *texts)
+            with Work(steps=request.settings.max_work, seconds=_WORK_SECONDS).on_the_spot():
+                pairs = violations(direction, *texts)
         except (SchemaError, LookupError, TooComplex, OutOfTime) as error:
-            yield Verdict(direction=direction, question=question, answer="not known", why=str(error)[:_LONGEST])
+            yield Verdict(
+                direction=direction, question=question, answer="not known", why=str(error)[:_MAX_REASON_CHARS]
+            )
             continue
-        yield _verdict(direction, question, [difference for _, difference in found], old)
+        yield _build_verdict(direction, question, [difference for _, difference in pairs], old)
 
 
-def _obstacle(side: _Side) -> str:
+def _find_obstacle(side: _Side) -> str:
     """Return why a Version cannot be compared, or an empty text."""
     if side.content is None:
         return f"Version “{side.xid.id}” has no schema here."
@@ -289,109 +293,109 @@ def _obstacle(side: _Side) -> str:
     return ""
 
 
-def _verdict(direction: Direction, question: str, found: list[Difference], old: _Side) -> Verdict:
-    undecided = [each.message for each in found if each.rule == "undecided"]
-    answer = "not known" if undecided and len(undecided) == len(found) else "no" if found else "yes"
-    lines = (finding(direction, each, document="", against=f"“{old.xid.id}”") for each in found)
+def _build_verdict(direction: Direction, question: str, differences: list[Difference], old: _Side) -> Verdict:
+    undecided = [difference.message for difference in differences if difference.rule == "undecided"]
+    answer = "not known" if undecided and len(undecided) == len(differences) else "no" if differences else "yes"
+    lines = (finding(direction, difference, document="", against=f"“{old.xid.id}”") for difference in differences)
     return Verdict(
         direction=direction,
         question=question,
         answer=answer,
-        why="" if found else "Nothing is in the way.",
+        why="" if differences else "Nothing is in the way.",
         differences=tuple(
             DifferenceLine(
-                path=each.path.removeprefix("#")[:_SIDE],
-                rule=each.rule,
-                message=each.message,
-                old=_value(each.old),
-                new=_value(each.new),
+                path=difference.path.removeprefix("#")[:_SIDE],
+                rule=difference.rule,
+                message=difference.message,
+                old=_format_value(difference.old),
+                new=_format_value(difference.new),
             )
-            for each in islice(lines, _SHOWN)
+            for difference in islice(lines, _MAX_DIFFERENCES)
         ),
-        more=max(0, len(found) - _SHOWN),
+        more=max(0, len(differences) - _MAX_DIFFERENCES),
     )
 
 
-def _value(value: JSON) -> str:
+def _format_value(value: JSON) -> str:
     text = "" if value is None else value if isinstance(value, str) else dump_json(value).decode()
     return text if len(text) <= _SIDE else f"{text[:_SIDE]}…"
 
 
-def _schema(view: View, request: UIRequest, side: _Side) -> SchemaText:
+def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText:
     references = SchemaReferences(view, request.base_url)
     content = schema_text(side.content or b"", side.format)
     return SchemaText(document=content, format=side.format, resolve=references.resolver(side.xid))
 
 
-def _comparable(view: View, side: _Side) -> JSONObject:
+def _select_comparable(view: View, side: _Side) -> JSONObject:
     """The attributes of a Version that say something about it alone."""
     kind = view.model.groups[side.xid.group_type].resources[side.xid.resource_type]
     derived = {f"{kind.singular}{suffix}" for suffix in ("id", "base64")} | (
         {kind.singular} if kind.hasdocument else set()
     )
-    return {name: value for name, value in side.attributes.items() if name not in _OWN | derived}
+    return {name: value for name, value in side.attributes.items() if name not in _OWN_ATTRIBUTES | derived}
 
 
-def differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[tuple[str, JSON, JSON]]:
+def find_differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[tuple[str, JSON, JSON]]:
     """The places where two objects differ, by the names on the way, with what each has there."""
     for name in dict.fromkeys((*old, *new)):
         mine, other = old.get(name), new.get(name)
         if mine == other and (name in old) == (name in new):
             continue
         if isinstance(mine, dict) and isinstance(other, dict) and len(above) < _CONTEXT:
-            yield from differences(mine, other, *above, name)
+            yield from find_differences(mine, other, *above, name)
         else:
             yield ".".join((*above, name))[:_SIDE], mine, other
 
 
-def _attribute(values: AttributeValues, path: str, old: JSON, new: JSON) -> AttributeDifference:
-    mine, other = (None if each is None else values.shown(each) for each in (old, new))
+def _render_attribute(values: AttributeValues, path: str, old: JSON, new: JSON) -> AttributeDifference:
+    mine, other = (None if value is None else values.render(value) for value in (old, new))
     return AttributeDifference(path=path, old=mine, new=other)
 
 
-def _text(old: _Side, new: _Side) -> TextDiff | None:
+def _compare_texts(old: _Side, new: _Side) -> TextDiff | None:
     """The documents as text, None where one has none."""
     if old.content is None or new.content is None:
         return None
     if old.content == new.content:
         return TextDiff(lines=(), note="Both have the same text.")
     try:
-        texts = [_readable(side, side.content or b"") for side in (old, new)]
+        texts = [_decode_readable(side, side.content or b"") for side in (old, new)]
     except UnicodeDecodeError:
         return TextDiff(lines=(), note="They are no text.")
-    return text_diff(*texts)
+    return build_text_diff(*texts)
 
 
-def _readable(side: _Side, content: bytes) -> str:
+def _decode_readable(side: _Side, content: bytes) -> str:
     text = content.decode("utf-8")
-    language = language_of(content, side.contenttype, side.format)
-    return laid_out(text) if language == "json" and len(content) <= _MOST_BYTES else text
+    language = detect_language(content, side.contenttype, side.format)
+    return format_json(text) if language == "json" and len(content) <= _MOST_BYTES else text
 
 
-def text_diff(old: str, new: str) -> TextDiff:
+def build_text_diff(old: str, new: str) -> TextDiff:
     """The lines that went and came, with some around them; of long texts the beginnings are compared."""
-    mine, other = _lines(old), _lines(new)
-    cut = len(old) > _TEXT or len(new) > _TEXT or len(mine) > _LINES or len(other) > _LINES
+    mine, other = _split_lines(old), _split_lines(new)
+    cut = len(old) > _MAX_COMPARED_CHARS or len(new) > _MAX_COMPARED_CHARS or len(mine) > _LINES or len(other) > _LINES
     mine, other = mine[:_LINES], other[:_LINES]
     lines: list[DiffLine] = []
-    room = _MARKUP
-    for line in _unified(mine, other):
-        if len(lines) == _ROWS or room <= 0:
+    room = _MAX_MARKUP_CHARS
+    for line in _list_diff_lines(mine, other):
+        if len(lines) == _MAX_ROWS or room <= 0:
             cut = True
             break
         lines.append(line)
         room -= len(line.text) + 40
-    notes = [f"Only the first {_LINES} lines of each were compared, and {_ROWS} lines are shown."] * cut
+    notes = [f"Only the first {_LINES} lines of each were compared, and {_MAX_ROWS} lines are shown."] * cut
     notes += ["The texts differ, but not in what was compared."] * (cut and not lines)
     notes += ["They differ in layout only."] * (not cut and not lines)
     return TextDiff(lines=tuple(lines), note=" ".join(notes))
 
 
-def _lines(text: str) -> list[str]:
-    return text[:_TEXT].split("\n")
+def _split_lines(text: str) -> list[str]:
+    return text[:_MAX_COMPARED_CHARS].split("\n")
 
 
-def _unified(old: list[str], new: list[str]) -> Iterator[DiffLine]:
+def _list_diff_lines(old: list[str], new: list[str]) -> Iterator[DiffLine]:
     # What is alike at both ends need not be searched for: most changes are small.
     start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start
@@ -404,11 +408,11 @@ def _unified(old: list[str], new: list[str]) -> Iterator[DiffLine]:
         yield DiffLine(sign="@", text=f"from line {start + group[0][1] + 1}, now line {start + group[0][3] + 1}")
         for tag, a, b, c, d in group:
             if tag == "equal":
-                yield from _signed(" ", mine[a:b])
+                yield from _build_diff_lines(" ", mine[a:b])
             else:
-                yield from _signed("-", mine[a:b])
-                yield from _signed("+", other[c:d])
+                yield from _build_diff_lines("-", mine[a:b])
+                yield from _build_diff_lines("+", other[c:d])
 
 
-def _signed(sign: str, lines: list[str]) -> Iterator[DiffLine]:
-    return (DiffLine(sign=sign, text=each if len(each) <= _LINE else f"{each[:_LINE]}…") for each in lines)
+def _build_diff_lines(sign: str, lines: list[str]) -> Iterator[DiffLine]:
+    return (DiffLine(sign=sign, text=line if len(line) <= _LINE else f"{line[:_LINE]}…") for line in lines)

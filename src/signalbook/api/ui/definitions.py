@@ -42,7 +42,7 @@ class RegistryDefinitions:
     _entities: dict[Xid, JSONObject | None] = field(default_factory=dict)
     _references: SchemaReferences | None = None
 
-    def raw(self, xid: Xid) -> JSONObject | None:
+    def load_raw(self, xid: Xid) -> JSONObject | None:
         """Return a definition as the registry has it, or None if it does not exist or is a dangling cross reference."""
         if xid not in self._entities:
             self._entities[xid] = self._read(xid)
@@ -50,34 +50,38 @@ class RegistryDefinitions:
 
     def base(self, reference: str) -> Mapping[str, JSON] | None:
         """The definition that a ``basemessage`` names."""
-        xid = self.named(reference)
-        return None if xid is None else self.raw(xid)
+        xid = self.find_xid(reference)
+        return None if xid is None else self.load_raw(xid)
 
-    def named(self, reference: str) -> Xid | None:
+    def find_xid(self, reference: str) -> Xid | None:
         """The entity that a reference names, be it there or not."""
         text = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
         try:
             xid = Xid.parse(text)
         except XidError:
             return None
-        known = self.view.model.resource_type(xid) is not None
-        return xid if known and xid.kind in _DOCUMENTED else None
+        is_known = self.view.model.resource_type(xid) is not None
+        return xid if is_known and xid.kind in _DOCUMENTED else None
 
     def schema(self, name: str) -> SchemaDocument | None:
         """The document that a reference names. Raises ``TooComplex`` and ``OutOfTime``, as the work allows."""
-        xid = self.named(name)
+        xid = self.find_xid(name)
         if xid is None or self.view.model.documented_type(xid) is None:
             return None
         try:
-            found = self.view.document(xid, ViewOptions())
+            document = self.view.document(xid, ViewOptions())
         except RegistryError:
             return None
-        if found.is_dangling:
+        if document.is_dangling:
             return None
-        spend(len(found.content))
-        version = xid.resource / "versions" / str(found.attributes["versionid"])
-        format = str(found.attributes.get("format", ""))  # noqa: A001  the spec's name
-        return None if found.url is not None else SchemaDocument(content=found.content, format=format, xid=str(version))
+        spend(len(document.content))
+        version = xid.resource / "versions" / str(document.attributes["versionid"])
+        format = str(document.attributes.get("format", ""))  # noqa: A001  the spec's name
+        return (
+            None
+            if document.url is not None
+            else SchemaDocument(content=document.content, format=format, xid=str(version))
+        )
 
     def schemas(self) -> ContractSchemas:
         """Return the schemas of definitions, none of them parsed yet."""
@@ -97,28 +101,28 @@ class RegistryDefinitions:
 
     def materialised(self, xid: Xid) -> Materialised | None:
         """A definition completed by its bases."""
-        raw = self.raw(xid)
+        raw = self.load_raw(xid)
         return None if raw is None else materialise(raw, self.base)
 
-    def compiled(self, xid: Xid, made: Materialised) -> CompiledDefinition:
+    def compile(self, xid: Xid, materialised: Materialised) -> CompiledDefinition:
         """A definition ready for use. Raises ``DefinitionError``."""
-        return compile_definition(str(xid), made.definition, self.schemas(), Policy())
+        return compile_definition(str(xid), materialised.definition, self.schemas(), Policy())
 
-    def contract(self, xid: Xid) -> Contract:
+    def build_contract(self, xid: Xid) -> Contract:
         """The definition ``xid`` with the others of its group, up to ``MOST``: what tells them apart counts, too."""
         group = xid.resource.parent
         listed = self.view.listed(group, ViewOptions(), PageRequest(limit=MOST))
-        others = self.view.members(group, listed, ViewOptions())
+        members = self.view.members(group, listed, ViewOptions())
         # A dangling cross reference says nothing: as a definition it would match every message.
-        definitions = {f"{group}/{name}": shown for name, shown in others.items() if "versionid" in shown}
-        own = self.raw(xid)
-        definitions |= {str(xid.resource): own} if own is not None else {}
+        definitions = {f"{group}/{name}": member for name, member in members.items() if "versionid" in member}
+        own_definition = self.load_raw(xid)
+        definitions |= {str(xid.resource): own_definition} if own_definition is not None else {}
         source = DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.base, imports=self.referred)
         return Contract.of_source(source, Policy())
 
     def _read(self, xid: Xid) -> JSONObject | None:
         try:
-            shown = self.view.entity(xid, ViewOptions(base_url=self.root))
+            entity = self.view.entity(xid, ViewOptions(base_url=self.root))
         except RegistryError:
             return None
-        return shown if "versionid" in shown else None
+        return entity if "versionid" in entity else None

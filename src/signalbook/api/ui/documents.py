@@ -14,11 +14,11 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Error, _TokenType
 
-from signalbook.api.ui.pages import shown_text
+from signalbook.api.ui.pages import escape_hidden
 
 _HIGHLIGHTED: Final = 16_000
-_SHOWN: Final = 60_000
-_MARKUP: Final = 110_000
+_MAX_DOCUMENT_CHARS: Final = 60_000
+_MAX_MARKUP_CHARS: Final = 110_000
 _LEXERS: Final = {"json": "json", "avro": "json", "jsonschema": "json", "jsonstructure": "json", "protobuf": "protobuf"}
 _MOST_WRONG: Final = 50
 _FORMATTER: Final = HtmlFormatter(nowrap=True)
@@ -40,52 +40,52 @@ class ShownDocument:
     away: str = ""
 
 
-def highlighted(text: str, language: str) -> tuple[Markup, bool]:
+def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
     """``text`` as HTML, and whether that is not all of it; ``language`` is json, xml, protobuf, or empty."""
-    shown = str(shown_text(text))
-    tokens = _tokens(shown, language) if language and len(shown) <= _HIGHLIGHTED else None
+    printable = str(escape_hidden(text))
+    tokens = _tokenize(printable, language) if language and len(printable) <= _HIGHLIGHTED else None
     if tokens is not None:
         return Markup(pygments.format(tokens, _FORMATTER).rstrip("\n")), False  # noqa: S704  it escapes
-    kept = shown[:_SHOWN]
-    while len(markup := escape(kept)) > _MARKUP:
-        kept = kept[: len(kept) // 2]
-    return markup, len(kept) < len(shown)
+    visible = printable[:_MAX_DOCUMENT_CHARS]
+    while len(markup := escape(visible)) > _MAX_MARKUP_CHARS:
+        visible = visible[: len(visible) // 2]
+    return markup, len(visible) < len(printable)
 
 
-def _tokens(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
+def _tokenize(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
     """The tokens of a text; None if much of it is not in the language.
 
     After each character that begins nothing pygments looks through the rest for the end of what might have begun.
     """
-    found = []
+    tokens = []
     wrong = 0
-    for kind, token in _lexer(language).get_tokens(text):
+    for kind, token in _find_lexer(language).get_tokens(text):
         wrong += kind is Error
         if wrong > _MOST_WRONG:
             return None
-        found.append((kind, token))
-    return found
+        tokens.append((kind, token))
+    return tokens
 
 
 @lru_cache(maxsize=8)
-def _lexer(language: str) -> Lexer:
+def _find_lexer(language: str) -> Lexer:
     return get_lexer_by_name(language, stripnl=False)
 
 
-def shown_document(content: bytes, *, contenttype: str, format: str) -> ShownDocument:
+def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDocument:
     """A document of a Resource for people. JSON in one line is laid out."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return ShownDocument(note="It is not text.", contenttype=contenttype, format=format, size=len(content))
-    language = language_of(content, contenttype, format)
-    if language == "json" and len(text) <= _SHOWN and "\n" not in text.strip():
-        text = laid_out(text)
-    markup, cut = highlighted(text, language)
+    language = detect_language(content, contenttype, format)
+    if language == "json" and len(text) <= _MAX_DOCUMENT_CHARS and "\n" not in text.strip():
+        text = format_json(text)
+    markup, cut = render_highlighted(text, language)
     return ShownDocument(markup=markup, contenttype=contenttype, format=format, size=len(content), cut=cut)
 
 
-def laid_out(text: str) -> str:
+def format_json(text: str) -> str:
     """JSON with indentation; what is none stays as it is."""
     try:
         return msgspec.json.format(text, indent=2)
@@ -93,7 +93,7 @@ def laid_out(text: str) -> str:
         return text
 
 
-def language_of(content: bytes, contenttype: str, format: str) -> str:
+def detect_language(content: bytes, contenttype: str, format: str) -> str:
     """Return the language for highlighting, by the document's format, content type or beginning."""
     family = format.partition("/")[0].lower()
     start = content[:200].lstrip()

@@ -19,10 +19,20 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui.entities import title_of
-from signalbook.api.ui.forms import Entered, Field, Form, Posted, form_of, merged, originals, require_edit, shown_field
+from signalbook.api.ui.entities import build_title
+from signalbook.api.ui.forms import (
+    Entered,
+    Field,
+    Form,
+    Posted,
+    build_form,
+    format_field,
+    list_originals,
+    merge_field,
+    require_edit,
+)
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
-from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
+from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.engine import Batch
 from signalbook.engine.read.view import View
@@ -36,7 +46,7 @@ EDIT: Final = f"{PATH}/-/edit"
 MOST_BYTES: Final = 1 << 20
 """Of a form, percent-encoded."""
 _STORED: Final = 4_000
-_MOST: Final = 50
+_MAX_SHOWN_ENTRIES: Final = 50
 _ABOUT: Final = {
     "format_violation": ("document", "attributes"),
     "compatibility_violation": ("document", "attributes"),
@@ -104,36 +114,36 @@ class Editing:
 
     def routes(self) -> list[Route]:
         """The one path."""
-        handlers = {"GET": self._form, "POST": self._post}
+        handlers = {"GET": self._show_form, "POST": self._post}
         return [Route(f"{EDIT}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.READ))]
 
-    async def _form(self, request: HTTPRequest) -> Response:
+    async def _show_form(self, request: HTTPRequest) -> Response:
         return await self._page(request, None, None)
 
     async def _post(self, request: HTTPRequest) -> Response:
         entered = Entered.read(await request.body(MOST_BYTES), request)
-        path = _path(request)
-        if not await self._tokens.knows(entered.token, request, path):
+        path = _read_path(request)
+        if not await self._tokens.is_valid(entered.token, request, path):
             # What somebody wrote while his session ended is still there, and saved if he wants that now.
             return await self._page(request, entered, None, forged=True)
-        xid = await self._kernel.workers.read(partial(self._found, path, request.access))
+        xid = await self._kernel.workers.read(partial(self._find_target, path, request.access))
         depth = self._kernel.settings.max_depth
         posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
-        work = partial(_tried if entered.checks else self._saved, posted=posted)
+        work = partial(_try if entered.checks else self._save, posted=posted)
         alone = len(entered.values.get("document", "")) > LARGE
         try:
-            done = await self._kernel.commit(work, alone=alone, about=(xid.resource,))
+            result = await self._kernel.commit(work, alone=alone, about=(xid.resource,))
         except Forbidden as error:
             # Which ids somebody may give, the form cannot say beforehand: what was entered is kept.
             if xid.kind not in _NEW:
                 raise
             self._kernel.admission.record_refusal(error, request.scope)
-            done = _forbidden(error)
-        if isinstance(done, Verdict):
-            return await self._page(request, entered, done)
-        return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", f"{request.root}{PATH}{done}"), NO_STORE))
+            result = _build_forbidden(error)
+        if isinstance(result, Verdict):
+            return await self._page(request, entered, result)
+        return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", f"{request.root}{PATH}{result}"), NO_STORE))
 
-    def _saved(self, batch: Batch, posted: Posted) -> Verdict | Xid:
+    def _save(self, batch: Batch, posted: Posted) -> Verdict | Xid:
         """Save, and return the written entity, or why nothing was saved."""
         try:
             with batch.writing(posted.access) as session:
@@ -141,44 +151,46 @@ class Editing:
                 if session.changes:
                     self._kernel.held(session)
         except RegistryError as error:
-            return _refused(error)
+            return _build_refusal(error)
         return target
 
     async def _page(
         self, request: HTTPRequest, entered: Entered | None, verdict: Verdict | None, *, forged: bool = False
     ) -> Response:
-        path = _path(request)
+        path = _read_path(request)
         token = await self._tokens.token(request, path)
-        made = partial(self._made, path, request.access, token, entered, verdict)
-        page = await self._kernel.workers.read(made)
+        render = partial(self._build_page, path, request.access, token, entered, verdict)
+        page = await self._kernel.workers.read(render)
         if forged:
             assert isinstance(page.content, EditContent)
             content = replace(page.content, forged=FORGED)
             page = replace(page, content=content, status=HTTPStatus.FORBIDDEN)
-        return self._pages.response(page, request.root, NO_STORE, *token.headers)
+        return self._pages.build_response(page, request.root, NO_STORE, *token.headers)
 
-    def _made(
+    def _build_page(
         self, path: str, access: Access, token: FormToken, entered: Entered | None, verdict: Verdict | None
     ) -> Page:
         with self._kernel.engine.reading(access) as view:
-            xid = _target(view, path)
-            form = form_of(view, xid)
+            xid = _find_editable(view, path)
+            form = build_form(view, xid)
             kind = view.model.resource_type(xid) or view.model.groups[xid.group_type]
-        content = _content(form, xid, kind.singular, token, entered, verdict)
-        status = HTTPStatus.OK if entered is None or entered.checks else _status(verdict, conflict=content.conflict)
-        way = crumbs(xid, "edit" if xid.kind not in _NEW else f"new {_what(xid, kind.singular)}")
+        content = _build_edit_content(form, xid, kind.singular, token, entered, verdict)
+        status = (
+            HTTPStatus.OK if entered is None or entered.checks else _choose_status(verdict, conflict=content.conflict)
+        )
+        way = build_crumbs(xid, "edit" if xid.kind not in _NEW else f"new {_describe_new(xid, kind.singular)}")
         return Page(template="edit.html", title=content.title, content=content, crumbs=way, status=status)
 
-    def _found(self, path: str, access: Access) -> Xid:
+    def _find_target(self, path: str, access: Access) -> Xid:
         with self._kernel.engine.reading(access) as view:
-            return _target(view, path)
+            return _find_editable(view, path)
 
 
-def _path(request: HTTPRequest) -> str:
+def _read_path(request: HTTPRequest) -> str:
     return raw_path(request.scope).removeprefix(EDIT)
 
 
-def _target(view: View, path: str) -> Xid:
+def _find_editable(view: View, path: str) -> Xid:
     """Return the entity to edit. Raises ``not_found``, ``malformed_id`` and ``Forbidden``."""
     parsed = parse_path(path)
     view.access.require(Action.READ, ROOT)
@@ -195,7 +207,7 @@ def _target(view: View, path: str) -> Xid:
     return xid
 
 
-def _tried(batch: Batch, posted: Posted) -> Verdict:
+def _try(batch: Batch, posted: Posted) -> Verdict:
     """Return the verdict of ``/check`` without storing anything."""
     try:
         with batch.trying(None, posted.access) as session:
@@ -203,104 +215,108 @@ def _tried(batch: Batch, posted: Posted) -> Verdict:
             changes = tuple(change.to_json() for change in session.changes)
             return Verdict(changes=changes, findings=(*result.findings, *session.doubts))
     except RegistryError as error:
-        return _refused(error)
+        return _build_refusal(error)
 
 
-def _refused(error: RegistryError) -> Verdict:
+def _build_refusal(error: RegistryError) -> Verdict:
     """The verdict on what is wrong. Raises what is no fault of the form."""
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise error
     return Verdict.refused(error)
 
 
-def _forbidden(error: Forbidden) -> Verdict:
+def _build_forbidden(error: Forbidden) -> Verdict:
     """The verdict on an id that somebody may not give."""
-    said = {"status": HTTPStatus.FORBIDDEN, "title": "Forbidden", "detail": str(error), "args": {"name": "id"}}
-    return Verdict(errors=(said,))
+    entry = {"status": HTTPStatus.FORBIDDEN, "title": "Forbidden", "detail": str(error), "args": {"name": "id"}}
+    return Verdict(errors=(entry,))
 
 
-def _what(xid: Xid, singular: str) -> str:
+def _describe_new(xid: Xid, singular: str) -> str:
     """Return the name of what a form creates in a collection."""
     return "version" if xid.kind is Kind.VERSIONS else singular
 
 
-def _status(verdict: Verdict | None, *, conflict: bool) -> int:
+def _choose_status(verdict: Verdict | None, *, conflict: bool) -> int:
     if conflict:
         return HTTPStatus.CONFLICT
     return int(verdict.errors[0]["status"]) if verdict is not None and verdict.errors else HTTPStatus.OK
 
 
-def _content(
+def _build_edit_content(
     form: Form, xid: Xid, singular: str, token: FormToken, entered: Entered | None, verdict: Verdict | None
 ) -> EditContent:
     conflict = entered is not None and entered.made_from != form.made_from
-    shown = () if entered is None else tuple(_filled(each, entered, conflict=conflict) for each in form.fields)
-    said = (
-        None if verdict is None or entered is None or conflict else _verdict(verdict, form, saving=not entered.checks)
+    filled_fields = (
+        () if entered is None else tuple(_fill_field(field, entered, conflict=conflict) for field in form.fields)
     )
-    wrong = {problem.field for problem in said.problems} if said is not None else set()
+    verdict_content = (
+        None
+        if verdict is None or entered is None or conflict
+        else _build_verdict_content(verdict, form, saving=not entered.checks)
+    )
+    wrong = {problem.field for problem in verdict_content.problems} if verdict_content is not None else set()
     new = xid.kind in _NEW
     place = f" of {xid.resource_id}" if xid.kind is Kind.VERSIONS else f" in {xid.group_id}" if xid.group_id else ""
     # What a form was made from goes along with it; only who has seen what is stored now may write over it.
-    kept = None if entered is None or conflict else entered
+    resubmitted = None if entered is None or conflict else entered
     return EditContent(
         kind=f"{singular} {xid.kind}" if xid.resource_id and not new else singular,
-        title=f"New {_what(xid, singular)}{place}" if new else f"Edit {title_of(xid)}",
+        title=f"New {_describe_new(xid, singular)}{place}" if new else f"Edit {build_title(xid)}",
         xid=str(xid),
         action=f"/-/edit{xid}",
         token=token.text,
-        made_from=form.made_from if kept is None else kept.made_from,
-        originals=originals(form.fields) if kept is None else _sent(kept),
-        fields=tuple(replace(each, wrong=each.id in wrong) for each in shown or form.fields),
+        made_from=form.made_from if resubmitted is None else resubmitted.made_from,
+        originals=list_originals(form.fields) if resubmitted is None else _list_sent(resubmitted),
+        fields=tuple(replace(field, wrong=field.id in wrong) for field in filled_fields or form.fields),
         conflict=conflict,
-        verdict=said,
+        verdict=verdict_content,
         impact=f"/-/impact{xid.resource}#try-a-change" if xid.resource_id and _has(form, "document") else "",
     )
 
 
 def _has(form: Form, name: str) -> bool:
-    return any(each.name == name for each in form.fields)
+    return any(field.name == name for field in form.fields)
 
 
-def _filled(field: Field, entered: Entered, *, conflict: bool) -> Field:
+def _fill_field(field: Field, entered: Entered, *, conflict: bool) -> Field:
     """A field with what was entered, and beside it what is stored now where that is something else."""
     if not conflict:
-        return replace(field, value=shown_field(entered.text(field)))
-    found = merged(field, entered)
-    said = found.conflict
-    if said is None:
-        return found
-    was = None if said.was is None else said.was[:_STORED]
-    return replace(found, conflict=replace(said, was=was, stored=said.stored[:_STORED]))
+        return replace(field, value=format_field(entered.text(field)))
+    merged_field = merge_field(field, entered)
+    field_conflict = merged_field.conflict
+    if field_conflict is None:
+        return merged_field
+    was = None if field_conflict.was is None else field_conflict.was[:_STORED]
+    return replace(merged_field, conflict=replace(field_conflict, was=was, stored=field_conflict.stored[:_STORED]))
 
 
-def _sent(entered: Entered) -> tuple[tuple[str, str], ...]:
+def _list_sent(entered: Entered) -> tuple[tuple[str, str], ...]:
     """The hidden fields of a form that comes back as it was sent."""
-    return originals(Field(name=name, label="", value=shown_field(text)) for name, text in entered.was.items())
+    return list_originals(Field(name=name, label="", value=format_field(text)) for name, text in entered.was.items())
 
 
-def _verdict(verdict: Verdict, form: Form, *, saving: bool) -> VerdictContent:
+def _build_verdict_content(verdict: Verdict, form: Form, *, saving: bool) -> VerdictContent:
     good = "It can be saved"
     bad = "Nothing was saved" if saving else "It cannot be saved"
     return VerdictContent(
         title=good if verdict.accepted else bad,
         good=verdict.accepted,
-        problems=tuple(_problem(error, form) for error in verdict.errors),
+        problems=tuple(_build_problem_content(error, form) for error in verdict.errors),
         changes=tuple(
-            (f"{each['action']} {each['xid']}", ", ".join(each.get("changed") or ())[:_STORED])
-            for each in verdict.changes[:_MOST]
+            (f"{change['action']} {change['xid']}", ", ".join(change.get("changed") or ())[:_STORED])
+            for change in verdict.changes[:_MAX_SHOWN_ENTRIES]
         ),
-        findings=verdict.findings[:_MOST],
+        findings=verdict.findings[:_MAX_SHOWN_ENTRIES],
     )
 
 
-def _problem(error: JSONObject, form: Form) -> Problem:
-    faults = tuple(Finding.from_json(fault) for fault in error.get("faults", ())[:_MOST])
-    named = (str(error.get("args", {}).get("name", "")), *(fault.path.strip("/").replace("/", ".") for fault in faults))
-    named = _ABOUT.get(str(error.get("type", "")).partition("#")[2], named)
-    ids = [each.id for name in named for each in form.fields if name and each.name in (name, name.partition(".")[0])]
+def _build_problem_content(error: JSONObject, form: Form) -> Problem:
+    faults = tuple(Finding.from_json(fault) for fault in error.get("faults", ())[:_MAX_SHOWN_ENTRIES])
+    names = (str(error.get("args", {}).get("name", "")), *(fault.path.strip("/").replace("/", ".") for fault in faults))
+    names = _ABOUT.get(str(error.get("type", "")).partition("#")[2], names)
+    ids = [field.id for name in names for field in form.fields if name and field.name in (name, name.partition(".")[0])]
     # What has no field of its own is among the attributes in JSON, where a form has these.
-    ids += [each.id for each in form.fields if each.name == "attributes" and any(named)]
+    ids += [field.id for field in form.fields if field.name == "attributes" and any(names)]
     return Problem(
         title=str(error.get("title", ""))[:_STORED],
         detail=str(error.get("detail", ""))[:_STORED],

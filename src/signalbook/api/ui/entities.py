@@ -8,11 +8,19 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
-from signalbook.api.ui.charts import counted
+from signalbook.api.ui.charts import format_count
 from signalbook.api.ui.comparison import link
-from signalbook.api.ui.documents import ShownDocument, shown_document
-from signalbook.api.ui.listing import ENDPOINTS, MOST_SORTED, Label, Listing, creates, first_members, labels
-from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.api.ui.documents import ShownDocument, render_document
+from signalbook.api.ui.listing import (
+    ENDPOINTS,
+    MOST_SORTED,
+    Label,
+    Listing,
+    build_labels,
+    find_creatable,
+    list_first_members,
+)
+from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
@@ -23,15 +31,15 @@ from signalbook.model import Attribute, AttributeSet, Model
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
-_MEMBERS: Final = 20
-_VERSIONS: Final = 10
+_SHOWN_MEMBERS: Final = 20
+_SHOWN_VERSIONS: Final = 10
 _LABELS: Final = 40
 _USERS: Final = 10
 """The number of users that a page lists."""
 _MAX_USER_LINKS: Final = 200
 """The number of links that a page follows to count the users."""
 _TITLE: Final = 200
-_TEXT: Final = 4000
+_MAX_DESCRIPTION_CHARS: Final = 4000
 _HEAD: Final = frozenset(
     {
         *("self", "shortself", "xid", "epoch", "name", "description", "documentation", "labels", "icon", "deprecated"),
@@ -126,93 +134,95 @@ class EntityContent:
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """The page of a Group, a Resource, its meta or a Version."""
-    entity = entity_content(view, request, xid)
+    entity = build_entity_content(view, request, xid)
     return Page(
-        template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=crumbs(xid)
+        template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=build_crumbs(xid)
     )
 
 
-def entity_content(
+def build_entity_content(
     view: View, request: UIRequest, xid: Xid, *, leave_out: frozenset[str] = frozenset()
 ) -> EntityContent:
     """Return the content of an entity's page. Attributes to ``leave_out`` have sections of their own."""
-    shown = _read(view, request, xid)
+    entity = _read_entity(view, request, xid)
     values = AttributeValues(model=view.model, root=request.base_url)
     return EntityContent(
-        heading=heading_of(view, values, xid, shown),
-        attributes=_attributes(view.model, values, xid, shown, leave_out),
-        meta=_meta(view.model, values, xid, shown),
-        document=document_of(view, xid),
-        versions=_versions(view, xid, shown),
-        listings=tuple(_listings(view, xid)),
-        through=tuple(_through(view, values, xid, shown)),
+        heading=build_heading(view, values, xid, entity),
+        attributes=_render_attributes(view.model, values, xid, entity, leave_out),
+        meta=_render_meta(view.model, values, xid, entity),
+        document=load_document(view, xid),
+        versions=_list_versions(view, xid, entity),
+        listings=tuple(_list_members(view, xid)),
+        through=tuple(_list_message_groups(view, values, xid, entity)),
     )
 
 
-def _read(view: View, request: UIRequest, xid: Xid) -> JSONObject:
+def _read_entity(view: View, request: UIRequest, xid: Xid) -> JSONObject:
     inline = Inline(names={"meta": NOTHING}) if xid.kind is Kind.RESOURCE else NOTHING
     return view.entity(xid, ViewOptions(base_url=request.base_url, inline=inline))
 
 
-def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Heading:
+def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Heading:
     """The head of an entity's page; ``shown`` is it as JSON, a Resource with its meta."""
-    meta = shown.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
-    deprecated = shown.get("deprecated", meta.get("deprecated"))
-    documentation = str(shown.get("documentation", ""))
+    meta = entity.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
+    deprecated = entity.get("deprecated", meta.get("deprecated"))
+    documentation = str(entity.get("documentation", ""))
     kind = view.model.resource_type(xid) or view.model.group_type(xid)
     singular = kind.singular if kind is not None else "registry"
     collection = xid.resource.parent if xid.resource_id else xid.parent
-    users = tuple(_users(view, xid))
+    users = tuple(_list_users(view, xid))
     return Heading(
         kind=f"{singular} {xid.kind}" if xid.kind in (Kind.VERSION, Kind.META) else singular,
-        title=title_of(xid, str(shown.get("name") or ""))[:_TITLE],
+        title=build_title(xid, str(entity.get("name") or ""))[:_TITLE],
         xid=str(xid),
-        description=str(shown.get("description", ""))[:_TEXT],
-        documentation=values.shown(documentation, _URL) if documentation else None,
-        labels=labels({**meta.get("labels", {}), **shown.get("labels", {})}, collection, _LABELS),
+        description=str(entity.get("description", ""))[:_MAX_DESCRIPTION_CHARS],
+        documentation=values.render(documentation, _URL) if documentation else None,
+        labels=build_labels({**meta.get("labels", {}), **entity.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
         dangling=explain_dangling_xref(view, xid),
-        facts=tuple(_facts(xid, shown, meta)),
-        edits=tuple(_edits(view, xid, meta)),
+        facts=tuple(_list_facts(xid, entity, meta)),
+        edits=tuple(_list_edits(view, xid, meta)),
         related=xid.kind is not Kind.META,
         tried=view.model.documented_type(xid) is not None,
         users=users[:_USERS],
         more_users=len(users[_USERS:]),
-        compared=tuple(_compared(view, xid, shown)),
-        json=_json_path(view.model, xid),
+        compared=tuple(_list_comparisons(view, xid, entity)),
+        json=_build_json_path(view.model, xid),
     )
 
 
-def title_of(xid: Xid, name: str = "") -> str:
+def build_title(xid: Xid, name: str = "") -> str:
     """Return the title of an entity. The title of a Version includes the id of its Resource."""
     if xid.kind in (Kind.VERSION, Kind.META):
         return f"{name or xid.resource_id}, {'version ' * (xid.kind is Kind.VERSION)}{xid.id}"
     return name or xid.id
 
 
-def _users(view: View, xid: Xid) -> Iterator[UserLink]:
+def _list_users(view: View, xid: Xid) -> Iterator[UserLink]:
     """Yield what refers to a Group or Resource, endpoints first, because they carry messages."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
-    found = [dependent.xid for dependent in view.direct_dependents(xid, _MAX_USER_LINKS)]
-    rows = view.reader.get_many([user for user in found if user.group_type == ENDPOINTS and user.kind is Kind.GROUP])
-    for user in sorted(found, key=lambda user: user not in rows):
+    user_xids = [dependent.xid for dependent in view.direct_dependents(xid, _MAX_USER_LINKS)]
+    rows = view.reader.get_many(
+        [user for user in user_xids if user.group_type == ENDPOINTS and user.kind is Kind.GROUP]
+    )
+    for user in sorted(user_xids, key=lambda user: user not in rows):
         kind = view.model.resource_type(user) or view.model.group_type(user)
-        said = rows[user].attributes if user in rows else {}
-        usage = said.get("usage")
-        words = (str(said.get("protocol") or ""), *(map(str, usage) if isinstance(usage, list) else ()))
+        attributes = rows[user].attributes if user in rows else {}
+        usage = attributes.get("usage")
+        words = (str(attributes.get("protocol") or ""), *(map(str, usage) if isinstance(usage, list) else ()))
         yield UserLink(
             kind=kind.singular if kind is not None else "entity",
-            text=title_of(user)[:_TITLE],
+            text=build_title(user)[:_TITLE],
             href=str(user),
             words=", ".join(word[:_TITLE] for word in words if word),
         )
 
 
-def _compared(view: View, xid: Xid, shown: JSONObject) -> Iterator[Edit]:
+def _list_comparisons(view: View, xid: Xid, entity: JSONObject) -> Iterator[Edit]:
     if xid.kind is not Kind.VERSION:
         return
-    ancestor, resource = str(shown.get("ancestorid", xid.id)), view.reader.get(xid.resource)
+    ancestor, resource = str(entity.get("ancestorid", xid.id)), view.reader.get(xid.resource)
     if ancestor != xid.id:
         yield Edit(text=f"What changed since version {ancestor}", href=link(xid.resource, ancestor, xid.id))
     default = None if resource is None else resource.defaultversionid
@@ -221,58 +231,58 @@ def _compared(view: View, xid: Xid, shown: JSONObject) -> Iterator[Edit]:
         yield Edit(text=f"What the default version, {default}, has instead", href=href)
 
 
-def _through(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Iterator[UserLink]:
+def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Iterator[UserLink]:
     """The message groups of an endpoint that are there, each with how many messages it has."""
-    named = shown.get("messagegroups")
-    if xid.kind is not Kind.GROUP or xid.group_type != ENDPOINTS or not isinstance(named, list):
+    references = entity.get("messagegroups")
+    if xid.kind is not Kind.GROUP or xid.group_type != ENDPOINTS or not isinstance(references, list):
         return
-    links = [values.link(str(each)) for each in named[:_USERS]]
+    links = [values.link(str(reference)) for reference in references[:_USERS]]
     rows = view.reader.get_many([Xid.parse(link) for link in links if link is not None])
     counts = view.reader.counts([row.key for row in rows.values()])
     for group, row in rows.items():
         count = counts.get((row.key, "messages"), 0)
         yield UserLink(
             kind="message group",
-            text=title_of(group, str(row.attributes.get("name") or ""))[:_TITLE],
+            text=build_title(group, str(row.attributes.get("name") or ""))[:_TITLE],
             href=str(group),
-            words=counted(count, "message"),
+            words=format_count(count, "message"),
         )
 
 
-def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
+def _list_facts(xid: Xid, entity: JSONObject, meta: JSONObject) -> Iterator[Fact]:
     yield Fact(name="id", value=Shown(kind="text", text=xid.id))
-    if "name" in shown and xid.kind is not Kind.META:
-        yield Fact(name="name", value=Shown(kind="text", text=str(shown["name"])[:_TITLE]))
+    if "name" in entity and xid.kind is not Kind.META:
+        yield Fact(name="name", value=Shown(kind="text", text=str(entity["name"])[:_TITLE]))
     if (version := meta.get("defaultversionid")) is not None:
         yield Fact(name="default version", value=Shown(kind="link", text=version, href=f"{xid}/versions/{version}"))
     if meta.get("defaultversionsticky"):
         yield Fact(name="stays", value=Shown(kind="text", text="the default, whatever is newer"))
     if xid.kind is Kind.VERSION:
-        ancestor = str(shown.get("ancestorid", ""))
+        ancestor = str(entity.get("ancestorid", ""))
         yield Fact(name="ancestor", value=Shown(kind="link", text=ancestor, href=f"{xid.parent}/{ancestor}"))
-        default = "yes" if shown.get("isdefault") else "no"
+        default = "yes" if entity.get("isdefault") else "no"
         yield Fact(name="default version", value=Shown(kind="text", text=default))
-    target = shown.get("xref") if xid.kind is Kind.META else meta.get("xref")
+    target = entity.get("xref") if xid.kind is Kind.META else meta.get("xref")
     if target is not None:
         yield Fact(name="refers to", value=Shown(kind="link", text=str(target), href=str(target)))
     for name, text in (("createdat", "created"), ("modifiedat", "changed")):
-        if name in shown:
-            yield Fact(name=text, value=moment(str(shown[name])))
-    if "epoch" in shown:
-        yield Fact(name="epoch", value=Shown(kind="text", text=str(shown["epoch"])))
+        if name in entity:
+            yield Fact(name=text, value=moment(str(entity[name])))
+    if "epoch" in entity:
+        yield Fact(name="epoch", value=Shown(kind="text", text=str(entity["epoch"])))
 
 
-def _edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
+def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
     """The forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
     mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
     if mutable and view.access.may(Action.UPDATE, xid.resource):
-        yield from _changes(xid, meta)
+        yield from _list_changes(xid, meta)
     for plural, kind in view.model.groups[xid.group_type].resources.items() if xid.kind is Kind.GROUP else ():
-        if creates(view, xid / plural, kind.singular):
+        if find_creatable(view, xid / plural, kind.singular):
             yield Edit(text=f"New {kind.singular}", href=f"/-/edit{xid}/{plural}")
 
 
-def _changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
+def _list_changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
     """The forms that change an entity."""
     if xid.kind is Kind.RESOURCE:
         yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
@@ -282,19 +292,19 @@ def _changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
         yield Edit(text="Edit", href=f"/-/edit{xid}")
 
 
-def _json_path(model: Model, xid: Xid) -> str:
+def _build_json_path(model: Model, xid: Xid) -> str:
     """Return the path of the entity's JSON below the root of the registry."""
     return f"{xid}$details" if model.documented_type(xid) is not None else str(xid)
 
 
-def _attributes(
-    model: Model, values: AttributeValues, xid: Xid, shown: JSONObject, leave_out: frozenset[str]
+def _render_attributes(
+    model: Model, values: AttributeValues, xid: Xid, entity: JSONObject, leave_out: frozenset[str]
 ) -> tuple[Member, ...]:
-    known = known_attributes(model, xid)
-    return values.members(shown, known.active(shown), _left_out(model, xid) | leave_out)
+    attribute_set = find_attributes(model, xid)
+    return values.members(entity, attribute_set.active(entity), _list_left_out(model, xid) | leave_out)
 
 
-def known_attributes(model: Model, xid: Xid) -> AttributeSet:
+def find_attributes(model: Model, xid: Xid) -> AttributeSet:
     """Return the model's attributes of an entity."""
     kind = model.resource_type(xid)
     if kind is None:
@@ -302,7 +312,7 @@ def known_attributes(model: Model, xid: Xid) -> AttributeSet:
     return kind.metaattributes if xid.kind is Kind.META else kind.attributes
 
 
-def _left_out(model: Model, xid: Xid) -> set[str]:
+def _list_left_out(model: Model, xid: Xid) -> set[str]:
     """Names of what is no attribute in the words of the model, or is elsewhere on the page."""
     kind = model.resource_type(xid)
     names = collections_of(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
@@ -311,40 +321,43 @@ def _left_out(model: Model, xid: Xid) -> set[str]:
     return {*_HEAD, *derived, *ids, *(() if kind is None else _OF_RESOURCES)}
 
 
-def _meta(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) -> tuple[Member, ...]:
+def _render_meta(model: Model, values: AttributeValues, xid: Xid, entity: JSONObject) -> tuple[Member, ...]:
     kind = model.resource_type(xid)
-    meta = shown.get("meta") if xid.kind is Kind.RESOURCE else None
+    meta = entity.get("meta") if xid.kind is Kind.RESOURCE else None
     if kind is None or meta is None:
         return ()
     return values.members(meta, kind.metaattributes.active(meta), {*_HEAD, *_OF_RESOURCES, f"{kind.singular}id"})
 
 
-def document_of(view: View, xid: Xid) -> ShownDocument | None:
+def load_document(view: View, xid: Xid) -> ShownDocument | None:
     """Return the document of a Resource or Version, or None if it has no document."""
     if view.model.documented_type(xid) is None:
         return None
-    found = view.document(xid, ViewOptions())
-    if found.is_dangling:
+    document = view.document(xid, ViewOptions())
+    if document.is_dangling:
         return None
-    if found.url is not None:
-        return ShownDocument(note="It is kept elsewhere.", away=found.url)
-    contenttype, named = (found.contenttype or "")[:_TITLE], str(found.attributes.get("format", ""))[:_TITLE]
-    return shown_document(found.content, contenttype=contenttype, format=named)
+    if document.url is not None:
+        return ShownDocument(note="It is kept elsewhere.", away=document.url)
+    contenttype, format_name = (
+        (document.contenttype or "")[:_TITLE],
+        str(document.attributes.get("format", ""))[:_TITLE],
+    )
+    return render_document(document.content, contenttype=contenttype, format=format_name)
 
 
-def _listings(view: View, xid: Xid) -> Iterator[Listing]:
+def _list_members(view: View, xid: Xid) -> Iterator[Listing]:
     """The first Resources of a Group, of each type."""
     for plural in collections_of(view.model, xid.parts[0::2]) if xid.kind is Kind.GROUP else ():
-        yield first_members(view, xid / plural, _MEMBERS)
+        yield list_first_members(view, xid / plural, _SHOWN_MEMBERS)
 
 
-def _versions(view: View, xid: Xid, shown: JSONObject) -> Listing | None:
+def _list_versions(view: View, xid: Xid, entity: JSONObject) -> Listing | None:
     """The newest Versions of a Resource."""
-    if xid.kind is not Kind.RESOURCE or "versionscount" not in shown:
+    if xid.kind is not Kind.RESOURCE or "versionscount" not in entity:
         return None
     below = xid / "versions"
-    sort = "createdat=desc" if shown["versionscount"] <= MOST_SORTED else None
-    return first_members(view, below, _VERSIONS, parse_sort(sort, below, view.model, subject=str(below)))
+    sort = "createdat=desc" if entity["versionscount"] <= MOST_SORTED else None
+    return list_first_members(view, below, _SHOWN_VERSIONS, parse_sort(sort, below, view.model, subject=str(below)))
 
 
 _URL: Final = Attribute(name="documentation", type="url", definition={}, check=lambda value, _: value, branches={})

@@ -16,9 +16,9 @@ from markupsafe import escape
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
-from signalbook.api.ui.comparison import choice
-from signalbook.api.ui.entities import known_attributes
-from signalbook.api.ui.pages import shown_text, written_text
+from signalbook.api.ui.comparison import build_choice
+from signalbook.api.ui.entities import find_attributes
+from signalbook.api.ui.pages import escape_hidden, restore_hidden
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
@@ -98,9 +98,9 @@ class Entered:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Entered:
         """The form in a body. Raises ``bad_request``."""
-        given = parse_form(body, request, most=_FIELDS)
+        fields = parse_form(body, request, most=_FIELDS)
         # Browsers end lines with CR LF, whatever was there.
-        values = {name: text.replace("\r\n", "\n") for name, text in given.items()}
+        values = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
         made_from, token, checks = values.pop("made-from", ""), values.pop("token", ""), values.pop("do", "") != "save"
         was = {name.removeprefix(_WAS): text for name, text in values.items() if name.startswith(_WAS)}
         entered = {name: text for name, text in values.items() if not name.startswith(_WAS)}
@@ -111,7 +111,7 @@ class Entered:
         return self.values.get(field.name, "" if field.kind == "mark" else field.value)
 
 
-def merged(field: Field, entered: Entered) -> Field:
+def merge_field(field: Field, entered: Entered) -> Field:
     """A field of a form whose entity was changed meanwhile: what was entered, or what is stored if nothing was.
 
     ``field`` is as it is stored now.
@@ -120,13 +120,17 @@ def merged(field: Field, entered: Entered) -> Field:
     if text == field.value:
         return field
     conflict = FieldConflict(was=was, stored=field.value, mine=text != was, theirs=field.value != was)
-    return replace(field, value=shown_field(text) if conflict.mine else field.value, conflict=conflict)
+    return replace(field, value=format_field(text) if conflict.mine else field.value, conflict=conflict)
 
 
-def originals(fields: Iterable[Field]) -> tuple[tuple[str, str], ...]:
+def list_originals(fields: Iterable[Field]) -> tuple[tuple[str, str], ...]:
     """Return hidden fields with the original values, or none if they are too long for a page."""
-    found = tuple((f"{_WAS}{each.name}", each.value) for each in fields)
-    return found if sum(len(escape(text).encode("utf-8", "replace")) for _, text in found) <= _ORIGINALS else ()
+    hidden_fields = tuple((f"{_WAS}{field.name}", field.value) for field in fields)
+    return (
+        hidden_fields
+        if sum(len(escape(text).encode("utf-8", "replace")) for _, text in hidden_fields) <= _ORIGINALS
+        else ()
+    )
 
 
 class Form(Protocol):
@@ -156,12 +160,14 @@ class AttributesForm:
     def of(cls, view: View, xid: Xid) -> AttributesForm:
         """The form. Raises ``not_found``."""
         stored = view.entity(xid, ViewOptions())
-        names = known_attributes(view.model, xid).active(stored)
-        fields = [*_described(stored), *_deprecation(stored)]
+        names = find_attributes(view.model, xid).active(stored)
+        fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
-            fields.append(_default_version(view, xid, stored))
-        kept = tuple(each for each in fields if each.name.partition(".")[0] in names and _fits(each.value, _LINE))
-        return cls(xid=xid, stored=stored, fields=kept)
+            fields.append(_build_default_version_field(view, xid, stored))
+        editable = tuple(
+            field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
+        )
+        return cls(xid=xid, stored=stored, fields=editable)
 
     @property
     def made_from(self) -> str:
@@ -170,88 +176,93 @@ class AttributesForm:
 
     def command(self, view: View, posted: Posted) -> Command | None:  # noqa: ARG002
         """A merge of what differs from what is stored."""
-        given = {each.name: posted.entered.text(each) for each in self.fields}
-        changed = {each.name for each in self.fields if given[each.name] != each.value}
+        texts = {field.name: posted.entered.text(field) for field in self.fields}
+        changed = {field.name for field in self.fields if texts[field.name] != field.value}
         body: JSONObject = {
-            name: written_text(given[name]) or None for name in changed & {"name", "description", "documentation"}
+            name: restore_hidden(texts[name]) or None for name in changed & {"name", "description", "documentation"}
         }
         if "labels" in changed:
-            body["labels"] = _labels(given["labels"], self.xid) or None
+            body["labels"] = _parse_labels(texts["labels"], self.xid) or None
         if any(name.startswith("deprecated") for name in changed):
-            body["deprecated"] = self._deprecated(given)
+            body["deprecated"] = self._build_deprecated(texts)
         if "defaultversionid" in changed:
-            wanted = given["defaultversionid"].strip()
-            body |= {"defaultversionid": wanted or None, "defaultversionsticky": bool(wanted)}
+            versionid = texts["defaultversionid"].strip()
+            body |= {"defaultversionid": versionid or None, "defaultversionsticky": bool(versionid)}
         return Command(method=Method.PATCH, target=self.xid, body=body, base_url=posted.root) if body else None
 
-    def _deprecated(self, given: Mapping[str, str]) -> JSONObject | None:
-        details = {name: given.get(f"deprecated.{name}", "").strip() for name in _DEPRECATED}
+    def _build_deprecated(self, texts: Mapping[str, str]) -> JSONObject | None:
+        details = {name: texts.get(f"deprecated.{name}", "").strip() for name in _DEPRECATED}
         was = self.stored.get("deprecated")
-        if not given["deprecated"]:
+        if not texts["deprecated"]:
             if was is None and any(details.values()):
-                raise _wrong(self.xid, "deprecated", "details of a deprecation are given: mark it as deprecated, too")
+                raise _build_error(
+                    self.xid, "deprecated", "details of a deprecation are given: mark it as deprecated, too"
+                )
             return None
         # What the form does not show is kept.
-        kept = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in given}
-        return kept | {name: written_text(text) for name, text in details.items() if text}
+        unshown = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in texts}
+        return unshown | {name: restore_hidden(text) for name, text in details.items() if text}
 
 
-def _wrong(xid: Xid, name: str, detail: str) -> RegistryError:
+def _build_error(xid: Xid, name: str, detail: str) -> RegistryError:
     return RegistryError("invalid_attribute", subject=str(xid), name=name, error_detail=detail)
 
 
-def _labels(text: str, xid: Xid) -> JSONObject:
+def _parse_labels(text: str, xid: Xid) -> JSONObject:
     """The labels in the lines of a field."""
     pairs = [line.partition("=") for line in text.split("\n") if line.strip()]
     names = [name.strip() for name, _, _ in pairs]
     if len(set(names)) < len(names):
-        raise _wrong(xid, "labels", "a label is there twice")
-    return {name: written_text(value.strip()) for name, (_, _, value) in zip(names, pairs, strict=True)}
+        raise _build_error(xid, "labels", "a label is there twice")
+    return {name: restore_hidden(value.strip()) for name, (_, _, value) in zip(names, pairs, strict=True)}
 
 
-def _json_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
+def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
     """The attributes in a field for JSON."""
     try:
         value: JSON = parse_json_body(text.encode("utf-8"), str(xid), max_depth=max_depth)
     except RegistryError as error:
-        raise _wrong(xid, "attributes", str(error)) from None
+        raise _build_error(xid, "attributes", str(error)) from None
     if not isinstance(value, dict):
-        raise _wrong(xid, "attributes", "they need to be a JSON object")
+        raise _build_error(xid, "attributes", "they need to be a JSON object")
     return value
 
 
-def _document_body(given: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
+def _build_document_body(texts: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
     """The document in the fields for one."""
-    if not given["document"]:
-        raise _wrong(xid, "document", "it is empty: enter the document of the new version")
-    content, contenttype = given["document"].encode("utf-8"), given["contenttype"].strip() or None
+    if not texts["document"]:
+        raise _build_error(xid, "document", "it is empty: enter the document of the new version")
+    content, contenttype = texts["document"].encode("utf-8"), texts["contenttype"].strip() or None
     return DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
 
 
-def _described(stored: JSONObject) -> Iterator[Field]:
+def _list_described_fields(stored: JSONObject) -> Iterator[Field]:
     for name, label in _LINES.items():
-        yield Field(name=name, label=label, value=shown_field(stored.get(name, "")))
-    yield Field(name="description", label="Description", value=shown_field(stored.get("description", "")), kind="text")
+        yield Field(name=name, label=label, value=format_field(stored.get(name, "")))
+    yield Field(name="description", label="Description", value=format_field(stored.get("description", "")), kind="text")
     labels = stored.get("labels", {})
     # A value of several lines, or with spaces around it, would not be the same when it is read back.
-    if all("\n" not in each and each == each.strip() for each in labels.values()):
-        lines = shown_field("\n".join(f"{name}={value}" for name, value in labels.items()))
+    if all("\n" not in label_text and label_text == label_text.strip() for label_text in labels.values()):
+        lines = format_field("\n".join(f"{name}={value}" for name, value in labels.items()))
         yield Field(name="labels", label="Labels", value=lines, kind="text", hint="One in each line, as name=value.")
 
 
-def _deprecation(stored: JSONObject) -> Iterator[Field]:
-    said = stored.get("deprecated")
-    yield Field(name="deprecated", label="It is deprecated", value="" if said is None else "yes", kind="mark")
+def _list_deprecation_fields(stored: JSONObject) -> Iterator[Field]:
+    deprecated = stored.get("deprecated")
+    yield Field(name="deprecated", label="It is deprecated", value="" if deprecated is None else "yes", kind="mark")
     for name, label in _DEPRECATED.items():
-        yield Field(name=f"deprecated.{name}", label=label, value=shown_field((said or {}).get(name, "")))
+        yield Field(name=f"deprecated.{name}", label=label, value=format_field((deprecated or {}).get(name, "")))
 
 
-def _default_version(view: View, xid: Xid, stored: JSONObject) -> Field:
+def _build_default_version_field(view: View, xid: Xid, stored: JSONObject) -> Field:
     value = str(stored["defaultversionid"]) if stored.get("defaultversionsticky") else ""
-    label, ids = "Default version", choice(view, xid.resource).ids
+    label, ids = "Default version", build_choice(view, xid.resource).ids
     if not ids:
         return Field(name="defaultversionid", label=label, value=value, hint="Its id; nothing for the newest one.")
-    choices = (("", "the newest, whichever that is"), *((each, f"{each}, whatever is newer") for each in ids))
+    choices = (
+        ("", "the newest, whichever that is"),
+        *((versionid, f"{versionid}, whatever is newer") for versionid in ids),
+    )
     return Field(name="defaultversionid", label=label, value=value, kind="choice", choices=choices)
 
 
@@ -271,34 +282,38 @@ class NewVersionForm:
         stored = view.entity(xid / default, ViewOptions())
         kind = view.model.resource_type(xid)
         assert kind is not None, "the path was checked"
-        own = {f"{kind.singular}{suffix}" for suffix in ("", "id", "url", "base64", "proxyurl")}
+        own_names = {f"{kind.singular}{suffix}" for suffix in ("", "id", "url", "base64", "proxyurl")}
         apart = {"format", "contenttype"} if kind.hasdocument else set()
-        known = known_attributes(view.model, xid / default).active(stored)
-        managed = {name for name, each in known.items() if each.definition.get("readonly")}
-        others = {name: value for name, value in stored.items() if name not in _MANAGED | managed | own | apart}
-        text = msgspec.json.format(dump_json(others), indent=2).decode()
+        attributes = find_attributes(view.model, xid / default).active(stored)
+        managed = {name for name, attribute in attributes.items() if attribute.definition.get("readonly")}
+        remaining = {
+            name: value for name, value in stored.items() if name not in _MANAGED | managed | own_names | apart
+        }
+        text = msgspec.json.format(dump_json(remaining), indent=2).decode()
         fields = [
             Field(
                 name="versionid", label="Id of the new version", value="", hint="Leave it empty for the next number."
             ),
-            *((_document(view, xid / default, stored)) if kind.hasdocument else ()),
-            _code("attributes", "Other attributes, as JSON" if kind.hasdocument else "Attributes, as JSON", text),
+            *((_list_document_fields(view, xid / default, stored)) if kind.hasdocument else ()),
+            _build_code_field(
+                "attributes", "Other attributes, as JSON" if kind.hasdocument else "Attributes, as JSON", text
+            ),
         ]
         made_from = f"{default} {stored['epoch']} {stored['createdat']}"
         return cls(resource=xid.resource, made_from=made_from, documented=kind.hasdocument, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """A new Version, as a document or as attributes."""
-        given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
-        body = _json_attributes(given["attributes"], self.resource, posted.max_depth)
-        body |= {name: given[name].strip() for name in ("versionid", "format") if given.get(name, "").strip()}
-        wanted = body.get("versionid")
+        texts = {field.name: restore_hidden(posted.entered.text(field)) for field in self.fields}
+        body = _parse_attributes(texts["attributes"], self.resource, posted.max_depth)
+        body |= {name: texts[name].strip() for name in ("versionid", "format") if texts.get(name, "").strip()}
+        versionid = body.get("versionid")
         # Sent as it is, it would be an update of that one.
-        if isinstance(wanted, str) and view.exists(self.resource / "versions" / wanted):
-            raise _wrong(self.resource, "versionid", "there is a version of this id already")
+        if isinstance(versionid, str) and view.exists(self.resource / "versions" / versionid):
+            raise _build_error(self.resource, "versionid", "there is a version of this id already")
         if not self.documented:
             return Command(method=Method.POST, target=self.resource, body=body, base_url=posted.root)
-        document = _document_body(given, self.resource, body)
+        document = _build_document_body(texts, self.resource, body)
         return Command(method=Method.POST, target=self.resource, document=document, base_url=posted.root)
 
 
@@ -325,89 +340,95 @@ class NewEntityForm:
         if resource is not None and resource.setversionid:
             label = "Id of its first version"
             fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
-        fields += [each for each in _described({}) if each.name in kind.attributes]
+        fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
         if documented:
             fields += [
                 Field(
                     name="format", label="Format", value="", hint="Such as JsonSchema/draft-07, Avro/1.11, Protobuf/3."
                 ),
                 Field(name="contenttype", label="Content type", value="", hint="Such as application/json."),
-                _code("document", "Document", ""),
+                _build_code_field("document", "Document", ""),
             ]
-        others = "Other attributes, as JSON"
-        fields.append(replace(_code("attributes", others, "{}"), hint=_needed(kind, {each.name for each in fields})))
+        attributes_label = "Other attributes, as JSON"
+        fields.append(
+            replace(
+                _build_code_field("attributes", attributes_label, "{}"),
+                hint=_describe_needed(kind, {field.name for field in fields}),
+            )
+        )
         return cls(collection=xid, documented=documented, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """Return the command that creates the entity unless it exists. Raises ``Forbidden``, too."""
-        given = {each.name: written_text(posted.entered.text(each)) for each in self.fields}
-        xid = self._named(given["id"].strip())
+        texts = {field.name: restore_hidden(posted.entered.text(field)) for field in self.fields}
+        xid = self._parse_xid(texts["id"].strip())
         posted.access.require(Action.CREATE, xid)
         if view.exists(xid):
-            raise _wrong(xid, "id", "there is one of this id already")
-        body = _json_attributes(given["attributes"], xid, posted.max_depth)
-        body |= {name: text for name in (*_LINES, "description") if (text := given.get(name, ""))}
-        body |= {name: text for name in ("versionid", "format") if (text := given.get(name, "").strip())}
-        if labels := _labels(given.get("labels", ""), xid):
+            raise _build_error(xid, "id", "there is one of this id already")
+        body = _parse_attributes(texts["attributes"], xid, posted.max_depth)
+        body |= {name: text for name in (*_LINES, "description") if (text := texts.get(name, ""))}
+        body |= {name: text for name in ("versionid", "format") if (text := texts.get(name, "").strip())}
+        if labels := _parse_labels(texts.get("labels", ""), xid):
             body["labels"] = labels
         if not self.documented:
             return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
-        document = _document_body(given, xid, body)
+        document = _build_document_body(texts, xid, body)
         return Command(method=Method.PUT, target=xid, document=document, base_url=posted.root)
 
-    def _named(self, text: str) -> Xid:
+    def _parse_xid(self, text: str) -> Xid:
         try:
             return self.collection / check_id(text)
         except XidError as error:
-            raise _wrong(self.collection, "id", str(error)) from None
+            raise _build_error(self.collection, "id", str(error)) from None
 
 
-def _needed(kind: GroupType | ResourceType, shown: Collection[str]) -> str:
+def _describe_needed(kind: GroupType | ResourceType, field_names: Collection[str]) -> str:
     """Return the attributes that the model requires and that have no fields, in words."""
-    ids = {f"{kind.singular}id", *shown, *_MANAGED}
-    wanted = [
-        f"{name} ({each.type})"
-        for name, each in kind.attributes.items()
-        if each.required and not (each.managed or each.readonly or name in ids or each.default is not None)
+    ids = {f"{kind.singular}id", *field_names, *_MANAGED}
+    needed = [
+        f"{name} ({attribute.type})"
+        for name, attribute in kind.attributes.items()
+        if attribute.required
+        and not (attribute.managed or attribute.readonly or name in ids or attribute.default is not None)
     ]
-    return f"It needs {', '.join(wanted)}." if wanted else ""
+    return f"It needs {', '.join(needed)}." if needed else ""
 
 
-def _document(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
-    found = view.document(xid, ViewOptions())
-    yield Field(name="format", label="Format", value=shown_field(stored.get("format", "")))
-    yield Field(name="contenttype", label="Content type", value=shown_field(found.contenttype or ""))
+def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
+    document = view.document(xid, ViewOptions())
+    yield Field(name="format", label="Format", value=format_field(stored.get("format", "")))
+    yield Field(name="contenttype", label="Content type", value=format_field(document.contenttype or ""))
     try:
-        text = found.content.decode("utf-8").replace("\r\n", "\n") if found.url is None else ""
+        text = document.content.decode("utf-8").replace("\r\n", "\n") if document.url is None else ""
     except UnicodeDecodeError:
         text = "\0" * _CODE
-    yield _code("document", "Document", text)
+    yield _build_code_field("document", "Document", text)
 
 
-def _code(name: str, label: str, text: str) -> Field:
-    shown = shown_field(text)
-    if _fits(shown, _CODE):
-        return Field(name=name, label=label, value=shown, kind="code")
+def _build_code_field(name: str, label: str, text: str) -> Field:
+    field_text = format_field(text)
+    if _is_short_enough(field_text, _CODE):
+        return Field(name=name, label=label, value=field_text, kind="code")
     return Field(name=name, label=label, value="", kind="code", hint=f"{_TOO_LONG}: enter all of the new one.")
 
 
-def shown_field(text: object) -> str:
+def format_field(text: object) -> str:
     """A text as a form shows it, which ``written_text`` reads back."""
-    return str(shown_text(str(text)))
+    return str(escape_hidden(str(text)))
 
 
-def _fits(text: str, most: int) -> bool:
+def _is_short_enough(text: str, most: int) -> bool:
     return len(text) <= most and len(escape(text).encode("utf-8", "replace")) <= most
 
 
-def form_of(view: View, xid: Xid) -> Form:
+def build_form(view: View, xid: Xid) -> Form:
     """The form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return NewEntityForm.of(view, xid)
     return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)
 
 
-def may_edit(access: Access, xid: Xid) -> bool:
+def can_edit(access: Access, xid: Xid) -> bool:
     """Return True if ``access`` allows the form of an entity, or of a new one in a collection."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return access.is_readable(xid.owner) and access.allows_somewhere(Action.CREATE, xid)
@@ -416,7 +437,7 @@ def may_edit(access: Access, xid: Xid) -> bool:
 
 def require_edit(access: Access, xid: Xid) -> None:
     """Raise ``Forbidden`` where ``may_edit`` is false."""
-    if not may_edit(access, xid):
+    if not can_edit(access, xid):
         raise Forbidden(Action.CREATE if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else Action.UPDATE, xid.resource)
 
 
@@ -433,9 +454,9 @@ class Posted:
     def execute(self, session: Session) -> WriteResult:
         """Do what it says. Raises ``RegistryError`` and ``Forbidden``."""
         require_edit(self.access, self.xid)
-        form = form_of(session.view, self.xid)
+        form = build_form(session.view, self.xid)
         if self.entered.made_from != form.made_from:
-            given, stored = self.entered.made_from, form.made_from
-            raise RegistryError("mismatched_epoch", subject=str(self.xid), bad_epoch=given, epoch=stored)
+            form_epoch, stored = self.entered.made_from, form.made_from
+            raise RegistryError("mismatched_epoch", subject=str(self.xid), bad_epoch=form_epoch, epoch=stored)
         command = form.command(session.view, self)
         return WriteResult(target=self.xid) if command is None else session.execute(command)

@@ -21,13 +21,13 @@ from signalbook.api.kernel.routing import Kernel
 from signalbook.engine.engine import Session
 
 FORM: Final = Cookie(name="signalbook-form")
-_KEY: Final = "ui/forms"
-_BYTES: Final = 32
+_STORE_KEY: Final = "ui/forms"
+_KEY_BYTES: Final = 32
 FORGED: Final = (
     "Nothing was done: the form is from another browser, another session, another user or another site, or its cookie "
     "is gone."
 )
-_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_COOKIE_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +47,18 @@ class FormTokens:
 
     async def token(self, request: HTTPRequest, path: str) -> FormToken:
         """Return a token for the form at ``path``, for this browser and caller."""
-        value = _cookie(request)
+        value = _read_cookie(request)
         headers: tuple[Header, ...] = ()
         if not value:
-            value = secrets.token_urlsafe(_BYTES)
+            value = secrets.token_urlsafe(_KEY_BYTES)
             headers = (FORM.set(value, request.root),)
-        return FormToken(text=await self._signed(value, request, path), headers=headers)
+        return FormToken(text=await self._sign(value, request, path), headers=headers)
 
-    async def knows(self, text: str, request: HTTPRequest, path: str) -> bool:
+    async def is_valid(self, text: str, request: HTTPRequest, path: str) -> bool:
         """Return True if ``text`` is the token of the form at ``path`` for this browser and caller."""
-        value = _cookie(request)
-        known = await self._signed(value, request, path)
-        return hmac.compare_digest(known.encode(), text.encode()) and bool(value)
+        value = _read_cookie(request)
+        expected = await self._sign(value, request, path)
+        return hmac.compare_digest(expected.encode(), text.encode()) and bool(value)
 
     async def require(self, text: str, request: HTTPRequest, path: str) -> None:
         """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
@@ -68,26 +68,26 @@ class FormTokens:
     async def key(self, purpose: bytes) -> bytes:
         """A key of 256 bits that all servers have, for a purpose of its own."""
         if self._known is None:
-            self._known = bytes.fromhex(await self._kernel.write(_stored_key))
+            self._known = bytes.fromhex(await self._kernel.write(_load_key))
         return hmac.digest(self._known, purpose, "sha256")
 
-    async def _signed(self, value: str, request: HTTPRequest, path: str) -> str:
+    async def _sign(self, value: str, request: HTTPRequest, path: str) -> str:
         who = request.access.identity
         # Neither a name nor a path makes one text of two: both are quoted.
         bound = repr((value, who.name, who.session, path))
         return hmac.digest(await self.key(b"forms"), bound.encode("utf-8", "backslashreplace"), "sha256").hex()
 
 
-def _stored_key(session: Session) -> str:
+def _load_key(session: Session) -> str:
     """The key in the store, made when it is first asked for."""
-    known: str | None = session.transaction.settings.get(_KEY)
-    if known is None:
-        known = secrets.token_hex(_BYTES)
-        session.transaction.settings.put(_KEY, known)
-    return known
+    key: str | None = session.transaction.settings.get(_STORE_KEY)
+    if key is None:
+        key = secrets.token_hex(_KEY_BYTES)
+        session.transaction.settings.put(_STORE_KEY, key)
+    return key
 
 
-def _cookie(request: HTTPRequest) -> str:
+def _read_cookie(request: HTTPRequest) -> str:
     """The value that this browser has, empty if it has none."""
     value = FORM.of(request.scope, request.root)
-    return value if _VALUE.fullmatch(value) else ""
+    return value if _COOKIE_VALUE.fullmatch(value) else ""

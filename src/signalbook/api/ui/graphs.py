@@ -64,9 +64,9 @@ class LayeredGraph:
     curves: tuple[GraphCurve, ...]
 
 
-def layered(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]) -> LayeredGraph:
+def build_layered_graph(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]) -> LayeredGraph:
     """``nodes`` in their columns, and an arrow for each of ``links``: from a node, to a node, and what it says."""
-    columns = _columns(nodes, {(source, target) for source, target, _ in links})
+    columns = _order_columns(nodes, {(source, target) for source, target, _ in links})
     tallest = max(len(column) for column in columns)
     height = tallest * _ROW - (_ROW - BOX_HEIGHT) + 2 * _MARGIN
     boxes: dict[str, GraphBox] = {}
@@ -75,9 +75,9 @@ def layered(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]])
         for row, node in enumerate(column):
             x, y = _MARGIN + place * (BOX_WIDTH + _GAP), _MARGIN + free + row * _ROW
             boxes[node.id] = GraphBox(node=node, x=x, y=y)
-    said: dict[tuple[str, str], list[str]] = defaultdict(list)
+    texts_by_link: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, target, text in links:
-        said[source, target].append(text)
+        texts_by_link[source, target].append(text)
     return LayeredGraph(
         width=len(columns) * (BOX_WIDTH + _GAP) - _GAP + 2 * _MARGIN,
         height=height,
@@ -85,13 +85,13 @@ def layered(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]])
         box_height=BOX_HEIGHT,
         boxes=tuple(boxes.values()),
         curves=tuple(
-            GraphCurve(path=_curve(boxes[source], boxes[target]), title=", ".join(sorted(set(texts))))
-            for (source, target), texts in said.items()
+            GraphCurve(path=_build_curve(boxes[source], boxes[target]), title=", ".join(sorted(set(texts))))
+            for (source, target), texts in texts_by_link.items()
         ),
     )
 
 
-def _columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> list[list[GraphNode]]:
+def _order_columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> list[list[GraphNode]]:
     """The nodes by column from left to right, each column in an order in which few links cross."""
     by_column: dict[int, list[GraphNode]] = defaultdict(list)
     for node in nodes:
@@ -107,26 +107,26 @@ def _columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> 
         before = [[node.id for node in column] for column in columns]
         for place in ways:
             beside = columns[place - 1 if sweep % 2 == 0 else place + 1]
-            columns[place] = _ordered(columns[place], {node.id: row for row, node in enumerate(beside)}, near)
+            columns[place] = _order_column(columns[place], {node.id: row for row, node in enumerate(beside)}, near)
         if sweep and before == [[node.id for node in column] for column in columns]:
             break
     return columns
 
 
-def _ordered(
+def _order_column(
     column: Sequence[GraphNode], beside: Mapping[str, int], near: Mapping[str, Collection[str]]
 ) -> list[GraphNode]:
     """Order by the mean row of linked nodes in the column ``beside``. Nodes without links keep their rows."""
 
-    def middle(row: int, node: GraphNode) -> float:
-        rows = [beside[each] for each in near.get(node.id, ()) if each in beside]
+    def find_middle(row: int, node: GraphNode) -> float:
+        rows = [beside[neighbour] for neighbour in near.get(node.id, ()) if neighbour in beside]
         return sum(rows) / len(rows) if rows else float(row)
 
-    places = {node.id: (middle(row, node), row) for row, node in enumerate(column)}
+    places = {node.id: (find_middle(row, node), row) for row, node in enumerate(column)}
     return sorted(column, key=lambda node: places[node.id])
 
 
-def _curve(source: GraphBox, target: GraphBox) -> str:
+def _build_curve(source: GraphBox, target: GraphBox) -> str:
     """Return a curve from the right side of a box to the left side of another, or to its right side."""
     forward = target.x > source.x
     x1, y1 = source.x + BOX_WIDTH, source.y + BOX_HEIGHT // 2

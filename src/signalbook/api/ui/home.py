@@ -14,8 +14,8 @@ from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT, Kind, Xid
 
 _CHANGES: Final = 15
-_TEXT: Final = 2000
-_NAME: Final = 200
+_MAX_DESCRIPTION_CHARS: Final = 2000
+_MAX_NAME_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +61,25 @@ class HomeContent:
 
 def page(view: View, request: UIRequest) -> Page:
     """The page of the Registry."""
-    shown = view.entity(ROOT, ViewOptions(base_url=request.base_url))
+    registry = view.entity(ROOT, ViewOptions(base_url=request.base_url))
     values = AttributeValues(model=view.model, root=request.base_url)
-    name = str(shown.get("name") or shown["registryid"])[:200]
-    documentation = shown.get("documentation")
+    name = str(registry.get("name") or registry["registryid"])[:200]
+    documentation = registry.get("documentation")
     content = HomeContent(
         name=name,
-        id=str(shown["registryid"]),
-        description=str(shown.get("description", ""))[:_TEXT],
-        documentation=values.shown(documentation, view.model.attributes["documentation"]) if documentation else None,
-        epoch=shown["epoch"],
-        kinds=tuple(_kinds(view, shown)),
-        changes=change_lines(view, view.latest(_CHANGES)),
+        id=str(registry["registryid"]),
+        description=str(registry.get("description", ""))[:_MAX_DESCRIPTION_CHARS],
+        documentation=values.render(documentation, view.model.attributes["documentation"]) if documentation else None,
+        epoch=registry["epoch"],
+        kinds=tuple(_list_kinds(view, registry)),
+        changes=build_change_lines(view, view.latest(_CHANGES)),
     )
     return Page(template="home.html", title=name, content=content)
 
 
-def _kinds(view: View, shown: dict[str, object]) -> Iterator[GroupTypeCount]:
+def _list_kinds(view: View, registry: dict[str, object]) -> Iterator[GroupTypeCount]:
     for plural, kind in view.model.groups.items():
-        count = shown.get(f"{plural}count", 0)
+        count = registry.get(f"{plural}count", 0)
         yield GroupTypeCount(
             plural=plural,
             singular=kind.singular,
@@ -89,13 +89,15 @@ def _kinds(view: View, shown: dict[str, object]) -> Iterator[GroupTypeCount]:
         )
 
 
-def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...]:
+def build_change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...]:
     """Lines of the change feed for people; what is not there any more is no link."""
     xids = [Xid.parse(record.change["xid"]) for record in records]
-    there = view.reader.get_many({_stored(xid) for xid in xids})
+    there = view.reader.get_many({_find_stored_xid(xid) for xid in xids})
     # A Resource has the name of its default Version.
-    shown = {xid: xid / "versions" / row.defaultversionid for xid, row in there.items() if row.defaultversionid}
-    named = {**there, **view.reader.get_many(set(shown.values()) - set(there))}
+    default_versions = {
+        xid: xid / "versions" / row.defaultversionid for xid, row in there.items() if row.defaultversionid
+    }
+    rows = {**there, **view.reader.get_many(set(default_versions.values()) - set(there))}
     who = view.authors(records)
     return tuple(
         ChangeLine(
@@ -104,18 +106,18 @@ def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...
             verb=str(record.change["action"]),
             entity=str(record.change["entity"]),
             xid=str(xid),
-            name=_name(named.get(shown.get(_stored(xid), _stored(xid)))),
-            href=str(xid) if _stored(xid) in there and xid.parts else "",
-            who=who.get(record.correlationid, "")[:_NAME],
+            name=_read_name(rows.get(default_versions.get(_find_stored_xid(xid), _find_stored_xid(xid)))),
+            href=str(xid) if _find_stored_xid(xid) in there and xid.parts else "",
+            who=who.get(record.correlationid, "")[:_MAX_NAME_CHARS],
         )
         for record, xid in zip(records, xids, strict=True)
     )
 
 
-def _stored(xid: Xid) -> Xid:
+def _find_stored_xid(xid: Xid) -> Xid:
     """Return the xid of the stored entity: that of the Resource for a meta."""
     return xid.resource if xid.kind is Kind.META else xid
 
 
-def _name(row: Row | None) -> str:
-    return "" if row is None else str(row.attributes.get("name") or "")[:_NAME]
+def _read_name(row: Row | None) -> str:
+    return "" if row is None else str(row.attributes.get("name") or "")[:_MAX_NAME_CHARS]

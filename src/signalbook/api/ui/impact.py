@@ -16,12 +16,12 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui.documents import laid_out
-from signalbook.api.ui.forms import shown_field
+from signalbook.api.ui.documents import format_json
+from signalbook.api.ui.forms import format_field
 from signalbook.api.ui.formtokens import FormTokens
-from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs, written_text
+from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
 from signalbook.api.ui.pipelines import PIPELINES
-from signalbook.api.ui.relations import entity_at
+from signalbook.api.ui.relations import find_entity
 from signalbook.engine.read.schemas import schema_of
 from signalbook.engine.read.trial import CandidateDocument
 from signalbook.engine.read.view import View
@@ -33,14 +33,14 @@ IMPACT: Final = "/-/impact"
 _BODY: Final = 1 << 20
 """Of a form: percent-encoded text is up to three times as long."""
 _FIELDS: Final = 10
-_SHOWN: Final = 300
+_MAX_LINES: Final = 300
 """Dependents, pipelines, subscriptions; the JSON has all."""
 _FILLED: Final = 60_000
-_TEXT: Final = 300
+_MAX_CELL_CHARS: Final = 300
 _FINDINGS: Final = 5
-_NAMED: Final = 10
-_MARKUP: Final = 120_000
-_WORDS: Final = {"breaks": "breaks", "holds": "holds", "unknown": "not known"}
+_MAX_NAMED_XIDS: Final = 10
+_MAX_MARKUP_CHARS: Final = 120_000
+_OUTCOME_WORDS: Final = {"breaks": "breaks", "holds": "holds", "unknown": "not known"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +124,14 @@ class ImpactPages:
         return [Route(f"{PATH}{IMPACT}/{{path:any}}", page)]
 
     async def _show(self, request: HTTPRequest) -> Response:
-        xid, form = await self._kernel.workers.read(partial(self._found, request))
-        found = await self._kernel.workers.read(partial(build_impact_document, self._api.context(request), xid))
-        return await self._page(request, xid, form, found)
+        xid, form = await self._kernel.workers.read(partial(self._load_form, request))
+        impact = await self._kernel.workers.read(partial(build_impact_document, self._api.context(request), xid))
+        return await self._page(request, xid, form, impact)
 
     async def _try(self, request: HTTPRequest) -> Response:
         entered = parse_form(await request.body(_BODY), request, most=_FIELDS)
-        await self._tokens.require(entered.get("token", ""), request, _path(request))
-        xid, form = await self._kernel.workers.read(partial(self._found, request))
+        await self._tokens.require(entered.get("token", ""), request, _read_path(request))
+        xid, form = await self._kernel.workers.read(partial(self._load_form, request))
         if form is None:
             raise request.wrong("only what has a document can be tried")
         text, name, rule = (entered.get(field, "") for field in ("document", "format", "compatibility"))
@@ -141,59 +141,61 @@ class ImpactPages:
             raise request.wrong(f'"compatibility" is one of {", ".join(RULES)}')
         candidate = CandidateDocument(
             target=xid,
-            content=written_text(text).encode("utf-8", "replace"),
-            format=name.strip()[:_TEXT],
+            content=restore_hidden(text).encode("utf-8", "replace"),
+            format=name.strip()[:_MAX_CELL_CHARS],
             compatibility=rule or None,
         )
         if not candidate.content:
             raise request.wrong("the document is empty: enter one to try")
-        found = await self._api.tried(candidate, request)
-        filled = _form(xid, shown_field(text), name[:_TEXT], rule)
-        return await self._page(request, xid, filled, found)
+        trial = await self._api.tried(candidate, request)
+        filled = _build_form(xid, format_field(text), name[:_MAX_CELL_CHARS], rule)
+        return await self._page(request, xid, filled, trial)
 
-    def _found(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
+    def _load_form(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
         """Return the entity of the page, with the form as it begins."""
         access: Access = request.access
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
-            xid = entity_at(view, _path(request))
+            xid = find_entity(view, _read_path(request))
             if view.model.documented_type(xid) is None:
                 return xid, None
             stored = schema_of(view, xid)
         content = stored.content or b""
         try:
             text = (
-                laid_out(content.decode("utf-8")) if content.lstrip()[:1] in (b"{", b"[") else content.decode("utf-8")
+                format_json(content.decode("utf-8"))
+                if content.lstrip()[:1] in (b"{", b"[")
+                else content.decode("utf-8")
             )
         except UnicodeDecodeError:
             text = ""
-        shown = shown_field(text)
-        return xid, _form(xid, shown if len(shown) <= _FILLED else "", stored.format, "")
+        field_text = format_field(text)
+        return xid, _build_form(xid, field_text if len(field_text) <= _FILLED else "", stored.format, "")
 
-    async def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, found: JSONObject) -> Response:
-        token = await self._tokens.token(request, _path(request))
-        page = _shown(xid, _content(xid, form and replace(form, token=token.text), found))
-        return self._pages.response(page, request.root, NO_STORE, *token.headers)
+    async def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, impact: JSONObject) -> Response:
+        token = await self._tokens.token(request, _read_path(request))
+        page = _build_page(xid, _build_impact_content(xid, form and replace(form, token=token.text), impact))
+        return self._pages.build_response(page, request.root, NO_STORE, *token.headers)
 
 
-def dependents_page(view: View, xid: Xid) -> Page:
+def build_dependents_page(view: View, xid: Xid) -> Page:
     """Return the page of dependents in the registry, without affected pipelines. Raises ``not_found``."""
-    found = view.impact(xid)
-    dependents = [each.to_json() for each in found.dependents]
-    shown = {"dependents": dependents, "complete": found.complete, "pipelines": [], "subscriptions": []}
-    return _shown(xid, _content(xid, None, shown))
+    impact = view.impact(xid)
+    dependents = [dependent.to_json() for dependent in impact.dependents]
+    document = {"dependents": dependents, "complete": impact.complete, "pipelines": [], "subscriptions": []}
+    return _build_page(xid, _build_impact_content(xid, None, document))
 
 
-def _shown(xid: Xid, content: ImpactContent) -> Page:
+def _build_page(xid: Xid, content: ImpactContent) -> Page:
     title = f"What depends on {xid.id}"
-    return Page(template="impact.html", title=title, content=content, crumbs=crumbs(xid, "impact"))
+    return Page(template="impact.html", title=title, content=content, crumbs=build_crumbs(xid, "impact"))
 
 
-def _path(request: HTTPRequest) -> str:
+def _read_path(request: HTTPRequest) -> str:
     return raw_path(request.scope).removeprefix(f"{PATH}{IMPACT}")
 
 
-def _form(xid: Xid, text: str, format: str, rule: str) -> TrialForm:
+def _build_form(xid: Xid, text: str, format: str, rule: str) -> TrialForm:
     return TrialForm(
         action=f"{IMPACT}{xid}",
         text=text,
@@ -204,96 +206,101 @@ def _form(xid: Xid, text: str, format: str, rule: str) -> TrialForm:
     )
 
 
-def _content(xid: Xid, form: TrialForm | None, found: JSONObject) -> ImpactContent:
-    lines = _fitting([_dependent(each) for each in _worst_first(found["dependents"])[:_SHOWN]])
+def _build_impact_content(xid: Xid, form: TrialForm | None, impact: JSONObject) -> ImpactContent:
+    lines = _take_fitting(
+        [_render_dependent(dependent) for dependent in _sort_worst_first(impact["dependents"])[:_MAX_LINES]]
+    )
     return ImpactContent(
         xid=str(xid),
         json=f"/impact?xid={xid}",
         dependents=lines,
         pipelines=tuple(
-            _concerned(
+            _render_concerned(
                 pipeline["name"],
                 f"{PIPELINES}/{pipeline['name']}",
                 "",
                 pipeline.get("outcome", ""),
                 pipeline["messages"],
             )
-            for pipeline in found["pipelines"][:_SHOWN]
+            for pipeline in impact["pipelines"][:_MAX_LINES]
         ),
         subscriptions=tuple(
-            _concerned(subscription["id"], "", subscription["protocol"], "", subscription["xids"])
-            for subscription in found["subscriptions"][:_SHOWN]
+            _render_concerned(subscription["id"], "", subscription["protocol"], "", subscription["xids"])
+            for subscription in impact["subscriptions"][:_MAX_LINES]
         ),
-        left_out=len(found["dependents"]) - len(lines),
-        complete=found["complete"],
+        left_out=len(impact["dependents"]) - len(lines),
+        complete=impact["complete"],
         form=form,
-        tried=_tried(found) if "check" in found else None,
+        tried=_render_trial(impact) if "check" in impact else None,
     )
 
 
-def _worst_first(dependents: Sequence[JSONObject]) -> list[JSONObject]:
+def _sort_worst_first(dependents: Sequence[JSONObject]) -> list[JSONObject]:
     order = ("breaks", "unknown", "holds", "")
-    return sorted(dependents, key=lambda each: order.index(each.get("outcome", "")))
+    return sorted(dependents, key=lambda dependent: order.index(dependent.get("outcome", "")))
 
 
-def _fitting(lines: Sequence[DependentLine]) -> tuple[DependentLine, ...]:
+def _take_fitting(lines: Sequence[DependentLine]) -> tuple[DependentLine, ...]:
     """Return as many lines as fit: names may be long."""
-    room, fitting = _MARKUP, list[DependentLine]()
+    room, fitting = _MAX_MARKUP_CHARS, list[DependentLine]()
     for line in lines:
-        said = sum(len(each.path) + len(each.message) + 100 for each in line.findings)
-        room -= 300 + 2 * len(line.xid) + 2 * len(line.on) + len(line.why) + said
+        finding_chars = sum(len(finding.path) + len(finding.message) + 100 for finding in line.findings)
+        room -= 300 + 2 * len(line.xid) + 2 * len(line.on) + len(line.why) + finding_chars
         if fitting and room < 0:
             break
         fitting.append(line)
     return tuple(fitting)
 
 
-def _dependent(each: JSONObject) -> DependentLine:
-    findings = (Finding.from_json(one) for one in each.get("findings", ())[:_FINDINGS])
+def _render_dependent(dependent: JSONObject) -> DependentLine:
+    findings = (Finding.from_json(finding) for finding in dependent.get("findings", ())[:_FINDINGS])
     return DependentLine(
-        xid=each["xid"],
-        relation=each.get("relation", ""),
-        on=each.get("on", ""),
-        depth=each.get("depth", 0),
-        outcome=_WORDS.get(each.get("outcome", ""), ""),
-        why=each.get("why", "")[:_TEXT],
-        findings=tuple(Finding(path=one.path[:_TEXT], rule=one.rule, message=one.message[:_TEXT]) for one in findings),
+        xid=dependent["xid"],
+        relation=dependent.get("relation", ""),
+        on=dependent.get("on", ""),
+        depth=dependent.get("depth", 0),
+        outcome=_OUTCOME_WORDS.get(dependent.get("outcome", ""), ""),
+        why=dependent.get("why", "")[:_MAX_CELL_CHARS],
+        findings=tuple(
+            Finding(path=finding.path[:_MAX_CELL_CHARS], rule=finding.rule, message=finding.message[:_MAX_CELL_CHARS])
+            for finding in findings
+        ),
     )
 
 
-def _concerned(name: str, href: str, kind: str, outcome: str, xids: Sequence[str]) -> ConcernedLine:
+def _render_concerned(name: str, href: str, kind: str, outcome: str, xids: Sequence[str]) -> ConcernedLine:
     return ConcernedLine(
         name=name,
         href=href,
         kind=kind,
-        outcome=_WORDS.get(outcome, ""),
-        xids=tuple(xids[:_NAMED]),
-        more=max(0, len(xids) - _NAMED),
+        outcome=_OUTCOME_WORDS.get(outcome, ""),
+        xids=tuple(xids[:_MAX_NAMED_XIDS]),
+        more=max(0, len(xids) - _MAX_NAMED_XIDS),
     )
 
 
-def _tried(found: JSONObject) -> TriedContent:
-    check = found["check"]
+def _render_trial(trial: JSONObject) -> TriedContent:
+    check = trial["check"]
     problems = (
         (
-            str(error.get("title", ""))[:_TEXT],
-            str(error.get("detail", ""))[:_TEXT],
+            str(error.get("title", ""))[:_MAX_CELL_CHARS],
+            str(error.get("detail", ""))[:_MAX_CELL_CHARS],
             tuple(map(Finding.from_json, error.get("faults", ())[:_FINDINGS])),
         )
         for error in check["errors"]
     )
     return TriedContent(
-        title=_title(found),
-        safe=found["safe"],
-        default=found["default"],
-        own=_dependent(found),
+        title=_choose_title(trial),
+        safe=trial["safe"],
+        default=trial["default"],
+        own=_render_dependent(trial),
         problems=tuple(problems),
         findings=tuple(map(Finding.from_json, check["findings"][:_FINDINGS])),
     )
 
 
-def _title(found: JSONObject) -> str:
-    outcomes = {found["outcome"], *(each["outcome"] for each in found["dependents"])}
-    if not found["check"]["accepted"]:
+def _choose_title(trial: JSONObject) -> str:
+    outcomes = {trial["outcome"], *(dependent["outcome"] for dependent in trial["dependents"])}
+    if not trial["check"]["accepted"]:
         return "It would be refused"
-    return "Nothing breaks" if found["safe"] else "It breaks something" if "breaks" in outcomes else "It cannot be told"
+    return "Nothing breaks" if trial["safe"] else "It breaks something" if "breaks" in outcomes else "It cannot be told"

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 from signalbook.access.base import Action
 from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.attributes import Shown, moment
-from signalbook.api.ui.charts import counted
-from signalbook.api.ui.comparison import VersionChoice, choice, link
-from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.api.ui.charts import format_count
+from signalbook.api.ui.comparison import VersionChoice, build_choice, link
+from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.filters import Filter, FilterExpression, Operand, Operator
 from signalbook.engine.read.inlining import NOTHING, EntityNode, Inline
@@ -33,7 +33,7 @@ _LINE: Final = 240
 _WORD: Final = 40
 _CHIPS: Final = 4
 _HISTORY: Final = 25
-_WORDS: Final = ("envelope", "protocol", "format", "dataschemaformat", "usage")
+_WORD_ATTRIBUTES: Final = ("envelope", "protocol", "format", "dataschemaformat", "usage")
 """Attributes of one word that tell members apart, shown as a column where the model has them."""
 _SORTS: Final = {
     Kind.GROUPS: (("", "by id"), ("name", "by name"), ("modifiedat=desc", "newest change first")),
@@ -125,12 +125,12 @@ class Listing:
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """The page of a collection."""
-    content = _listing(view, request, xid)
-    return Page(template="listing.html", title=content.plural, content=content, crumbs=crumbs(xid))
+    content = _build_listing(view, request, xid)
+    return Page(template="listing.html", title=content.plural, content=content, crumbs=build_crumbs(xid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _Selection:
     """The selection of a collection in a request."""
 
     text: str
@@ -138,7 +138,7 @@ class _Wanted:
     sort: str
 
     @classmethod
-    def of(cls, request: UIRequest, xid: Xid, count: int) -> _Wanted:
+    def of(cls, request: UIRequest, xid: Xid, count: int) -> _Selection:
         choices = [value for value, _ in _SORTS[xid.kind]] if count <= MOST_SORTED else [""]
         sort = request.query.get("sort", choices[0])
         return cls(
@@ -158,70 +158,70 @@ class _Wanted:
                 yield name, value
 
 
-def _listing(view: View, request: UIRequest, xid: Xid) -> Listing:
+def _build_listing(view: View, request: UIRequest, xid: Xid) -> Listing:
     count = int(view.entity(xid.owner, ViewOptions()).get(f"{xid.parts[-1]}count", 0))
-    wanted = _Wanted.of(request, xid, count)
-    place = _place(request, xid, wanted)
-    chosen = _filter(xid, view.model, wanted)
-    sort = parse_sort(wanted.sort or None, xid, view.model, subject=request.subject)
-    listed = _members(view, xid, place, chosen, sort)
-    found = _read(view, xid, listed)
+    selection = _Selection.of(request, xid, count)
+    place = _choose_page(request, xid, selection)
+    chosen = _filter(xid, view.model, selection)
+    sort = parse_sort(selection.sort or None, xid, view.model, subject=request.subject)
+    listed = _load_members(view, xid, place, chosen, sort)
+    rows = _read_members(view, xid, listed)
     total = listed.total if listed.total is not None else place.total
-    shown = _shown(view.model, xid, found, len(found) if total is None else total)
-    sorts = tuple(Choice(value=v, text=t, chosen=v == wanted.sort) for v, t in _SORTS[xid.kind])
+    rendered = _render_listing(view.model, xid, rows, len(rows) if total is None else total)
+    sorts = tuple(Choice(value=v, text=t, chosen=v == selection.sort) for v, t in _SORTS[xid.kind])
     return replace(
-        shown,
-        text=wanted.text,
-        label=wanted.label,
+        rendered,
+        text=selection.text,
+        label=selection.label,
         sorts=sorts,
         unsortable=count > MOST_SORTED,
-        pages=_pages(xid, wanted, listed),
-        creates=creates(view, xid, shown.singular),
-        choice=choice(view, xid.owner) if xid.kind is Kind.VERSIONS and count > 1 else None,
-        history=_history(view, xid.owner) if xid.kind is Kind.VERSIONS else (),
+        pages=_list_pages(xid, selection, listed),
+        creates=find_creatable(view, xid, rendered.singular),
+        choice=build_choice(view, xid.owner) if xid.kind is Kind.VERSIONS and count > 1 else None,
+        history=_list_history(view, xid.owner) if xid.kind is Kind.VERSIONS else (),
     )
 
 
-def creates(view: View, collection: Xid, singular: str) -> str:
+def find_creatable(view: View, collection: Xid, singular: str) -> str:
     """Return what the form of a collection of Groups or Resources creates, empty without the right."""
     if collection.kind is Kind.VERSIONS or not is_mutable(view.capabilities, "entities"):
         return ""
     return singular if view.access.allows_somewhere(Action.CREATE, collection) else ""
 
 
-def _history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
+def _list_history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
     return tuple(
         HistoryLine(
             when=moment(format_timestamp(entry.time)),
             who=entry.who[:_LINE],
             action=entry.action,
-            xids=tuple(each for each in entry.xids if f"{each}/".casefold().startswith(f"{of}/".casefold()))[:_CHIPS],
+            xids=tuple(xid for xid in entry.xids if f"{xid}/".casefold().startswith(f"{of}/".casefold()))[:_CHIPS],
         )
         for entry in view.audited(of, _HISTORY)
     )
 
 
-def first_members(view: View, xid: Xid, most: int, sort: Sort | None = None) -> Listing:
+def list_first_members(view: View, xid: Xid, most: int, sort: Sort | None = None) -> Listing:
     """The first few members of a collection, to show them with their owner."""
-    listed = _members(view, xid, PageRequest(limit=most), None, sort)
-    found = _read(view, xid, listed)
-    return _shown(view.model, xid, found, len(found) if listed.total is None else listed.total)
+    listed = _load_members(view, xid, PageRequest(limit=most), None, sort)
+    rows = _read_members(view, xid, listed)
+    return _render_listing(view.model, xid, rows, len(rows) if listed.total is None else listed.total)
 
 
-def _members(
+def _load_members(
     view: View, xid: Xid, place: PageRequest, chosen: Filter | None, sort: Sort | None
 ) -> ListedPage[EntityNode]:
     return view.listed(xid, ViewOptions(filter=chosen, sort=sort), place)
 
 
-def _read(view: View, xid: Xid, listed: ListedPage[EntityNode]) -> list[JSONObject]:
+def _read_members(view: View, xid: Xid, listed: ListedPage[EntityNode]) -> list[JSONObject]:
     inline = Inline(names={"meta": NOTHING}) if xid.kind is Kind.RESOURCES else NOTHING
     return list(view.members(xid, listed, ViewOptions(inline=inline)).values())
 
 
-def _shown(model: Model, xid: Xid, found: list[JSONObject], total: int) -> Listing:
-    kind = member_type(model, xid)
-    columns = tuple(word for word in _WORDS if word in kind.attributes and any(word in each for each in found))
+def _render_listing(model: Model, xid: Xid, rows: list[JSONObject], total: int) -> Listing:
+    kind = find_member_type(model, xid)
+    columns = tuple(word for word in _WORD_ATTRIBUTES if word in kind.attributes and any(word in row for row in rows))
     return Listing(
         plural=xid.parts[-1],
         singular="version" if xid.kind is Kind.VERSIONS else kind.singular,
@@ -229,62 +229,62 @@ def _shown(model: Model, xid: Xid, found: list[JSONObject], total: int) -> Listi
         href=str(xid),
         json=str(xid),
         columns=columns,
-        rows=tuple(_row(xid, each, columns, kind) for each in found),
+        rows=tuple(_render_row(xid, row, columns, kind) for row in rows),
         total=total,
         time="created" if xid.kind is Kind.VERSIONS else "changed",
     )
 
 
-def member_type(model: Model, collection: Xid) -> GroupType | ResourceType:
+def find_member_type(model: Model, collection: Xid) -> GroupType | ResourceType:
     """The type of the members of a collection; of Versions that of their Resource."""
     group = model.groups[collection.group_type]
     return group.resources[collection.resource_type] if collection.resource_type else group
 
 
-def _id_name(model: Model, collection: Xid) -> str:
-    return "versionid" if collection.kind is Kind.VERSIONS else f"{member_type(model, collection).singular}id"
+def _find_id_name(model: Model, collection: Xid) -> str:
+    return "versionid" if collection.kind is Kind.VERSIONS else f"{find_member_type(model, collection).singular}id"
 
 
-def _row(xid: Xid, found: JSONObject, columns: Iterable[str], kind: GroupType | ResourceType) -> Row:
-    own = str(found.get("versionid" if xid.kind is Kind.VERSIONS else f"{kind.singular}id", ""))
-    meta = found.get("meta", {}) if xid.kind is Kind.RESOURCES else {}
-    counts = ((name.removesuffix("count"), number) for name, number in found.items() if name.endswith("count"))
-    ancestor = str(found.get("ancestorid", own)) if xid.kind is Kind.VERSIONS else own
+def _render_row(xid: Xid, member: JSONObject, columns: Iterable[str], kind: GroupType | ResourceType) -> Row:
+    own_id = str(member.get("versionid" if xid.kind is Kind.VERSIONS else f"{kind.singular}id", ""))
+    meta = member.get("meta", {}) if xid.kind is Kind.RESOURCES else {}
+    counts = ((name.removesuffix("count"), number) for name, number in member.items() if name.endswith("count"))
+    ancestor = str(member.get("ancestorid", own_id)) if xid.kind is Kind.VERSIONS else own_id
     return Row(
-        href=f"{xid}/{own}",
-        id=own,
-        name=str(found.get("name", ""))[:_LINE],
-        description=str(found.get("description", ""))[:_LINE],
-        marks=_marks(xid, found, meta),
-        labels=labels({**meta.get("labels", {}), **found.get("labels", {})}, xid, _CHIPS),
-        words=tuple(_word(found.get(word, "")) for word in columns),
-        counts=tuple((name, _count(xid, number, found)) for name, number in counts if isinstance(number, int)),
-        changed=moment(str(found.get("createdat" if xid.kind is Kind.VERSIONS else "modifiedat", ""))),
-        ancestor="" if ancestor == own else ancestor,
-        compared="" if ancestor == own else link(xid.owner, ancestor, own),
+        href=f"{xid}/{own_id}",
+        id=own_id,
+        name=str(member.get("name", ""))[:_LINE],
+        description=str(member.get("description", ""))[:_LINE],
+        marks=_list_marks(xid, member, meta),
+        labels=build_labels({**meta.get("labels", {}), **member.get("labels", {})}, xid, _CHIPS),
+        words=tuple(_format_word(member.get(word, "")) for word in columns),
+        counts=tuple((name, _count(xid, number, member)) for name, number in counts if isinstance(number, int)),
+        changed=moment(str(member.get("createdat" if xid.kind is Kind.VERSIONS else "modifiedat", ""))),
+        ancestor="" if ancestor == own_id else ancestor,
+        compared="" if ancestor == own_id else link(xid.owner, ancestor, own_id),
     )
 
 
-def _word(value: JSON) -> str:
+def _format_word(value: JSON) -> str:
     """Return the text of a column for an attribute, which may have several values."""
     return (", ".join(map(str, value)) if isinstance(value, list) else str(value))[:_WORD]
 
 
-def _count(xid: Xid, number: int, found: JSONObject) -> str:
+def _count(xid: Xid, number: int, member: JSONObject) -> str:
     """Return the number of members. An endpoint without messages of its own has those of message groups."""
-    through = found.get("messagegroups")
+    through = member.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)
-    return f"of {counted(len(through), 'group')}"
+    return f"of {format_count(len(through), 'group')}"
 
 
-def _marks(xid: Xid, found: JSONObject, meta: JSONObject) -> tuple[str, ...]:
-    deprecated = "deprecated" in found or "deprecated" in meta
-    default = xid.kind is Kind.VERSIONS and found.get("isdefault")
+def _list_marks(xid: Xid, member: JSONObject, meta: JSONObject) -> tuple[str, ...]:
+    deprecated = "deprecated" in member or "deprecated" in meta
+    default = xid.kind is Kind.VERSIONS and member.get("isdefault")
     return ("deprecated",) * bool(deprecated) + ("default",) * bool(default)
 
 
-def labels(given: JSONObject, collection: Xid, most: int) -> tuple[Label, ...]:
+def build_labels(label_values: JSONObject, collection: Xid, most: int) -> tuple[Label, ...]:
     """The first labels of a member of a collection."""
     return tuple(
         Label(
@@ -292,25 +292,28 @@ def labels(given: JSONObject, collection: Xid, most: int) -> tuple[Label, ...]:
             value=str(value)[:_LINE],
             href=f"{collection}?{urlencode({'label': f'{name}={value}'[:_LONGEST_QUERY]})}",
         )
-        for name, value in islice(given.items(), most)
+        for name, value in islice(label_values.items(), most)
     )
 
 
-def _filter(xid: Xid, model: Model, wanted: _Wanted) -> Filter | None:
+def _filter(xid: Xid, model: Model, selection: _Selection) -> Filter | None:
     """Members whose id, name or description has the text in it, and that have the label."""
-    if not (wanted.text or wanted.label):
+    if not (selection.text or selection.label):
         return None
-    name, _, value = wanted.label.partition("=")
-    labelled = (_equal(xid, ("labels", name), value.replace("*", r"\*")),) if wanted.label else ()
-    if not wanted.text:
+    name, _, value = selection.label.partition("=")
+    labelled = (_build_equal(xid, ("labels", name), value.replace("*", r"\*")),) if selection.label else ()
+    if not selection.text:
         return Filter((labelled,))
-    text = f"*{wanted.text.replace('*', chr(92) + '*')}*"
+    text = f"*{selection.text.replace('*', chr(92) + '*')}*"
     return Filter(
-        tuple((_equal(xid, (each,), text), *labelled) for each in (_id_name(model, xid), "name", "description"))
+        tuple(
+            (_build_equal(xid, (attribute_name,), text), *labelled)
+            for attribute_name in (_find_id_name(model, xid), "name", "description")
+        )
     )
 
 
-def _equal(xid: Xid, steps: tuple[str, ...], text: str) -> FilterExpression:
+def _build_equal(xid: Xid, steps: tuple[str, ...], text: str) -> FilterExpression:
     return FilterExpression(
         types=(xid.parts[-1],),
         steps=steps,
@@ -321,13 +324,13 @@ def _equal(xid: Xid, steps: tuple[str, ...], text: str) -> FilterExpression:
     )
 
 
-def _place(request: UIRequest, xid: Xid, wanted: _Wanted) -> PageRequest:
+def _choose_page(request: UIRequest, xid: Xid, selection: _Selection) -> PageRequest:
     """Return the requested page. Raises ``bad_request`` for a cursor of another collection."""
     text = request.query.get("cursor", "")
     if not text:
         return PageRequest(limit=PAGE)
     form = tuple[bool, str, JSON] | bool
-    cursor = PageCursor.read(text, wanted.scope(xid), form, subject=request.subject, advice="begin again without it")
+    cursor = PageCursor.read(text, selection.scope(xid), form, subject=request.subject, advice="begin again without it")
     place = cursor.after if isinstance(cursor.after, tuple) else None
     return PageRequest(
         limit=PAGE,
@@ -337,7 +340,7 @@ def _place(request: UIRequest, xid: Xid, wanted: _Wanted) -> PageRequest:
     )
 
 
-def _pages(xid: Xid, wanted: _Wanted, listed: ListedPage[EntityNode]) -> tuple[tuple[str, str], ...]:
+def _list_pages(xid: Xid, selection: _Selection, listed: ListedPage[EntityNode]) -> tuple[tuple[str, str], ...]:
     """Return links to other pages, with their words."""
     places: list[tuple[str, JSON]] = []
     if listed.preceding is not None:
@@ -345,9 +348,9 @@ def _pages(xid: Xid, wanted: _Wanted, listed: ListedPage[EntityNode]) -> tuple[t
     if listed.following is not None:
         places += [("next", [False, listed.following.id, listed.following.value]), ("last", True)]
     total = listed.total or 0
-    return tuple((name, f"{xid}?{_query(total, after, xid, wanted)}") for name, after in places)
+    return tuple((name, f"{xid}?{_build_query(total, after, xid, selection)}") for name, after in places)
 
 
-def _query(total: int, after: JSON, xid: Xid, wanted: _Wanted) -> str:
-    cursor = PageCursor(limit=PAGE, total=total, after=after).text(wanted.scope(xid))
-    return urlencode([*wanted.query(), ("cursor", cursor)])
+def _build_query(total: int, after: JSON, xid: Xid, selection: _Selection) -> str:
+    cursor = PageCursor(limit=PAGE, total=total, after=after).text(selection.scope(xid))
+    return urlencode([*selection.query(), ("cursor", cursor)])

@@ -43,7 +43,7 @@ from signalbook.api.ui.pages import (
     Page,
     Pages,
     is_page,
-    without_basic,
+    remove_basic,
 )
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
@@ -129,29 +129,29 @@ class LoginPages:
     def routes(self) -> list[Route]:
         """The paths and their handlers; without logins the page of who one is alone."""
         page = partial(FormPage, kernel=self._kernel, pages=self._pages)
-        found = [Route(IDENTITY, page({"GET": self._identity}))]
+        found = [Route(IDENTITY, page({"GET": self._show_identity}))]
         if not self._taken:
             return found
         return [
             Route(
-                LOGIN, page({"GET": self._limited(self._form), "POST": self._limited(self._with_token)}, public=True)
+                LOGIN, page({"GET": self._limit(self._show_form), "POST": self._limit(self._with_token)}, public=True)
             ),
-            Route(ISSUER, page({"GET": self._limited(self._at_issuer)}, public=True)),
-            Route(CALLBACK, page({"GET": self._limited(self._called_back)}, public=True)),
+            Route(ISSUER, page({"GET": self._limit(self._redirect_to_issuer)}, public=True)),
+            Route(CALLBACK, page({"GET": self._limit(self._receive_callback)}, public=True)),
             Route(LOGOUT, page({"POST": self._log_out})),
             *found,
         ]
 
-    def _limited(self, handler: Handler) -> Handler:
+    def _limit(self, handler: Handler) -> Handler:
         """A handler for everybody, who is held to the limits of his address."""
 
-        async def limited(request: HTTPRequest) -> Sendable:
+        async def respond(request: HTTPRequest) -> Sendable:
             self._kernel.admission.admit_visitor(request.scope)
             return await handler(request)
 
-        return limited
+        return respond
 
-    async def _ask(self, request: HTTPRequest, work: Callable[[], T]) -> T:
+    async def _run_at_issuer(self, request: HTTPRequest, work: Callable[[], T]) -> T:
         """Ask the issuer, in a turn of this address: whatever comes from there, threads are left for others."""
         # No earlier failure refuses it: whether a code is right only the issuer knows.
         turn = await self._kernel.admission.turn(request.scope)
@@ -161,51 +161,53 @@ class LoginPages:
             if turn is not None:
                 turn.release()
 
-    async def _form(self, request: HTTPRequest) -> Response:
+    async def _show_form(self, request: HTTPRequest) -> Response:
         """The ways there are to log in."""
-        return await self._ways(request, back=_back(request.query.get("back", "")))
+        return await self._show_ways(request, back=_check_back(request.query.get("back", "")))
 
     async def _with_token(self, request: HTTPRequest) -> Response:
         """Log in with the API token in the form."""
         self._check(request)
         if not self._takes_tokens:
             raise Denied("nobody logs in with API tokens here (setting login)")
-        given = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
-        back = _back(given.get("back", ""))
-        if not await self._tokens.knows(given.get("token", ""), request, LOGIN):
+        fields = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
+        back = _check_back(fields.get("back", ""))
+        if not await self._tokens.is_valid(fields.get("token", ""), request, LOGIN):
             problem = "The form is from another browser or another site, or its cookie is gone: try it again."
-            return await self._ways(request, back=back, problem=problem, status=HTTPStatus.FORBIDDEN)
+            return await self._show_ways(request, back=back, problem=problem, status=HTTPStatus.FORBIDDEN)
         try:
-            who = await self._holder(given.get("secret", "").strip(), request)
+            who = await self._find_holder(fields.get("secret", "").strip(), request)
         except Unauthenticated as error:
-            self._refused(error, request)
-            return await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=error)
-        return await self._begun(request, who, back)
+            self._record_refusal(error, request)
+            return await self._show_ways(request, back=back, problem=f"Not logged in: {error}.", error=error)
+        return await self._begin_session(request, who, back)
 
-    async def _holder(self, secret: str, request: HTTPRequest) -> LoggedIn:
+    async def _find_holder(self, secret: str, request: HTTPRequest) -> LoggedIn:
         """Return the owner of an API token. Raises ``Unauthenticated``, ``TooManyRequests``."""
         if not TOKEN.fullmatch(secret):
             raise Unauthenticated("this is no API token: it begins with sbk_, and is taken as a whole")
         credentials = Credentials(header=f"Bearer {secret}".encode("ascii"))
         identity = await self._kernel.admission.identify(credentials, request.scope)
 
-        def expiry() -> LoggedIn:
+        def load_holder() -> LoggedIn:
             with self._kernel.engine.store.read() as transaction:
                 stored = transaction.tokens.get(identity.token)
             return LoggedIn(identity=identity, until=None if stored is None else stored.expires)
 
-        return await self._kernel.workers.read(expiry)
+        return await self._kernel.workers.read(load_holder)
 
-    async def _at_issuer(self, request: HTTPRequest) -> Response:
+    async def _redirect_to_issuer(self, request: HTTPRequest) -> Response:
         """Redirect to the issuer, which sends the browser back."""
         self._check(request)
         self._check_issuer(request)
-        back = _back(request.query.get("back", ""))
-        where, attempt = await self._ask(request, partial(self._client.begin, f"{request.root}{CALLBACK}", back))
+        back = _check_back(request.query.get("back", ""))
+        where, attempt = await self._run_at_issuer(
+            request, partial(self._client.begin, f"{request.root}{CALLBACK}", back)
+        )
         sealed = attempt.sealed(await self._tokens.key(b"login"))
-        return _redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
+        return _build_redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
 
-    async def _called_back(self, request: HTTPRequest) -> Response:
+    async def _receive_callback(self, request: HTTPRequest) -> Response:
         """Receive the issuer's answer."""
         self._check(request)
         self._check_issuer(request)
@@ -214,22 +216,24 @@ class LoginPages:
         sealed = ATTEMPT.of(request.scope, request.root)
         attempt = LoginAttempt.opened(sealed, await self._tokens.key(b"login")) if sealed else None
         if attempt is None:
-            return await self._failed(request, LoginFailed("no login was begun in this browser, or too long ago"), PATH)
+            return await self._show_failure(
+                request, LoginFailed("no login was begun in this browser, or too long ago"), PATH
+            )
         try:
-            who = await self._answered(request, attempt)
+            who = await self._finish_login(request, attempt)
         except (LoginFailed, Unauthenticated) as error:
             self._kernel.admission.record_failed_login(request.scope, "", request.query.get("code", ""))
-            return await self._failed(request, error, attempt.back)
+            return await self._show_failure(request, error, attempt.back)
         except AuthenticationUnavailable as error:
             # The code may have been shown to the issuer, for all that is known here: another login takes another one.
             problem, status = f"Not logged in: {error}.", HTTPStatus.SERVICE_UNAVAILABLE
-            response = await self._ways(request, back=attempt.back, problem=problem, status=status)
+            response = await self._show_ways(request, back=attempt.back, problem=problem, status=status)
             return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
-        return await self._begun(request, who, attempt.back)
+        return await self._begin_session(request, who, attempt.back)
 
-    async def _answered(self, request: HTTPRequest, attempt: LoginAttempt) -> LoggedIn:
+    async def _finish_login(self, request: HTTPRequest, attempt: LoginAttempt) -> LoggedIn:
         """Return the person in the issuer's answer. Raises as ``LoginClient.finish``."""
-        who = await self._ask(
+        who = await self._run_at_issuer(
             request, partial(self._client.finish, attempt, dict(request.query), f"{request.root}{CALLBACK}")
         )
         if who.groupless:
@@ -238,16 +242,16 @@ class LoginPages:
                 raise LoginFailed(_GROUPLESS.format(claim=self._kernel.settings.oidc_groups_claim))
         return who
 
-    async def _failed(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
+    async def _show_failure(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
         """The ways to log in again, and why it came to nothing. A login is answered once."""
         wrong = error if isinstance(error, Unauthenticated) else Unauthenticated(str(error))
-        self._refused(wrong, request)
-        response = await self._ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
+        self._record_refusal(wrong, request)
+        response = await self._show_ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
         if isinstance(error, AnotherLogin):
             return response
         return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
 
-    async def _begun(self, request: HTTPRequest, who: LoggedIn, back: str) -> Response:
+    async def _begin_session(self, request: HTTPRequest, who: LoggedIn, back: str) -> Response:
         """A new session, never one that this browser had before; to where its user wanted to go."""
         old, origin = SESSION.of(request.scope, request.root), self._kernel.admission.origin(request.scope)
 
@@ -255,40 +259,42 @@ class LoginPages:
             stored = session.transaction.sessions
             if sessions.is_secret(old):
                 stored.remove(sessions.compute_session_id(old))
-            made, secret = sessions.begin(stored, who, session.now, self._kernel.settings.session_hours)
-            identity = replace(who.identity, session=made.id)
-            return made, secret, self._recorded(session, audit.login(identity, origin, "login"))
+            new_session, secret = sessions.begin(stored, who, session.now, self._kernel.settings.session_hours)
+            identity = replace(who.identity, session=new_session.id)
+            return new_session, secret, self._record(session, audit.login(identity, origin, "login"))
 
-        made, secret, recorded = await self._kernel.write(begin)
+        new_session, secret, recorded = await self._kernel.write(begin)
         self._kernel.audit.committed(recorded)
-        seconds = int((made.expires - values.now()).total_seconds())
+        seconds = int((new_session.expires - values.now()).total_seconds())
         cookies = (SESSION.set(secret, request.root, seconds=max(1, seconds)), ATTEMPT.removed(request.root))
-        return _redirect(f"{request.root}{back}", *cookies)
+        return _build_redirect(f"{request.root}{back}", *cookies)
 
     async def _log_out(self, request: HTTPRequest) -> Response:
         """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
-        given = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
-        await self._tokens.require(given.get("token", ""), request, LOGOUT)
+        fields = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
+        await self._tokens.require(fields.get("token", ""), request, LOGOUT)
         identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
         origin = self._kernel.admission.origin(request.scope)
 
         def end(session: Session) -> tuple[StoredSession | None, list[AuditEntry]]:
             stored = session.transaction.sessions
-            found = stored.get(identity.session) if identity.session else None
-            everywhere = stored.of(identity.subject, identity.issuer) if given.get("where") == "everywhere" else ()
-            for ended in {*everywhere, *([found.id] if found else ())}:
+            ended_session = stored.get(identity.session) if identity.session else None
+            everywhere = stored.of(identity.subject, identity.issuer) if fields.get("where") == "everywhere" else ()
+            for ended in {*everywhere, *([ended_session.id] if ended_session else ())}:
                 stored.remove(ended)
-            return found, self._recorded(session, audit.login(identity, origin, "logout"))
+            return ended_session, self._record(session, audit.login(identity, origin, "logout"))
 
-        found, recorded = await self._kernel.write(end)
+        ended_session, recorded = await self._kernel.write(end)
         self._kernel.admission.forget()
         self._kernel.audit.committed(recorded)
         where = f"{request.root}{LOGIN}?out=yes"
-        if found is not None and found.issuer == self._client.issuer != "":
-            where = await self._issuer_logout(sessions.hint(found, secret), f"{request.root}{LOGIN}") or where
-        return _redirect(where, SESSION.removed(request.root))
+        if ended_session is not None and ended_session.issuer == self._client.issuer != "":
+            where = (
+                await self._find_issuer_logout(sessions.hint(ended_session, secret), f"{request.root}{LOGIN}") or where
+            )
+        return _build_redirect(where, SESSION.removed(request.root))
 
-    async def _issuer_logout(self, hint: str, back: str) -> str:
+    async def _find_issuer_logout(self, hint: str, back: str) -> str:
         """Return where the issuer ends its own session, or "" if it does not, or does not answer."""
         if not self._client.issuer:
             return ""
@@ -298,29 +304,31 @@ class LoginPages:
             _LOG.warning("the issuer's logout: %s", error)
             return ""
 
-    def _recorded(self, session: Session, entry: AuditEntry) -> list[AuditEntry]:
+    def _record(self, session: Session, entry: AuditEntry) -> list[AuditEntry]:
         if self._kernel.settings.audit == "off":
             return []
         session.transaction.audit.append([entry])
         return [entry]
 
-    async def _identity(self, request: HTTPRequest) -> Response:
+    async def _show_identity(self, request: HTTPRequest) -> Response:
         """Show the caller's identity and rights."""
         token = await self._tokens.token(request, LOGOUT)
         policy = None
         if not request.access.unrestricted:
             policy = await self._kernel.workers.read(self._kernel.control.current)
-        content = await self._kernel.workers.read(partial(self._described, request.access, policy, token.text))
+        content = await self._kernel.workers.read(
+            partial(self._build_identity_content, request.access, policy, token.text)
+        )
         page = Page(
             template="identity.html",
             title="Your identity",
             content=content,
             crumbs=(Crumb(text="Registry", href=""), Crumb(text="Your identity")),
         )
-        ends = await self._issuer_logout("", "") if content.session and request.access.identity.issuer else ""
-        return self._pages.response(page, request.root, NO_STORE, *_leading_to(ends), *token.headers)
+        ends = await self._find_issuer_logout("", "") if content.session and request.access.identity.issuer else ""
+        return self._pages.build_response(page, request.root, NO_STORE, *_allow_form_action(ends), *token.headers)
 
-    def _described(self, access: Access, policy: Policy | None, token: str) -> IdentityContent:
+    def _build_identity_content(self, access: Access, policy: Policy | None, token: str) -> IdentityContent:
         identity = access.identity
         with self._kernel.engine.store.read() as transaction:
             session = transaction.sessions.get(identity.session) if identity.session else None
@@ -342,15 +350,15 @@ class LoginPages:
             facts=tuple((name, value) for name, value in facts if value),
             times=tuple((name, moment(format_timestamp(stamp))) for name, stamp in times if stamp),
             groups=tuple(sorted(identity.groups)[:_MOST_GROUPS]),
-            rules=tuple(_rules(policy, access)),
-            rights=tuple(_right(action, access) for action in Action),
+            rules=tuple(_list_rules(policy, access)),
+            rights=tuple(_build_right(action, access) for action in Action),
             open=access.unrestricted,
             token=token,
             session=session is not None,
             login=self._taken,
         )
 
-    async def _ways(
+    async def _show_ways(
         self,
         request: HTTPRequest,
         *,
@@ -360,7 +368,7 @@ class LoginPages:
         status: int = HTTPStatus.OK,
     ) -> Response:
         """The page with the ways there are; ``error`` is what credentials were refused for."""
-        token, unneeded = await self._tokens.token(request, LOGIN), await self._unneeded(request)
+        token, unneeded = await self._tokens.token(request, LOGIN), await self._explain_unneeded(request)
         content = LoginContent(
             issuer="" if unneeded else self._client.issuer,
             tokens=self._takes_tokens and not unneeded,
@@ -373,12 +381,12 @@ class LoginPages:
         headers = (NO_STORE, *token.headers)
         if error is not None:
             status = HTTPStatus.UNAUTHORIZED
-            build_challenges = self._kernel.admission.build_challenges(request.root, error)
-            headers = (*headers, *without_basic(build_challenges))
+            challenges = self._kernel.admission.build_challenges(request.root, error)
+            headers = (*headers, *remove_basic(challenges))
         page = Page(template="login.html", title="Log in", content=content, status=status)
-        return self._pages.response(page, request.root, *headers)
+        return self._pages.build_response(page, request.root, *headers)
 
-    async def _unneeded(self, request: HTTPRequest) -> str:
+    async def _explain_unneeded(self, request: HTTPRequest) -> str:
         """Return why nobody logs in here, or an empty text."""
         if not await self._kernel.admission.is_governed():
             return "Everybody may do everything here: there is no policy that says who may do what."
@@ -397,7 +405,7 @@ class LoginPages:
         if not self._client.issuer:
             raise RegistryError("not_found", subject=request.path, detail="nobody logs in at an issuer here")
 
-    def _refused(self, error: Unauthenticated, request: HTTPRequest) -> None:
+    def _record_refusal(self, error: Unauthenticated, request: HTTPRequest) -> None:
         """Count and record a login that failed."""
         # What everybody may ask for has rights that are nobody's.
         scope = {name: value for name, value in request.scope.items() if name != "access"}
@@ -415,16 +423,16 @@ _GROUPLESS: Final = (
 )
 
 
-def _back(path: str) -> str:
+def _check_back(path: str) -> str:
     """Return where to go after a login: a page of the explorer, nothing else."""
     return path if is_page(path) and not path.startswith((LOGIN, LOGOUT)) else PATH
 
 
-def _redirect(where: str, *cookies: tuple[str, str]) -> Response:
+def _build_redirect(where: str, *cookies: tuple[str, str]) -> Response:
     return Response(status=HTTPStatus.SEE_OTHER, headers=(("Location", where), NO_STORE, *cookies))
 
 
-def _leading_to(url: str) -> Iterable[tuple[str, str]]:
+def _allow_form_action(url: str) -> Iterable[tuple[str, str]]:
     """The policy of a page whose form ends up at ``url``: browsers hold redirects of forms to it, too."""
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
@@ -432,21 +440,21 @@ def _leading_to(url: str) -> Iterable[tuple[str, str]]:
         yield _CSP, dict(SECURITY)[_CSP].replace("form-action 'self'", f"form-action 'self' {origin}")
 
 
-def _rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
+def _list_rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
     """The rules that give whoever asks something. Those that deny name what he is not to know of."""
     numbers = [] if policy is None else policy.find_rules_about(access.identity)
     for number in numbers[:_MOST_RULES]:
         assert policy is not None
         rule, written = policy.rules[number], policy.document["rules"][number]
         if rule.allow:
-            yield RuleContent(what=_what(written), on=rule.on, description=str(written.get("description", "")))
+            yield RuleContent(what=_describe_rule(written), on=rule.on, description=str(written.get("description", "")))
 
 
-def _what(rule: JSONObject) -> str:
+def _describe_rule(rule: JSONObject) -> str:
     return str(rule["role"]) if "role" in rule else ", ".join(rule["allow"])
 
 
-def _right(action: Action, access: Access) -> RightContent:
+def _build_right(action: Action, access: Access) -> RightContent:
     everywhere = access.may(action, ROOT) if action & WHOLE else access.allows_everything_below(action, ROOT)
     extent = "everywhere" if everywhere else "in parts" if access.allows_somewhere(action) else "no"
     return RightContent(action=action.word, extent=extent)

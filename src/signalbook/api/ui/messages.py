@@ -10,12 +10,12 @@ import msgspec
 
 from signalbook.api.ui.attributes import AttributeValues
 from signalbook.api.ui.definitions import RegistryDefinitions
-from signalbook.api.ui.documents import highlighted
-from signalbook.api.ui.entities import EntityContent, entity_content
+from signalbook.api.ui.documents import render_highlighted
+from signalbook.api.ui.entities import EntityContent, build_entity_content
 from signalbook.api.ui.listing import ENDPOINTS
-from signalbook.api.ui.pages import Page, UIRequest, crumbs
-from signalbook.api.ui.samples import KAFKA, KafkaEndpoint, Samples, samples_of
-from signalbook.api.ui.schemas import TREE_BYTES, bounded, fitting, too_large, words
+from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
+from signalbook.api.ui.samples import KAFKA, KafkaEndpoint, Samples, build_samples
+from signalbook.api.ui.schemas import TREE_BYTES, describe_too_large, format_finding, limit_work, take_fitting
 from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.read.view import View
 from signalbook.formats.tree import Described, SchemaNode
@@ -29,11 +29,11 @@ from signalbook.values import JSON, JSONObject
 from signalbook.work import OutOfTime, TooComplex
 from signalbook.xid import Kind, Xid
 
-_LONGEST: Final = 400
+_MAX_VALUE_CHARS: Final = 400
 _USERS: Final = 10
 _MOST_FINDINGS: Final = 20
 _INLINE: Final = 8_000
-_SECTIONS: Final = frozenset(
+_SECTION_ATTRIBUTES: Final = frozenset(
     {
         *("envelope", "envelopemetadata", "protocol", "protocoloptions", "dataschema", "dataschemaformat"),
         *("dataschemauri", "dataschemaxid", "datacontenttype", "basemessage", "basemessageuri"),
@@ -93,32 +93,39 @@ class MessageContent:
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """The page of a message definition, or of one Version of it."""
     definitions = RegistryDefinitions(view=view, root=request.base_url)
-    entity = entity_content(view, request, xid, leave_out=_SECTIONS)
-    made = definitions.materialised(xid)
-    assert made is not None, "entity_content has found it"
-    found = tuple(_tables(made, definitions, xid))
-    payload, samples, faults = _payload_and_samples(definitions, xid, made, view, request)
+    entity = build_entity_content(view, request, xid, leave_out=_SECTION_ATTRIBUTES)
+    materialised = definitions.materialised(xid)
+    assert materialised is not None, "entity_content has found it"
+    tables = tuple(_list_tables(materialised, definitions, xid))
+    payload, samples, faults = _build_payload_and_samples(definitions, xid, materialised, view, request)
     content = MessageContent(
         entity=entity,
-        bases=tuple(made.chain),
-        doubts=(*(str(finding) for finding in made.findings[:_MOST_FINDINGS]), *faults),
-        tables=found,
+        bases=tuple(materialised.chain),
+        doubts=(*(str(finding) for finding in materialised.findings[:_MOST_FINDINGS]), *faults),
+        tables=tables,
         payload=payload,
         samples=samples,
         tried_at=f"/-/try{xid}",
     )
-    return Page(template="message.html", title=entity.heading.title, content=content, crumbs=crumbs(xid))
+    return Page(template="message.html", title=entity.heading.title, content=content, crumbs=build_crumbs(xid))
 
 
-def _tables(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> Iterator[PropertyTable]:
-    definition = made.definition
-    layers = list(_layers(made, definitions, xid))
+def _list_tables(materialised: Materialised, definitions: RegistryDefinitions, xid: Xid) -> Iterator[PropertyTable]:
+    definition = materialised.definition
+    layers = list(_list_layers(materialised, definitions, xid))
     if definition.get("envelope"):
         attributes = declare_attributes(definition)
-        said = definition.get("envelopemetadata") or {}
-        rows = [_row(each, each.name, said, layers, "envelopemetadata") for each in attributes]
+        stated_properties = definition.get("envelopemetadata") or {}
+        rows = [
+            _build_row(declared, declared.name, stated_properties, layers, "envelopemetadata")
+            for declared in attributes
+        ]
         if definition["envelope"] == CLOUDEVENTS:
-            rows += [_demanded(name) for name in REQUIRED if name not in said and name != "specversion"]
+            rows += [
+                _build_required_row(name)
+                for name in REQUIRED
+                if name not in stated_properties and name != "specversion"
+            ]
         about = "Context attributes of each event."
         yield PropertyTable(title=f"Envelope: {definition['envelope']}", about=about, rows=tuple(rows))
     protocol = str(definition.get("protocol") or "")
@@ -127,28 +134,37 @@ def _tables(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> I
             options = declare_options(protocol, definition.get("protocoloptions"))
         except PropertyError:
             options = []
-        said = definition.get("protocoloptions") or {}
+        stated_properties = definition.get("protocoloptions") or {}
         rows = [
-            _row(each, each.path.removeprefix("protocoloptions."), said, layers, "protocoloptions") for each in options
+            _build_row(
+                declared, declared.path.removeprefix("protocoloptions."), stated_properties, layers, "protocoloptions"
+            )
+            for declared in options
         ]
         yield PropertyTable(
             title=f"Protocol: {protocol}", about="What the protocol carries beside the payload.", rows=tuple(rows)
         )
 
 
-def _layers(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> Iterator[tuple[str, JSONObject]]:
+def _list_layers(
+    materialised: Materialised, definitions: RegistryDefinitions, xid: Xid
+) -> Iterator[tuple[str, JSONObject]]:
     """The definition itself, as "", and its bases by their references, each as it says by itself."""
-    own = definitions.raw(xid)
-    yield "", normalise(own or {})[0]
-    for reference in made.chain:
+    own_definition = definitions.load_raw(xid)
+    yield "", normalise(own_definition or {})[0]
+    for reference in materialised.chain:
         yield reference, normalise(definitions.base(reference) or {})[0]
 
 
-def _row(
-    declared: Property, name: str, said: Mapping[str, JSON], layers: list[tuple[str, JSONObject]], section: str
+def _build_row(
+    declared: Property,
+    name: str,
+    stated_properties: Mapping[str, JSON],
+    layers: list[tuple[str, JSONObject]],
+    section: str,
 ) -> PropertyRow:
-    origin = next((reference for reference, layer in layers if _says(layer.get(section), name)), "")
-    entry = said.get(name)
+    origin = next((reference for reference, layer in layers if _is_stated(layer.get(section), name)), "")
+    entry = stated_properties.get(name)
     try:
         template = declared.template()
     except PropertyError:
@@ -157,29 +173,31 @@ def _row(
     return PropertyRow(
         name=name,
         how="template" if template is not None else "fixed" if declared.value is not None else "any",
-        value=value[:_LONGEST],
+        value=value[:_MAX_VALUE_CHARS],
         type=declared.type,
         required=declared.required,
-        description=str(entry.get("description") or "")[:_LONGEST] if isinstance(entry, dict) else "",
+        description=str(entry.get("description") or "")[:_MAX_VALUE_CHARS] if isinstance(entry, dict) else "",
         origin=origin,
         origin_name=origin.rpartition("/")[2],
     )
 
 
-def _says(section: JSON, name: str) -> bool:
+def _is_stated(section: JSON, name: str) -> bool:
     """Return True if a section of one definition states the property, by its name or the first part of its path."""
     if not isinstance(section, dict):
         return False
     if name in section:
         return True
-    first, _, rest = name.partition(".")
+    first, _, remaining_path = name.partition(".")
     inner = section.get(first)
     if isinstance(inner, dict):
-        return not rest or rest in inner
-    return isinstance(inner, list) and any(isinstance(each, dict) and each.get("name") == rest for each in inner)
+        return not remaining_path or remaining_path in inner
+    return isinstance(inner, list) and any(
+        isinstance(entry, dict) and entry.get("name") == remaining_path for entry in inner
+    )
 
 
-def _demanded(name: str) -> PropertyRow:
+def _build_required_row(name: str) -> PropertyRow:
     return PropertyRow(
         name=name,
         how="any",
@@ -192,31 +210,33 @@ def _demanded(name: str) -> PropertyRow:
     )
 
 
-def _payload_and_samples(
-    definitions: RegistryDefinitions, xid: Xid, made: Materialised, view: View, request: UIRequest
+def _build_payload_and_samples(
+    definitions: RegistryDefinitions, xid: Xid, materialised: Materialised, view: View, request: UIRequest
 ) -> tuple[PayloadContent | None, Samples | None, tuple[str, ...]]:
     values = AttributeValues(model=view.model, root=request.base_url)
     try:
         # Schemas are read when they are first asked for.
-        with bounded().on_the_spot():
-            compiled = definitions.compiled(xid, made)
+        with limit_work().on_the_spot():
+            compiled = definitions.compile(xid, materialised)
             use = compiled.schema_use
             tree = use.schema.tree() if isinstance(use.schema, Described) else None
-            payload = _payload(made.definition, use, tree, values, compiled.payload_type)
+            payload = _build_payload(materialised.definition, use, tree, values, compiled.payload_type)
             payload = _explain_missing_schema(payload, definitions)
-            return payload, samples_of(compiled, tree, _kafka(view, xid, compiled.protocol)), ()
+            return payload, build_samples(compiled, tree, _find_kafka_endpoint(view, xid, compiled.protocol)), ()
     except DefinitionError as error:
-        return None, None, tuple(str(each) for each in error.findings[:_MOST_FINDINGS])
+        return None, None, tuple(str(finding) for finding in error.findings[:_MOST_FINDINGS])
     except (TooComplex, OutOfTime):
-        return None, None, (too_large("The schemas of its payload have"),)
+        return None, None, (describe_too_large("The schemas of its payload have"),)
 
 
-def _kafka(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
+def _find_kafka_endpoint(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
     """The first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
     if protocol not in ("", KAFKA):
         return None
-    found = [dependent.xid for dependent in view.direct_dependents(xid.resource, _USERS)]
-    rows = view.reader.get_many([user for user in found if user.group_type == ENDPOINTS and user.kind is Kind.GROUP])
+    user_xids = [dependent.xid for dependent in view.direct_dependents(xid.resource, _USERS)]
+    rows = view.reader.get_many(
+        [user for user in user_xids if user.group_type == ENDPOINTS and user.kind is Kind.GROUP]
+    )
     for endpoint in sorted(rows):
         options = rows[endpoint].attributes.get("protocoloptions")
         if rows[endpoint].attributes.get("protocol") == KAFKA and isinstance(options, dict):
@@ -224,34 +244,34 @@ def _kafka(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
     return None
 
 
-def _payload(
+def _build_payload(
     definition: JSONObject, use: SchemaUse, tree: SchemaNode | None, values: AttributeValues, contenttype: str
 ) -> PayloadContent | None:
     reference = str(definition.get("dataschemaxid") or definition.get("dataschemauri") or "")
     inline = definition.get("dataschema")
     if not (reference or inline is not None or contenttype):
         return None
-    shown = ""
+    inline_markup = ""
     if inline is not None:
-        text = inline if isinstance(inline, str) else _laid_out(inline)
-        kept = text if len(text) <= _INLINE else f"{text[:_INLINE]}…"
-        shown, _ = highlighted(kept, "json" if not isinstance(inline, str) else "")
+        text = inline if isinstance(inline, str) else _format_inline(inline)
+        visible_text = text if len(text) <= _INLINE else f"{text[:_INLINE]}…"
+        inline_markup, _ = render_highlighted(visible_text, "json" if not isinstance(inline, str) else "")
     return PayloadContent(
         format=str(definition.get("dataschemaformat") or (use.schema.format if use.schema else "")),
         contenttype=contenttype,
         schema=values.link(use.document or reference) or "",
-        inline=shown,
-        tree=None if tree is None else fitting(tree, [TREE_BYTES]),
-        missing=tuple(words(each) for each in use.findings[:_MOST_FINDINGS]),
+        inline=inline_markup,
+        tree=None if tree is None else take_fitting(tree, [TREE_BYTES]),
+        missing=tuple(format_finding(finding) for finding in use.findings[:_MOST_FINDINGS]),
     )
 
 
 def _explain_missing_schema(payload: PayloadContent | None, definitions: RegistryDefinitions) -> PayloadContent | None:
     """Say why there is no schema if the definition names a cross reference that shows nothing."""
-    xid = None if payload is None else definitions.named(payload.schema)
+    xid = None if payload is None else definitions.find_xid(payload.schema)
     text = "" if xid is None else explain_dangling_xref(definitions.view, xid)
     return replace(payload, missing=(text,)) if payload is not None and text else payload
 
 
-def _laid_out(value: JSON) -> str:
+def _format_inline(value: JSON) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -40,8 +40,8 @@ from signalbook.api.kernel.responses import Header, Response, Sendable, build_op
 from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, PathEndpoint
 from signalbook.api.kernel.streaming import forbid_caching
 from signalbook.api.ui.assets import PATH as STATIC
-from signalbook.api.ui.assets import assets
-from signalbook.api.ui.charts import counted
+from signalbook.api.ui.assets import load_assets
+from signalbook.api.ui.charts import format_count
 from signalbook.api.ui.explanations import ATTRIBUTES, REASONS, RULES, WORDS
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -54,7 +54,7 @@ LOGIN: Final = f"{PATH}/-/login"
 IDENTITY: Final = f"{PATH}/-/identity"
 _SCRIPTS: Final = ("htmx.min.js", "explorer.js")
 # By their content, not by 'self': what this server serves includes documents that anybody may have stored.
-_HASHES: Final = " ".join(f"'{assets()[name].integrity}'" for name in _SCRIPTS)
+_HASHES: Final = " ".join(f"'{load_assets()[name].integrity}'" for name in _SCRIPTS)
 SECURITY: Final[tuple[Header, ...]] = (
     (
         "Content-Security-Policy",
@@ -69,7 +69,7 @@ SECURITY: Final[tuple[Header, ...]] = (
 _VARY: Final[Header] = ("Vary", "Cookie")
 _WHO: Final = '<span class="who"></span>'
 """Where the layout says who reads a page. No text of anybody becomes an element."""
-_NAME: Final = 40
+_MAX_NAME_CHARS: Final = 40
 _BACK: Final = 1000
 _MOST_PRINCIPALS: Final = 50
 _NOBODY: Final[dict[type[Exception], str]] = {
@@ -85,7 +85,7 @@ _HIDDEN: Final = re.compile(
     "\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
 _CODE_POINT: Final = re.compile("⟨U\\+([0-9A-F]{4,6})⟩", re.ASCII)
-_LAST: Final = 0x10FFFF
+_MAX_CODE_POINT: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
@@ -97,7 +97,7 @@ class Crumb:
     href: str | None = None
 
 
-def crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
+def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
     """The way to the page of ``xid``, or to one ``below`` it; the last step is no link."""
     steps = [Crumb(text="Registry", href="")]
     steps += [Crumb(text=part, href=str(Xid(xid.parts[: end + 1]))) for end, part in enumerate(xid.parts)]
@@ -137,22 +137,22 @@ class UIRequest:
         """There is no body."""
 
 
-def shown_text(value: object) -> object:
+def escape_hidden(value: object) -> object:
     """Return a value for a template, with invisible or misleading characters as their code points."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
+        return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", value)
     return value
 
 
-def written_text(text: str) -> str:
+def restore_hidden(text: str) -> str:
     """Restore the text that ``shown_text`` changed, because fields of forms show it, too."""
-    return _CODE_POINT.sub(_written, text)
+    return _CODE_POINT.sub(_restore_character, text)
 
 
-def _written(found: re.Match[str]) -> str:
-    number = int(found[1], 16)
-    character = chr(number) if number <= _LAST and not _SURROGATES.start <= number < _SURROGATES.stop else ""
-    return character if character and _HIDDEN.fullmatch(character) else found[0]
+def _restore_character(match: re.Match[str]) -> str:
+    number = int(match[1], 16)
+    character = chr(number) if number <= _MAX_CODE_POINT and not _SURROGATES.start <= number < _SURROGATES.stop else ""
+    return character if character and _HIDDEN.fullmatch(character) else match[0]
 
 
 @dataclass(frozen=True)
@@ -170,61 +170,61 @@ class Pages:
 
     @cached_property
     def _environment(self) -> Environment:
-        made = Environment(
+        environment = Environment(
             loader=PackageLoader("signalbook.api.ui"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=shown_text,
+            finalize=escape_hidden,
             auto_reload=False,
         )
         # What is the same on every page; a template sees nothing else that is not in its page.
-        made.globals = {
+        environment.globals = {
             "version": __version__,
             "site": self.site,
             "policy": self.policy,
             "undated": self.undated or None,
-            "counted": counted,
-            "integrity": {name: asset.integrity for name, asset in assets().items()},
+            "counted": format_count,
+            "integrity": {name: asset.integrity for name, asset in load_assets().items()},
             "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
         }
-        return made
+        return environment
 
-    def html(self, page: Page, root: str) -> str:
+    def render_html(self, page: Page, root: str) -> str:
         """The text of a page, for a registry whose root has the URL ``root``."""
         base = urlsplit(root).path
-        static = {name: f"{base}{STATIC}/{asset.name}" for name, asset in assets().items()}
+        static = {name: f"{base}{STATIC}/{asset.name}" for name, asset in load_assets().items()}
         template = self._environment.get_template(page.template)
         return template.render(page=page, content=page.content, base=base, ui=f"{base}{PATH}", root=root, static=static)
 
-    def response(self, page: Page, root: str, *headers: Header) -> Response:
+    def build_response(self, page: Page, root: str, *headers: Header) -> Response:
         """A page as a response."""
-        body = self.html(page, root).encode("utf-8", "replace")
-        own = {name for name, _ in headers}
-        security = (header for header in SECURITY if header[0] not in own)
+        body = self.render_html(page, root).encode("utf-8", "replace")
+        overridden = {name for name, _ in headers}
+        security = (header for header in SECURITY if header[0] not in overridden)
         content = ("Content-Type", "text/html; charset=utf-8")
         return Response(status=page.status, headers=(content, *security, _VARY, *headers), body=body)
 
-    def personal(self, response: Response, scope: Scope) -> Response:
+    def add_reader(self, response: Response, scope: Scope) -> Response:
         """A page that may have been made for others with the same rights, for who asks: it says who that is."""
         access: Access | None = scope.get("access")
         if access is not None and access.unrestricted:
             return response
         root = base_url(scope, self.settings)
         identity = ANONYMOUS if access is None else access.identity
-        line = self.who_line(identity, root, back_to(scope))
+        line = self.render_who_line(identity, root, back_to(scope))
         body = response.body.replace(_WHO.encode("ascii"), line.encode("utf-8", "replace"), 1)
         return replace(response, body=body)
 
-    def who_line(self, identity: Identity, root: str, back: str) -> str:
+    def render_who_line(self, identity: Identity, root: str, back: str) -> str:
         """Return the reader's name with a link to their rights, or a link to log in."""
         base = urlsplit(root).path
         if identity != ANONYMOUS:
-            name = str(shown_text(identity.displayname or identity.name))
-            shown = name if len(name) <= _NAME else f"{name[:_NAME]}…"
+            name = str(escape_hidden(identity.displayname or identity.name))
+            visible_name = name if len(name) <= _MAX_NAME_CHARS else f"{name[:_MAX_NAME_CHARS]}…"
             you = Markup('<span class="who"><a href="{}"><span class="unseen">You are </span><bdi>{}</bdi></a></span>')
-            return you.format(base + IDENTITY, shown)
+            return you.format(base + IDENTITY, visible_name)
         if self.settings.login == "off":
             return ""
         link = f"{base}{LOGIN}?{urlencode({'back': back})}"
@@ -240,7 +240,7 @@ class Pages:
         if isinstance(error, Denied):
             content = replace(content, login=False)
         elif content.login:
-            content = replace(content, **_about_access(error, scope, self.settings))
+            content = replace(content, **_describe_access(error, scope, self.settings))
         page = Page(
             template="error.html",
             title=f"{response.status} {HTTPStatus(response.status).phrase}",
@@ -248,8 +248,8 @@ class Pages:
             crumbs=(Crumb(text="Registry", href=""),),
             status=response.status,
         )
-        kept = (header for header in response.headers if header[0] != "Content-Type")
-        return self.response(page, root, *kept)
+        headers = (header for header in response.headers if header[0] != "Content-Type")
+        return self.build_response(page, root, *headers)
 
 
 def back_to(scope: Scope) -> str:
@@ -269,14 +269,14 @@ def is_page(path: str) -> bool:
     return page and not dots and len(path) <= _BACK and path.isascii() and path.isprintable() and "\\" not in path
 
 
-def _about_access(error: Exception, scope: Scope, settings: Settings) -> dict[str, Any]:
+def _describe_access(error: Exception, scope: Scope, settings: Settings) -> dict[str, Any]:
     """Return the parts of ``ErrorContent`` about the rejected caller and what would help."""
     access: Access | None = scope.get("access")
     identity = ANONYMOUS if access is None else access.identity
-    known = identity != ANONYMOUS
+    is_known = identity != ANONYMOUS
     return {
-        "who": (identity.displayname or identity.name) if known else "",
-        "principals": tuple(sorted(identity.principals)[:_MOST_PRINCIPALS]) if known else (),
+        "who": (identity.displayname or identity.name) if is_known else "",
+        "principals": tuple(sorted(identity.principals)[:_MOST_PRINCIPALS]) if is_known else (),
         "missing": f"{error.action.word} on {error.xid}" if isinstance(error, Forbidden) else "",
         "entry": "" if settings.login == "off" else f"/-/login?{urlencode({'back': back_to(scope)})}",
     }
@@ -305,7 +305,7 @@ class ErrorContent:
     @classmethod
     def of(cls, body: JSONObject, status: int) -> ErrorContent:
         """Return the content of an error's body."""
-        faults = ((str(each.get("path", "")), str(each.get("message", ""))) for each in body.get("faults", ())[:100])
+        faults = ((str(fault.get("path", "")), str(fault.get("message", ""))) for fault in body.get("faults", ())[:100])
         return cls(
             status=status,
             title=str(body.get("title", "")),
@@ -329,22 +329,22 @@ class _Personal(Endpoint):
     def completed(self, response: Sendable, scope: Scope) -> Sendable:
         """A page for who asks, which no cache keeps once he has said who he is."""
         if isinstance(response, Response):
-            response = self._pages.personal(response, scope)
+            response = self._pages.add_reader(response, scope)
         return forbid_caching(response) if _is_known(scope) else super().completed(response, scope)
 
     def build_challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
         """Return the challenges, without Basic if there is a page to log in."""
-        found = super().build_challenges(error, scope)
-        return found if self.kernel.settings.login == "off" else without_basic(found)
+        challenges = super().build_challenges(error, scope)
+        return challenges if self.kernel.settings.login == "off" else remove_basic(challenges)
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as a page."""
         return self._pages.failed(super().failed(error, scope), error, scope)
 
 
-def without_basic(build_challenges: Iterable[Header]) -> tuple[Header, ...]:
+def remove_basic(challenges: Iterable[Header]) -> tuple[Header, ...]:
     """Return challenges without Basic, for which browsers ask for a password before they show a login page."""
-    return tuple(each for each in build_challenges if "Basic" not in each[1])
+    return tuple(challenge for challenge in challenges if "Basic" not in challenge[1])
 
 
 def _is_known(scope: Scope) -> bool:
@@ -389,7 +389,7 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
 
     def read(self, view: View, request: UIRequest) -> Response:
         """The page."""
-        return self._pages.response(self._page(view, request), request.base_url)
+        return self._pages.build_response(self._page(view, request), request.base_url)
 
     def write(self, session: Session, request: UIRequest) -> Response:  # noqa: ARG002
         """Never: no method is among ``writes``."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.requests import parse_whole_number
-from signalbook.api.ui.charts import counted
-from signalbook.api.ui.graphs import GraphNode, LayeredGraph, layered
-from signalbook.api.ui.pages import Page, UIRequest, crumbs, shown_text
+from signalbook.api.ui.charts import format_count
+from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph
+from signalbook.api.ui.pages import Page, UIRequest, build_crumbs, escape_hidden
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.read.relations import (
     MAX_STEPS,
@@ -26,12 +26,12 @@ from signalbook.xid import Kind, Xid
 
 RELATIONS: Final = "/-/relations"
 _STEPS: Final = 4
-_MARKUP: Final = 150_000
+_MAX_MARKUP_CHARS: Final = 150_000
 """Characters of a page that the graph and the table may have together."""
 _OF_ENTITY: Final = 900
 _OF_LINK: Final = 350
 _LABEL: Final = 22
-_TEXT: Final = 200
+_MAX_CELL_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class RelationsContent:
     more: str
 
 
-def entity_at(view: View, text: str) -> Xid:
+def find_entity(view: View, text: str) -> Xid:
     """The Group, Resource or Version at a path. Raises ``not_found`` and ``malformed_id``."""
     path = parse_path(text)
     check_path(path, view.model)
@@ -88,16 +88,19 @@ def entity_at(view: View, text: str) -> Xid:
 
 def page(view: View, request: UIRequest) -> Page:
     """The page of what is around an entity. Raises ``bad_request`` and ``not_found``."""
-    xid = entity_at(view, request.path.removeprefix(RELATIONS))
-    steps = _steps(request)
-    found = find_relations(view, xid, request.base_url, steps)
-    content = _content(view.model, found, steps)
+    xid = find_entity(view, request.path.removeprefix(RELATIONS))
+    steps = _read_steps(request)
+    entity_relations = find_relations(view, xid, request.base_url, steps)
+    content = _build_relations_content(view.model, entity_relations, steps)
     return Page(
-        template="relations.html", title=f"Relations of {xid.id}", content=content, crumbs=crumbs(xid, "relations")
+        template="relations.html",
+        title=f"Relations of {xid.id}",
+        content=content,
+        crumbs=build_crumbs(xid, "relations"),
     )
 
 
-def _steps(request: UIRequest) -> int:
+def _read_steps(request: UIRequest) -> int:
     text = request.query.get("steps", str(_STEPS))
     number = parse_whole_number(text)
     if number is None:
@@ -106,64 +109,68 @@ def _steps(request: UIRequest) -> int:
     return min(number, MAX_STEPS)
 
 
-def _content(model: Model, found: Relations, steps: int) -> RelationsContent:
-    entities = _fitting(found)
-    by_id = {each.id: each for each in entities}
-    relations = [relation for relation in found.relations if relation.source in by_id and relation.target in by_id]
-    here, owner = f"{RELATIONS}{found.xid}", str(found.xid.resource.owner)
+def _build_relations_content(model: Model, entity_relations: Relations, steps: int) -> RelationsContent:
+    entities = _take_fitting(entity_relations)
+    by_id = {entity.id: entity for entity in entities}
+    relations = [
+        relation for relation in entity_relations.relations if relation.source in by_id and relation.target in by_id
+    ]
+    here, owner = f"{RELATIONS}{entity_relations.xid}", str(entity_relations.xid.resource.owner)
     links = [(relation.source, relation.target, relation.kind) for relation in relations]
     return RelationsContent(
-        xid=str(found.xid),
-        kind=_kind(model, found.entities[0]),
-        group="" if owner in by_id or found.xid.kind is Kind.GROUP else owner,
-        graph=layered([_node(model, each) for each in entities], links),
-        lines=tuple(_line(model, each, relations, by_id) for each in sorted(entities, key=lambda each: each.steps)),
-        alone=len(found.entities) == 1,
-        notes=tuple(_notes(found, len(found.entities) - len(entities))),
+        xid=str(entity_relations.xid),
+        kind=_find_kind(model, entity_relations.entities[0]),
+        group="" if owner in by_id or entity_relations.xid.kind is Kind.GROUP else owner,
+        graph=build_layered_graph([_build_node(model, entity) for entity in entities], links),
+        lines=tuple(
+            _build_line(model, entity, relations, by_id) for entity in sorted(entities, key=lambda entity: entity.steps)
+        ),
+        alone=len(entity_relations.entities) == 1,
+        notes=tuple(_list_notes(entity_relations, len(entity_relations.entities) - len(entities))),
         steps=steps,
         fewer=f"{here}?steps={steps - 1}" if steps > 1 else "",
-        more=f"{here}?steps={steps + 1}" if found.farther and steps < MAX_STEPS else "",
+        more=f"{here}?steps={steps + 1}" if entity_relations.farther and steps < MAX_STEPS else "",
     )
 
 
-def _fitting(found: Relations) -> list[RelatedEntity]:
+def _take_fitting(entity_relations: Relations) -> list[RelatedEntity]:
     """The nearest ones, as many as a page has room for."""
-    targets = {each.id: 0 for each in found.entities}
-    for relation in found.relations:
-        targets[relation.source] += _OF_LINK + 2 * min(len(relation.target), _TEXT)
-    room = _MARKUP
+    targets = {entity.id: 0 for entity in entity_relations.entities}
+    for relation in entity_relations.relations:
+        targets[relation.source] += _OF_LINK + 2 * min(len(relation.target), _MAX_CELL_CHARS)
+    room = _MAX_MARKUP_CHARS
     fitting: list[RelatedEntity] = []
-    for each in sorted(found.entities, key=lambda each: abs(each.steps)):
-        room -= _OF_ENTITY + 6 * min(len(each.id), _TEXT) + targets[each.id]
+    for entity in sorted(entity_relations.entities, key=lambda entity: abs(entity.steps)):
+        room -= _OF_ENTITY + 6 * min(len(entity.id), _MAX_CELL_CHARS) + targets[entity.id]
         if fitting and room < 0:
             break
-        fitting.append(each)
+        fitting.append(entity)
     return fitting
 
 
-def _node(model: Model, entity: RelatedEntity) -> GraphNode:
-    kind = _kind(model, entity)
-    label = str(shown_text(_label(entity)))
+def _build_node(model: Model, entity: RelatedEntity) -> GraphNode:
+    kind = _find_kind(model, entity)
+    label = str(escape_hidden(_build_label(entity)))
     mark = "middle" if entity.steps == 0 else "" if entity.there else "missing"
     return GraphNode(
         id=entity.id,
         column=entity.steps,
         kind=kind,
         label=label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…",
-        title=f"{kind} {entity.id[:_TEXT]}",
+        title=f"{kind} {entity.id[:_MAX_CELL_CHARS]}",
         href=f"{RELATIONS}{entity.xid}" if entity.there and entity.steps else "",
         mark=mark,
     )
 
 
-def _label(entity: RelatedEntity) -> str:
+def _build_label(entity: RelatedEntity) -> str:
     xid = entity.xid
     if xid is None:
         return entity.id.rpartition("/")[2] or entity.id
     return f"{xid.resource_id} {xid.id}" if xid.kind is Kind.VERSION else xid.id
 
 
-def _kind(model: Model, entity: RelatedEntity) -> str:
+def _find_kind(model: Model, entity: RelatedEntity) -> str:
     if entity.xid is None:
         return "not here"
     kind = model.resource_type(entity.xid) or model.group_type(entity.xid)
@@ -171,36 +178,40 @@ def _kind(model: Model, entity: RelatedEntity) -> str:
     return f"{singular} version" if entity.xid.kind is Kind.VERSION else singular
 
 
-def _line(
+def _build_line(
     model: Model, entity: RelatedEntity, relations: Sequence[Relation], by_id: dict[str, RelatedEntity]
 ) -> RelatedLine:
     links = (
-        RelatedLink(kind=each.kind, text=_label(target)[:_TEXT], href=str(target.xid) if target.there else "")
-        for each in relations
-        if each.source == entity.id and (target := by_id[each.target])
+        RelatedLink(
+            kind=relation.kind,
+            text=_build_label(target)[:_MAX_CELL_CHARS],
+            href=str(target.xid) if target.there else "",
+        )
+        for relation in relations
+        if relation.source == entity.id and (target := by_id[relation.target])
     )
     return RelatedLine(
-        text=entity.id[:_TEXT],
+        text=entity.id[:_MAX_CELL_CHARS],
         href=str(entity.xid) if entity.there else "",
-        kind=_kind(model, entity),
-        place=_place(entity.steps),
+        kind=_find_kind(model, entity),
+        place=_describe_place(entity.steps),
         links=tuple(links),
     )
 
 
-def _place(steps: int) -> str:
+def _describe_place(steps: int) -> str:
     if steps == 0:
         return "this one"
-    number = counted(abs(steps), "step")
+    number = format_count(abs(steps), "step")
     return f"{number} before it" if steps < 0 else f"{number} behind it"
 
 
-def _notes(found: Relations, cut: int) -> list[str]:
-    notes = [_left_out(each) for each in found.left_out]
-    notes += [f"{counted(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
+def _list_notes(entity_relations: Relations, cut: int) -> list[str]:
+    notes = [_describe_left_out(part) for part in entity_relations.left_out]
+    notes += [f"{format_count(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
     return notes
 
 
-def _left_out(part: UnshownEntities) -> str:
+def _describe_left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
-    return f"{_place(part.steps).capitalize()}: {least}{counted(part.entities, 'more is', 'more are')} not shown."
+    return f"{_describe_place(part.steps).capitalize()}: {least}{format_count(part.entities, 'more is', 'more are')} not shown."

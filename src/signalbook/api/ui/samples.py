@@ -35,8 +35,8 @@ EVENT: Final = "sample-event"
 BASE64: Final = "base64: "
 """What a payload that is no text begins with."""
 _WHEN: Final = datetime(2030, 1, 31, 12, tzinfo=UTC)
-_LONGEST: Final = 12_000
-_TOPIC: Final = 300
+_MAX_SAMPLE_CHARS: Final = 12_000
+_MAX_TOPIC_CHARS: Final = 300
 _SERVERS: Final = 10
 _MOST_FINDINGS: Final = 20
 _DATA: Final = "data"
@@ -80,12 +80,14 @@ class KafkaEndpoint:
         """Read the ``protocoloptions`` of an endpoint, which may be anything."""
         topic, places = options.get("topic"), options.get("endpoints")
         place = places[0] if isinstance(places, list) and places and isinstance(places[0], dict) else {}
-        named = place.get("bootstrap.servers")
-        servers = named if isinstance(named, list) else [named] * isinstance(named, str)
+        stated_servers = place.get("bootstrap.servers")
+        servers = (
+            stated_servers if isinstance(stated_servers, list) else [stated_servers] * isinstance(stated_servers, str)
+        )
         return cls(
             xid=xid,
-            topic=topic[:_TOPIC] if isinstance(topic, str) else "",
-            servers=",".join(str(each) for each in servers[:_SERVERS])[:_TOPIC],
+            topic=topic[:_MAX_TOPIC_CHARS] if isinstance(topic, str) else "",
+            servers=",".join(str(server) for server in servers[:_SERVERS])[:_MAX_TOPIC_CHARS],
         )
 
 
@@ -101,56 +103,58 @@ class Samples:
     is_incomplete: bool = False
 
 
-def sampled(definition: CompiledDefinition) -> Samples:
+def build_sample(definition: CompiledDefinition) -> Samples:
     """A sample message of ``definition``."""
     schema = definition.schema_use.schema
-    return samples_of(definition, schema.tree() if isinstance(schema, Described) else None)
+    return build_samples(definition, schema.tree() if isinstance(schema, Described) else None)
 
 
-def samples_of(
+def build_samples(
     definition: CompiledDefinition, tree: SchemaNode | None, endpoint: KafkaEndpoint | None = None
 ) -> Samples:
     """A sample message of ``definition``, whose payload ``tree`` describes, sent to ``endpoint`` if it is for Kafka."""
     data = UNSET if tree is None else sample(tree)
     params = required_inputs(definition)
-    context = {each.name: each.name for each in params if each.source == "template"}
-    overrides = {each.paths[0]: _value(each) for each in params if each.source == "property" and each.required}
+    context = {param.name: param.name for param in params if param.source == "template"}
+    overrides = {
+        param.paths[0]: _choose_value(param) for param in params if param.source == "property" and param.required
+    }
     build = partial(build_message, definition, context, overrides=overrides, surroundings=_HERE)
     try:
-        return Samples(forms=_short_forms(build(data), endpoint))
+        return Samples(forms=_list_short_forms(build(data), endpoint))
     except OutboundError as error:
         faults = error.findings[:_MOST_FINDINGS]
         paths = {fault.path for fault in error.findings}
     if all(path.startswith(f"{_DATA}/") for path in paths):
         # One member without a value does not take away the others.
-        data = _without(data, paths, _DATA)
+        data = _remove_members(data, paths, _DATA)
         for is_draft in (False, True):
             with suppress(OutboundError):
-                forms = _short_forms(build(data, is_draft=is_draft), endpoint)
+                forms = _list_short_forms(build(data, is_draft=is_draft), endpoint)
                 return Samples(forms=forms, faults=faults, is_incomplete=is_draft)
     return Samples(faults=faults)
 
 
-def _without(value: Any, paths: Collection[str], path: str) -> Any:
+def _remove_members(value: Any, paths: Collection[str], path: str) -> Any:
     """Return the value at ``path`` without members at ``paths``."""
     if isinstance(value, dict):
         places = {path + pointer((name,)): name for name in value}
-        return {name: _without(value[name], paths, at) for at, name in places.items() if at not in paths}
+        return {name: _remove_members(value[name], paths, at) for at, name in places.items() if at not in paths}
     if isinstance(value, list):
         items = {f"{path}/{index}": item for index, item in enumerate(value)}
-        return [_without(item, paths, at) for at, item in items.items() if at not in paths]
+        return [_remove_members(item, paths, at) for at, item in items.items() if at not in paths]
     return value
 
 
-def _short_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> tuple[SampleForm, ...]:
-    return tuple(form for form in _forms(outbound, endpoint) if len(escape(form.text)) <= _LONGEST)
+def _list_short_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> tuple[SampleForm, ...]:
+    return tuple(form for form in _list_forms(outbound, endpoint) if len(escape(form.text)) <= _MAX_SAMPLE_CHARS)
 
 
-def _value(param: Param) -> Any:
+def _choose_value(param: Param) -> Any:
     return _OPEN.get(param.type, param.name.rpartition(".")[2] or "value")
 
 
-def _forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[SampleForm]:
+def _list_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[SampleForm]:
     protocol = outbound.definition.protocol
     if outbound.event is not None:
         try:
@@ -160,19 +164,19 @@ def _forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[Sampl
         except EventError:
             pass
     elif outbound.body is not None:
-        yield SampleForm(id="sample-payload", title="Payload", text=_body_text(outbound.body))
-    if protocol in ("", "HTTP") and (message := _carried("HTTP", outbound)):
-        yield SampleForm(id="sample-curl", title="curl", text=_curl(message))
-    if protocol in ("", KAFKA) and (message := _carried(KAFKA, outbound)):
+        yield SampleForm(id="sample-payload", title="Payload", text=_render_body(outbound.body))
+    if protocol in ("", "HTTP") and (message := _encode_for_protocol("HTTP", outbound)):
+        yield SampleForm(id="sample-curl", title="curl", text=_render_curl(message))
+    if protocol in ("", KAFKA) and (message := _encode_for_protocol(KAFKA, outbound)):
         place = "" if endpoint is None else f", to {endpoint.xid}"
-        yield SampleForm(id="sample-kafka", title=f"Kafka record, by kcat{place}", text=_kcat(message, endpoint))
-    if protocol not in ("", "HTTP", KAFKA) and (message := _carried(protocol, outbound)):
+        yield SampleForm(id="sample-kafka", title=f"Kafka record, by kcat{place}", text=_render_kcat(message, endpoint))
+    if protocol not in ("", "HTTP", KAFKA) and (message := _encode_for_protocol(protocol, outbound)):
         text = msgspec.json.format(to_record(message), indent=2)
-        body = "" if message.body is None else f"\n{_body_text(message.body)}"
+        body = "" if message.body is None else f"\n{_render_body(message.body)}"
         yield SampleForm(id="sample-record", title=f"{protocol}: properties, then the body", text=text + body)
 
 
-def _carried(protocol: str, outbound: Outbound) -> Message | None:
+def _encode_for_protocol(protocol: str, outbound: Outbound) -> Message | None:
     """The message as a protocol carries it, None where it cannot."""
     binding: Binding | None = find_binding(protocol)
     if binding is None:
@@ -188,12 +192,12 @@ def _carried(protocol: str, outbound: Outbound) -> Message | None:
         return None
 
 
-def _curl(message: Message) -> str:
+def _render_curl(message: Message) -> str:
     sections = message.sections
     method = str(sections.get("method") or "POST")
     path = str(sections.get("path") or "/")
     lines = [f"curl -X {quote(method)} {quote('https://example.com' + path)}"]
-    lines += [f"-H {quote(f'{name}: {_text(value)}')}" for name, value in sections.get("headers", ())]
+    lines += [f"-H {quote(f'{name}: {_decode_text(value)}')}" for name, value in sections.get("headers", ())]
     if message.content_type and not any(name.lower() == "content-type" for name, _ in sections.get("headers", ())):
         lines.append(f"-H {quote(f'Content-Type: {message.content_type}')}")
     if message.body is None:
@@ -204,14 +208,14 @@ def _curl(message: Message) -> str:
     return f"echo {b64encode(body).decode()} | base64 -d | " + " \\\n  ".join([*lines, "--data-binary @-"])
 
 
-def _kcat(message: Message, endpoint: KafkaEndpoint | None) -> str:
+def _render_kcat(message: Message, endpoint: KafkaEndpoint | None) -> str:
     sections = message.sections
     topic = str(sections.get("topic") or (endpoint and endpoint.topic) or "TOPIC")
     servers = (endpoint and endpoint.servers) or "localhost:9092"
     lines = [f"kcat -P -b {quote(servers)} -t {quote(topic)}"]
     if (key := sections.get("key")) is not None:
-        lines.append(f"-k {quote(_text(key))}")
-    lines += [f"-H {quote(f'{name}={_text(value)}')}" for name, value in sections.get("headers", ())]
+        lines.append(f"-k {quote(_decode_text(key))}")
+    lines += [f"-H {quote(f'{name}={_decode_text(value)}')}" for name, value in sections.get("headers", ())]
     body = message.body or b""
     command = " \\\n  ".join(lines)
     if _is_text(body) and b"\n" not in body:
@@ -219,7 +223,7 @@ def _kcat(message: Message, endpoint: KafkaEndpoint | None) -> str:
     return f"echo {b64encode(body).decode()} | base64 -d | {command}"
 
 
-def _body_text(body: bytes) -> str:
+def _render_body(body: bytes) -> str:
     return body.decode() if _is_text(body) else f"{BASE64}{b64encode(body).decode()}"
 
 
@@ -232,5 +236,5 @@ def _is_text(body: bytes) -> bool:
         return False
 
 
-def _text(value: Any) -> str:
+def _decode_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

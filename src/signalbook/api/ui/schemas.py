@@ -8,8 +8,8 @@ from typing import Final
 from markupsafe import escape
 
 from signalbook.api.ui.definitions import RegistryDefinitions
-from signalbook.api.ui.entities import EntityContent, entity_content
-from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.api.ui.entities import EntityContent, build_entity_content
+from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.engine.read.view import View
 from signalbook.formats.base import SchemaError, find
 from signalbook.formats.compatibility import SchemaText
@@ -23,10 +23,10 @@ STEPS: Final = 2 * 1024 * 1024
 """Bytes of schemas that are read while somebody waits for a page."""
 TREE_BYTES: Final = 80_000
 """Bytes of a page that a tree takes at most."""
-_LONGEST: Final = 400
+_MAX_NODE_CHARS: Final = 400
 _MOST_FINDINGS: Final = 20
 _MOST_TYPES: Final = 50
-_SECONDS: Final = 3.0
+_WORK_SECONDS: Final = 3.0
 _NODE_BYTES: Final = 150
 _PAGE_BYTES: Final = 140_000
 """What a tree and a document take together."""
@@ -50,77 +50,77 @@ class SchemaContent:
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """The page of a Resource or Version that may have a document."""
-    entity = entity_content(view, request, xid)
+    entity = build_entity_content(view, request, xid)
     room = TREE_BYTES
     if entity.document is not None:
         room = min(room, _PAGE_BYTES - len(entity.document.markup.encode("utf-8", "replace")))
-    fields = _fields(view, request, xid, room) if entity.document is not None and entity.document.size else None
+    fields = _build_fields(view, request, xid, room) if entity.document is not None and entity.document.size else None
     content = SchemaContent(entity=entity, fields=fields)
-    return Page(template="fields.html", title=entity.heading.title, content=content, crumbs=crumbs(xid))
+    return Page(template="fields.html", title=entity.heading.title, content=content, crumbs=build_crumbs(xid))
 
 
-def bounded() -> Work:
+def limit_work() -> Work:
     """Return the work that the schemas of a page may take."""
-    return Work(steps=STEPS, seconds=_SECONDS)
+    return Work(steps=STEPS, seconds=_WORK_SECONDS)
 
 
-def too_large(what: str) -> str:
+def describe_too_large(subject: str) -> str:
     """Return the text for too much work."""
-    return f"{what} more than {STEPS} bytes together: here they are not read."
+    return f"{subject} more than {STEPS} bytes together: here they are not read."
 
 
-def _fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsContent | None:
+def _build_fields(view: View, request: UIRequest, xid: Xid, room: int) -> FieldsContent | None:
     definitions = RegistryDefinitions(view=view, root=request.base_url)
     schemas = definitions.schemas()
     try:
-        with bounded().on_the_spot():
+        with limit_work().on_the_spot():
             use = schemas.of_definition({"dataschemaxid": str(xid)})
-            several = _types(definitions, xid) if any(finding.rule == "link" for finding in use.findings) else ()
+            several = _list_types(definitions, xid) if any(finding.rule == "link" for finding in use.findings) else ()
             uses = [schemas.of_definition({"dataschemaxid": f"{xid}#{name}"}) for name in several] or [use]
-            trees = [tree for schema_use in uses if (tree := _tree(schema_use.schema)) is not None]
+            trees = [tree for schema_use in uses if (tree := _build_tree(schema_use.schema)) is not None]
     except (TooComplex, OutOfTime):
-        return FieldsContent(missing=(too_large("It and the schemas that it uses have"),))
+        return FieldsContent(missing=(describe_too_large("It and the schemas that it uses have"),))
     if trees:
-        left = [room]
-        return FieldsContent(trees=tuple(fitting(tree, left) for tree in trees if left[0] > 0))
+        remaining_room = [room]
+        return FieldsContent(trees=tuple(take_fitting(tree, remaining_room) for tree in trees if remaining_room[0] > 0))
     if use.reason is Reason.CONTRACT_UNAVAILABLE:
-        return FieldsContent(missing=tuple(words(finding) for finding in use.findings[:_MOST_FINDINGS]))
+        return FieldsContent(missing=tuple(format_finding(finding) for finding in use.findings[:_MOST_FINDINGS]))
     return None
 
 
-def _types(definitions: RegistryDefinitions, xid: Xid) -> tuple[str, ...]:
+def _list_types(definitions: RegistryDefinitions, xid: Xid) -> tuple[str, ...]:
     """The names of the types in a document that has several."""
     document = definitions.schema(str(xid))
-    known: object = None if document is None else find(document.format)
-    if document is None or not isinstance(known, Manifold):
+    schema_format: object = None if document is None else find(document.format)
+    if document is None or not isinstance(schema_format, Manifold):
         return ()
     text = SchemaText(
         document=document.content, format=document.format, resolve=lambda name: definitions.referred(name, document.xid)
     )
     try:
-        return known.message_types(text)[:_MOST_TYPES]
+        return schema_format.message_types(text)[:_MOST_TYPES]
     except SchemaError:
         return ()
 
 
-def _tree(schema: object) -> SchemaNode | None:
+def _build_tree(schema: object) -> SchemaNode | None:
     return schema.tree() if isinstance(schema, Described) else None
 
 
-def fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
+def take_fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
     """Return as much of a tree as ``room`` (bytes of a page) allows, and take it from that."""
     texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
-    room[0] -= _NODE_BYTES + sum(len(escape(text[:_LONGEST])) for text in texts)
+    room[0] -= _NODE_BYTES + sum(len(escape(text[:_MAX_NODE_CHARS])) for text in texts)
     members = []
     for member in node.members:
         if room[0] <= 0:
             break
-        members.append(fitting(member, room))
-    bounds = tuple((name, text[:_LONGEST]) for name, text in node.constraints)
+        members.append(take_fitting(member, room))
+    bounds = tuple((name, text[:_MAX_NODE_CHARS]) for name, text in node.constraints)
     cut = node.cut or len(members) < len(node.members)
-    return replace(node, name=node.name[:_LONGEST], constraints=bounds, members=tuple(members), cut=cut)
+    return replace(node, name=node.name[:_MAX_NODE_CHARS], constraints=bounds, members=tuple(members), cut=cut)
 
 
-def words(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """A finding of a schema as a line."""
     return f"{finding.path}: {finding.message}" if finding.path else finding.message

@@ -16,9 +16,9 @@ from signalbook.errors import RegistryError
 from signalbook.values import JSON
 
 SEARCH: Final = f"{PATH}/-/search"
-_PAGE: Final = 25
-_LONGEST: Final = 1_000
-_CHOICES: Final = 12
+_PAGE_HITS: Final = 25
+_MAX_QUERY_CHARS: Final = 1_000
+_MAX_FACET_VALUES: Final = 12
 _LINE: Final = 240
 _DEPRECATED: Final = "deprecated"
 _DEPRECATED_VALUES: Final = {"true": "yes", "false": "no"}
@@ -77,61 +77,64 @@ class SearchContent:
 
 def page(view: View, request: UIRequest) -> Page:
     """Return the page of a search and its hits."""
-    text = request.query.get("q", "").strip()[:_LONGEST]
-    content = _content(view, request, text) if text else SearchContent(text="")
+    text = request.query.get("q", "").strip()[:_MAX_QUERY_CHARS]
+    content = _build_search_content(view, request, text) if text else SearchContent(text="")
     crumbs = (Crumb(text="Registry", href=""), Crumb(text="Search"))
     return Page(template="search.html", title=f"Search: {text}" if text else "Search", content=content, crumbs=crumbs)
 
 
-def _content(view: View, request: UIRequest, text: str) -> SearchContent:
+def _build_search_content(view: View, request: UIRequest, text: str) -> SearchContent:
     names = (*FACETS, _DEPRECATED)
-    chosen = tuple((name, request.query[name][:_LONGEST]) for name in names if request.query.get(name))
+    chosen = tuple((name, request.query[name][:_MAX_QUERY_CHARS]) for name in names if request.query.get(name))
     facets = dict(chosen)
     deprecated = facets.pop(_DEPRECATED, None)
     if deprecated not in (None, *_DEPRECATED_VALUES):
         raise RegistryError("bad_request", subject=request.subject, error_detail='"deprecated" is true or false')
     try:
-        wanted = Search(
+        search = Search(
             query=parse_query(text),
             facets={name: (value,) for name, value in facets.items()},
             deprecated=None if deprecated is None else deprecated == "true",
-            limit=_PAGE,
-            after=_after(request, text, chosen),
+            limit=_PAGE_HITS,
+            after=_read_after(request, text, chosen),
         )
     except QueryError as error:
         return SearchContent(text=text, wrong=str(error))
-    found = view.search(wanted)
+    results = view.search(search)
     return SearchContent(
         text=text,
-        count=found.count,
-        complete=found.complete,
-        hits=tuple(map(_row, found.hits)),
-        facets=tuple(_facets(found, text, chosen)),
+        count=results.count,
+        complete=results.complete,
+        hits=tuple(map(_build_row, results.hits)),
+        facets=tuple(_list_facets(results, text, chosen)),
         chosen=chosen,
-        next=_next(found, text, chosen),
+        next=_build_next_link(results, text, chosen),
     )
 
 
-def _row(hit: SearchHit) -> HitRow:
-    shown = hit.to_json()
+def _build_row(hit: SearchHit) -> HitRow:
+    hit_members = hit.to_json()
     return HitRow(
         xid=str(hit.xid),
         id=hit.xid.id,
         name=hit.name[:_LINE],
-        kind=str(shown["type"]),
-        group="" if shown["group"] == shown["xid"] else str(shown["group"]),
-        deprecated=bool(shown["deprecated"]),
-        words=tuple(str(shown[name]) for name in ("format", "envelope", "protocol") if name in shown),
+        kind=str(hit_members["type"]),
+        group="" if hit_members["group"] == hit_members["xid"] else str(hit_members["group"]),
+        deprecated=bool(hit_members["deprecated"]),
+        words=tuple(str(hit_members[name]) for name in ("format", "envelope", "protocol") if name in hit_members),
         snippets=tuple(
             SnippetLine(
-                path=each.path, pieces=tuple(_pieces(each.text, each.ranges)), member=each.member, schema=each.schema
+                path=snippet.path,
+                pieces=tuple(_split_pieces(snippet.text, snippet.ranges)),
+                member=snippet.member,
+                schema=snippet.schema,
             )
-            for each in hit.snippets
+            for snippet in hit.snippets
         ),
     )
 
 
-def _pieces(text: str, ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
+def _split_pieces(text: str, ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
     """A text cut at its ranges: plain, marked, plain and so on."""
     at = 0
     for start, end in ranges:
@@ -141,43 +144,50 @@ def _pieces(text: str, ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
     yield text[at:]
 
 
-def _facets(
-    found: SearchPage, text: str, chosen: tuple[tuple[str, str], ...]
+def _list_facets(
+    results: SearchPage, text: str, chosen: tuple[tuple[str, str], ...]
 ) -> Iterator[tuple[str, tuple[FacetValue, ...]]]:
     now = dict(chosen)
     for name in FACETS:
-        values = found.facets.get(name, ())[:_CHOICES]
+        values = results.facets.get(name, ())[:_MAX_FACET_VALUES]
         if len(values) > 1 or name in now:
-            yield name, tuple(_facet_value(text, now, name, value, value, count) for value, count in values)
-    yield _DEPRECATED, tuple(_facet_value(text, now, _DEPRECATED, *each, None) for each in _DEPRECATED_VALUES.items())
+            yield name, tuple(_build_facet_value(text, now, name, value, value, count) for value, count in values)
+    yield (
+        _DEPRECATED,
+        tuple(_build_facet_value(text, now, _DEPRECATED, *choice, None) for choice in _DEPRECATED_VALUES.items()),
+    )
 
 
-def _facet_value(
+def _build_facet_value(
     query: str, chosen: dict[str, str], name: str, value: str, label: str, count: int | None
 ) -> FacetValue:
     """Return a link that narrows the search by a value, or that takes the value away if it is chosen."""
-    others = {each: of for each, of in chosen.items() if each != name}
+    other_facets = {facet: of for facet, of in chosen.items() if facet != name}
     is_chosen = chosen.get(name) == value
-    parameters = {"q": query, **others, **({} if is_chosen else {name: value})}
+    parameters = {"q": query, **other_facets, **({} if is_chosen else {name: value})}
     return FacetValue(text=label, count=count, chosen=is_chosen, href=f"/-/search?{urlencode(parameters)}")
 
 
-def _scope(text: str, chosen: tuple[tuple[str, str], ...]) -> list[JSON]:
+def _build_cursor_scope(text: str, chosen: tuple[tuple[str, str], ...]) -> list[JSON]:
     return ["ui search", text, dict(chosen)]
 
 
-def _after(request: UIRequest, text: str, chosen: tuple[tuple[str, str], ...]) -> Place | None:
-    given = request.query.get("cursor")
-    if not given:
+def _read_after(request: UIRequest, text: str, chosen: tuple[tuple[str, str], ...]) -> Place | None:
+    cursor_text = request.query.get("cursor")
+    if not cursor_text:
         return None
     advice = "search again from the first page"
     form = tuple[int, int, str]
-    cursor = PageCursor.read(given, _scope(text, chosen), form, subject=request.subject, advice=advice)
+    cursor = PageCursor.read(
+        cursor_text, _build_cursor_scope(text, chosen), form, subject=request.subject, advice=advice
+    )
     return Place(*cursor.after)
 
 
-def _next(found: SearchPage, text: str, chosen: tuple[tuple[str, str], ...]) -> str | None:
-    if found.following is None:
+def _build_next_link(results: SearchPage, text: str, chosen: tuple[tuple[str, str], ...]) -> str | None:
+    if results.following is None:
         return None
-    cursor = PageCursor(limit=_PAGE, total=found.count, after=list(found.following)).text(_scope(text, chosen))
+    cursor = PageCursor(limit=_PAGE_HITS, total=results.count, after=list(results.following)).text(
+        _build_cursor_scope(text, chosen)
+    )
     return f"/-/search?{urlencode({'q': text, **dict(chosen), 'cursor': cursor})}"

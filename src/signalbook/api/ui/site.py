@@ -21,9 +21,9 @@ from signalbook.access.decisions import UNRESTRICTED
 from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.ui import comparison, home, listing, relations, searching
 from signalbook.api.ui.assets import PATH as STATIC
-from signalbook.api.ui.assets import assets
+from signalbook.api.ui.assets import load_assets
 from signalbook.api.ui.entities import EntityPage
-from signalbook.api.ui.impact import IMPACT, dependents_page
+from signalbook.api.ui.impact import IMPACT, build_dependents_page
 from signalbook.api.ui.listing import Listing
 from signalbook.api.ui.messages import MessageContent
 from signalbook.api.ui.pages import PATH, Page, Pages, UIRequest
@@ -53,7 +53,7 @@ _INDEX: Final = "-/index.js"
 _DESCRIPTION: Final = 160
 _LINK: Final = re.compile(r' (href|src|action)="([^"]*)"')
 _OWN_NAMES: Final = frozenset({"index.html", "index.json", "document.txt"})
-_TIMES: Final = ("createdat", "modifiedat")
+_TIME_ATTRIBUTES: Final = ("createdat", "modifiedat")
 _RELATED: Final = (Kind.GROUP, Kind.RESOURCE)
 """What has pages of relations and of dependents: Versions have those of their Resource."""
 PageOfEntity = EntityPage | MessageContent | SchemaContent
@@ -128,42 +128,42 @@ class _Builder:
 
     def files(self) -> Iterator[SiteFile]:
         """Assets, pages, entities as JSON, their documents, the index of the search."""
-        xids = list(self._entities(ROOT))
+        xids = list(self._list_entities(ROOT))
         for xid in xids:
             self._files[str(xid) if xid.parts else ""] = _page_name(xid)
             if xid.kind in _RELATED:
-                self._files[f"{RELATIONS}{xid}"] = _beside(_page_name(xid), "-relations.html")
-                self._files[f"{IMPACT}{xid}"] = _beside(_page_name(xid), "-impact.html")
+                self._files[f"{RELATIONS}{xid}"] = _replace_file_name(_page_name(xid), "-relations.html")
+                self._files[f"{IMPACT}{xid}"] = _replace_file_name(_page_name(xid), "-impact.html")
         self._files["/-/search"] = _SEARCH
         self._site.summary.pages = len(xids) + 1
         yield SiteFile(path=PurePosixPath(".nojekyll"), content=b"")
-        for asset in assets().values():
+        for asset in load_assets().values():
             yield SiteFile(path=PurePosixPath(f"-/static/{asset.name}"), content=asset.content)
         for number, xid in enumerate(xids):
             self._site.progress(number, len(xids))
             yield from self._of(xid)
         for xid in [linked_xid for linked_xid in self._wanted if linked_xid not in self._related]:
-            yield from self._around(xid, self._relations(xid))
-        yield self._file(_SEARCH, searching.page(self._view, self._request("/-/search")))
+            yield from self._build_related_pages(xid, self._build_relations(xid))
+        yield self._build_file(_SEARCH, searching.page(self._view, self._request("/-/search")))
         yield SiteFile(path=PurePosixPath(_INDEX), content=self._index())
 
-    def _entities(self, xid: Xid) -> Iterator[Xid]:
+    def _list_entities(self, xid: Xid) -> Iterator[Xid]:
         """Yield the entities with a page: Registry, collections, Groups, Resources and Versions, owners first."""
         yield xid
-        for plural in _collections(self._view, xid):
+        for plural in _list_collections(self._view, xid):
             below = xid / plural
             yield below
             members = self._view.collection(below, ViewOptions())
             if below.kind is Kind.VERSIONS:
                 self._compare(xid, members)
             for name in members:
-                yield from self._entities(below / name)
+                yield from self._list_entities(below / name)
 
     def _compare(self, xid: Xid, versions: JSONObject) -> None:
         """Choose which Versions of a Resource are compared: each with its ancestor and with the default one."""
-        default = next((name for name, shown in versions.items() if shown.get("isdefault")), None)
-        for name, shown in versions.items():
-            ancestor = str(shown.get("ancestorid", name))
+        default = next((name for name, version in versions.items() if version.get("isdefault")), None)
+        for name, version in versions.items():
+            ancestor = str(version.get("ancestorid", name))
             if ancestor in versions:
                 self._add(xid, (ancestor, name), name, "-changes.html")
         for name in versions if default is not None else ():
@@ -173,29 +173,29 @@ class _Builder:
         """Compare two Versions of a Resource on a page beside that of one of them, unless they are already."""
         if pair[0] != pair[1] and (str(xid), *pair) not in self._compared:
             version = xid / "versions" / owner
-            self._compared[str(xid), *pair] = _beside(_page_name(version), name)
+            self._compared[str(xid), *pair] = _replace_file_name(_page_name(version), name)
             self._pairs.setdefault(version, []).append(pair)
 
     def _of(self, xid: Xid) -> Iterator[SiteFile]:
         if xid.is_collection:
-            yield from self._listed(xid)
+            yield from self._build_collection_pages(xid)
             return
         request = self._request(str(xid))
-        yield from self._documented(xid)
+        yield from self._build_document_file(xid)
         page = home.page(self._view, request) if xid == ROOT else page_of(self._view, xid)(self._view, request, xid)
         name = _page_name(xid)
         if isinstance(page.content, PageOfEntity):
-            around = self._relations(xid) if xid.kind in _RELATED else None
+            around = self._build_relations(xid) if xid.kind in _RELATED else None
             if around is not None and not around.content.alone:
-                yield from self._around(xid, around)
-            page = replace(page, content=_related(page.content, related=xid in self._related))
-        yield self._file(name, page)
+                yield from self._build_related_pages(xid, around)
+            page = replace(page, content=_add_relations_link(page.content, related=xid in self._related))
+        yield self._build_file(name, page)
         if xid.parts:
-            yield SiteFile(path=PurePosixPath(_beside(name, "index.json")), content=self._json(xid))
+            yield SiteFile(path=PurePosixPath(_replace_file_name(name, "index.json")), content=self._render_json(xid))
         if xid.kind is Kind.VERSION:
-            yield from self._comparisons(xid)
+            yield from self._build_comparisons(xid)
 
-    def _listed(self, xid: Xid) -> Iterator[SiteFile]:
+    def _build_collection_pages(self, xid: Xid) -> Iterator[SiteFile]:
         """The pages of a collection, each with links to the one before and the one behind it."""
         name, number, cursor = _page_name(xid), 1, ""
         while True:
@@ -206,59 +206,59 @@ class _Builder:
             links = [("previous", f"{xid}?page={number - 1}")] * (number > 1)
             links += [("next", f"{xid}?page={number + 1}")] * bool(following)
             for at in (number - 1, number + 1):
-                self._files[f"{xid}?page={at}"] = _numbered(name, at)
-            shown = replace(page, content=replace(content, pages=tuple(links), unsortable=False))
-            yield self._file(_numbered(name, number), shown)
+                self._files[f"{xid}?page={at}"] = _format_numbered(name, at)
+            numbered_page = replace(page, content=replace(content, pages=tuple(links), unsortable=False))
+            yield self._build_file(_format_numbered(name, number), numbered_page)
             if not following:
                 return
             number, cursor = number + 1, parse_qs(urlsplit(following).query)["cursor"][0]
 
-    def _documented(self, xid: Xid) -> Iterator[SiteFile]:
+    def _build_document_file(self, xid: Xid) -> Iterator[SiteFile]:
         """The document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
         if self._view.model.documented_type(xid) is None:
             return
-        found = self._view.document(xid, ViewOptions())
-        if found.url is not None or not found.content:
+        document = self._view.document(xid, ViewOptions())
+        if document.url is not None or not document.content:
             return
-        self._documents[str(xid)] = name = _beside(_page_name(xid), "document.txt")
+        self._documents[str(xid)] = name = _replace_file_name(_page_name(xid), "document.txt")
         if xid.kind is Kind.RESOURCE:
-            version = str(found.attributes.get("versionid", ""))
-            own = _beside(_page_name(xid / "versions" / version), "document.txt")
+            version = str(document.attributes.get("versionid", ""))
+            version_file = _replace_file_name(_page_name(xid / "versions" / version), "document.txt")
             if str(xid / "versions" / version) in self._files:
-                self._documents[str(xid)] = own
+                self._documents[str(xid)] = version_file
                 return
-        yield SiteFile(path=PurePosixPath(name), content=found.content)
+        yield SiteFile(path=PurePosixPath(name), content=document.content)
 
-    def _relations(self, xid: Xid) -> RelationsPage:
+    def _build_relations(self, xid: Xid) -> RelationsPage:
         """Return the relations of a Group or Resource."""
         page = relations.page(self._view, self._request(f"{RELATIONS}{xid}"))
         assert isinstance(page.content, RelationsContent)
         return RelationsPage(page=page, content=page.content)
 
-    def _around(self, xid: Xid, around: RelationsPage) -> Iterator[SiteFile]:
+    def _build_related_pages(self, xid: Xid, around: RelationsPage) -> Iterator[SiteFile]:
         """The pages of what is around an entity, and of what depends on it."""
         self._related.add(xid)
-        yield self._file(self._files[f"{RELATIONS}{xid}"], around.page)
-        yield self._file(self._files[f"{IMPACT}{xid}"], dependents_page(self._view, xid))
+        yield self._build_file(self._files[f"{RELATIONS}{xid}"], around.page)
+        yield self._build_file(self._files[f"{IMPACT}{xid}"], build_dependents_page(self._view, xid))
 
-    def _comparisons(self, xid: Xid) -> Iterator[SiteFile]:
+    def _build_comparisons(self, xid: Xid) -> Iterator[SiteFile]:
         """Yield the comparisons of a Version: with its ancestor, and with the default one."""
         of = str(xid.resource)
         for old, new in self._pairs.get(xid, ()):
             page = comparison.page(self._view, self._request(comparison.PATH, of=of, old=old, new=new))
-            yield self._file(self._compared[of, old, new], page)
+            yield self._build_file(self._compared[of, old, new], page)
 
-    def _json(self, xid: Xid) -> bytes:
-        return dump_json(self._lasting(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
+    def _render_json(self, xid: Xid) -> bytes:
+        return dump_json(self._remove_volatile(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
 
-    def _lasting(self, shown: JSON) -> JSON:
+    def _remove_volatile(self, entity: JSON) -> JSON:
         """Return the JSON without generated times and dead URLs."""
-        if not isinstance(shown, dict):
-            return shown
+        if not isinstance(entity, dict):
+            return entity
         return {
-            name: self._lasting(value)
-            for name, value in shown.items()
-            if not (name in _TIMES and value == self._site.undated)
+            name: self._remove_volatile(value)
+            for name, value in entity.items()
+            if not (name in _TIME_ATTRIBUTES and value == self._site.undated)
             and not (isinstance(value, str) and (name in ("self", "shortself") or value.startswith(ROOT_URL)))
         }
 
@@ -273,33 +273,33 @@ class _Builder:
             access=UNRESTRICTED,
         )
 
-    def _file(self, name: str, page: Page) -> SiteFile:
-        text = _LINK.sub(self._linked(name), self._pages.html(page, ROOT_URL))
+    def _build_file(self, name: str, page: Page) -> SiteFile:
+        text = _LINK.sub(self._make_link_function(name), self._pages.render_html(page, ROOT_URL))
         return SiteFile(path=PurePosixPath(name), content=text.encode("utf-8", "replace"))
 
-    def _linked(self, source: str) -> Callable[[re.Match[str]], str]:
+    def _make_link_function(self, source: str) -> Callable[[re.Match[str]], str]:
         """Return the function that turns a link on a page into one to a file, to another site, or into plain text.
 
         Templates escape quotation marks in texts, so only their own attributes match.
         """
 
-        def link(found: re.Match[str]) -> str:
-            name, url = found[1], html.unescape(found[2])
-            target = self._target(url, source)
+        def link(match: re.Match[str]) -> str:
+            name, url = match[1], html.unescape(match[2])
+            target = self._find_target(url, source)
             return "" if target is None else f' {name}="{html.escape(target)}"'
 
         return link
 
-    def _target(self, url: str, source: str) -> str | None:
+    def _find_target(self, url: str, source: str) -> str | None:
         if url.startswith(("#", "http://", "https://")) and not url.startswith(f"{ROOT_URL}/"):
             return url
-        found = self._found(url)
-        if found is None:
+        file = self._find_file(url)
+        if file is None:
             return None
-        path = posixpath.relpath(found, posixpath.dirname(source) or ".")
+        path = posixpath.relpath(file, posixpath.dirname(source) or ".")
         return quote(path, safe="/=@~")
 
-    def _found(self, url: str) -> str | None:
+    def _find_file(self, url: str) -> str | None:
         """The file that a URL of the server is."""
         if url.startswith(f"{STATIC}/"):
             return f"-/static/{url.rpartition('/')[2]}"
@@ -308,97 +308,101 @@ class _Builder:
         if url.startswith(PATH):
             parts = urlsplit(url.removeprefix(PATH))
             if parts.path == comparison.PATH:
-                return self._comparison(parse_qs(parts.query))
+                return self._find_comparison(parse_qs(parts.query))
             path = unquote(parts.path)
             if path.startswith((f"{RELATIONS}/", f"{IMPACT}/")) and path in self._files:
                 self._wanted[Xid.parse(path.removeprefix(RELATIONS).removeprefix(IMPACT))] = None
             return self._files.get(f"{path}?{parts.query}" if parts.query else path)
-        return self._raw(url)
+        return self._find_raw(url)
 
-    def _comparison(self, query: Mapping[str, list[str]]) -> str | None:
+    def _find_comparison(self, query: Mapping[str, list[str]]) -> str | None:
         of, old, new = (query.get(name, [""])[0] for name in ("of", "old", "new"))
         return self._compared.get((of, old, new))
 
-    def _raw(self, url: str) -> str | None:
+    def _find_raw(self, url: str) -> str | None:
         """Return the API's answer at a URL: an entity as JSON, or its document."""
         path = unquote(url.removeprefix(ROOT_URL))
         if path.endswith("$details") or path not in self._documents:
             name = self._files.get(path.removesuffix("$details"))
-            return _beside(name, "index.json") if name and path != "" else None
+            return _replace_file_name(name, "index.json") if name and path != "" else None
         return self._documents[path]
 
     def _index(self) -> bytes:
         """Return the search index as a script, because a page on a disk can load nothing else."""
         summary = self._site.summary
         for level, left_out in enumerate(_LEFT_OUT):
-            kept, more = _fitting(self._searched(level))
-            summary.entities, summary.left_out = len(kept), left_out
+            entries, more = _take_fitting(self._list_index_entries(level))
+            summary.entities, summary.left_out = len(entries), left_out
             if not more:
                 break
         else:
             summary.left_out += f", and {more} of the entities"
         head = dump_json(summary.left_out)
         content = (
-            b'globalThis.signalbookIndex = {"leftOut": ' + head + b', "entries": [\n' + b",\n".join(kept) + b"\n]};\n"
+            b'globalThis.signalbookIndex = {"leftOut": '
+            + head
+            + b', "entries": [\n'
+            + b",\n".join(entries)
+            + b"\n]};\n"
         )
         summary.index_bytes = len(content)
         return content
 
-    def _searched(self, level: int) -> Iterator[list[JSON]]:
+    def _list_index_entries(self, level: int) -> Iterator[list[JSON]]:
         """File, id, name, type, group, description, deprecated; words of names, fields and other texts."""
         for candidate, texts in self._view.indexed():
             xid = Xid.parse(candidate.xid)
-            shown = xid if xid.kind is not Kind.VERSION else xid.resource
-            name = self._files.get(str(shown))
+            shown_xid = xid if xid.kind is not Kind.VERSION else xid.resource
+            name = self._files.get(str(shown_xid))
             if name is None:
                 continue
-            said = {each.path: each.text for each in texts if not each.member and "." not in each.path}
+            text_by_path = {text.path: text.text for text in texts if not text.member and "." not in text.path}
             yield [
                 name,
-                shown.id,
-                said.get("name", "")[:_DESCRIPTION] if said.get("name") != shown.id else "",
-                shown.parts[-2],
-                str(Xid(shown.parts[:2])) if len(shown.parts) > 2 else "",
-                said.get("description", "")[:_DESCRIPTION],
+                shown_xid.id,
+                text_by_path.get("name", "")[:_DESCRIPTION] if text_by_path.get("name") != shown_xid.id else "",
+                shown_xid.parts[-2],
+                str(Xid(shown_xid.parts[:2])) if len(shown_xid.parts) > 2 else "",
+                text_by_path.get("description", "")[:_DESCRIPTION],
                 int(bool(candidate.flags & DEPRECATED)),
-                _words(each.text for each in texts if each.path in ("id", "name") and not each.member),
-                list(dict.fromkeys(each.path for each in texts if each.member)) if level < 2 else [],
-                _words(_prose(texts, level)),
+                _split_words(text.text for text in texts if text.path in ("id", "name") and not text.member),
+                list(dict.fromkeys(text.path for text in texts if text.member)) if level < 2 else [],
+                _split_words(_list_prose(texts, level)),
             ]
 
 
-def _related(content: PageOfEntity, *, related: bool) -> PageOfEntity:
+def _add_relations_link(content: PageOfEntity, *, related: bool) -> PageOfEntity:
     """Return the content of an entity's page, with links to its relations if there are any."""
     heading = replace(content.entity.heading, related=related)
     return replace(content, entity=replace(content.entity, heading=heading))
 
 
-def _fitting(entries: Iterator[list[JSON]]) -> tuple[list[bytes], int]:
+def _take_fitting(entries: Iterator[list[JSON]]) -> tuple[list[bytes], int]:
     """The first of them that have room in the index, as JSON, and how many have not."""
-    kept: list[bytes] = []
+    lines: list[bytes] = []
     room, more = MAX_INDEX, 0
     for text in map(dump_json, entries):
         room -= len(text) + 2
         if room >= 0:
-            kept.append(text)
+            lines.append(text)
         else:
             more += 1
-    return kept, more
+    return lines, more
 
 
-def _prose(texts: list[Text], level: int) -> Iterator[str]:
-    for each in texts:
-        if (each.member and level == 0) or (not each.member and each.path not in ("id", "name", "xid") and level < 2):
-            yield each.text
+def _list_prose(texts: list[Text], level: int) -> Iterator[str]:
+    for text in texts:
+        if (text.member and level == 0) or (not text.member and text.path not in ("id", "name", "xid") and level < 2):
+            yield text.text
 
 
-def _words(texts: Iterator[str]) -> str:
+def _split_words(texts: Iterator[str]) -> str:
     """Words as the search of the server has them, each once."""
-    found = (chain(*split(text)) for text in texts)
-    return " ".join(dict.fromkeys(chain.from_iterable(found)))
+    words = (chain(*split(text)) for text in texts)
+    return " ".join(dict.fromkeys(chain.from_iterable(words)))
 
 
-def _collections(view: View, xid: Xid) -> list[str]:
+def _list_collections(view: View, xid: Xid) -> list[str]:
     if xid == ROOT:
         return list(view.model.groups)
     if xid.kind is Kind.GROUP:
@@ -412,10 +416,10 @@ def _page_name(xid: Xid) -> str:
     return "/".join([*map(folder_name, xid.parts), "index.html"])
 
 
-def _numbered(name: str, number: int) -> str:
+def _format_numbered(name: str, number: int) -> str:
     # No id begins with a dash.
-    return name if number == 1 else _beside(name, f"-{number}.html")
+    return name if number == 1 else _replace_file_name(name, f"-{number}.html")
 
 
-def _beside(name: str, other: str) -> str:
+def _replace_file_name(name: str, other: str) -> str:
     return posixpath.join(posixpath.dirname(name), other)

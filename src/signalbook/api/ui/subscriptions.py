@@ -16,7 +16,7 @@ from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.attributes import Shown, moment
-from signalbook.api.ui.charts import number
+from signalbook.api.ui.charts import format_number
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
 from signalbook.errors import RegistryError
 from signalbook.events.subscriptions.store import ShownSubscription, SubscriptionStore, is_id
@@ -24,8 +24,8 @@ from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT
 
 SUBSCRIPTIONS: Final = "/-/subscriptions"
-_PAGE: Final = 50
-_TEXT: Final = 300
+_PAGE_LINES: Final = 50
+_MAX_CELL_CHARS: Final = 300
 _PEERS: Final = 50
 
 
@@ -88,63 +88,67 @@ class SubscriptionPages:
             raise RegistryError(
                 "bad_request", subject=request.path, error_detail='"after" is from no link of this page'
             )
-        ask = partial(self._stored.page, after, _PAGE + 1, by=request.access)
-        found = await self._kernel.workers.read(ask)
+        ask = partial(self._stored.page, after, _PAGE_LINES + 1, by=request.access)
+        entries = await self._kernel.workers.read(ask)
         content = SubscriptionsContent(
-            lines=tuple(map(_line, found[:_PAGE])),
-            peers=_peers(self._replication()) if request.access.allows_everything_below(Action.LIST, ROOT) else (),
-            next=f"{SUBSCRIPTIONS}?{urlencode({'after': found[_PAGE - 1].subscription.id})}"
-            if len(found) > _PAGE
+            lines=tuple(map(_build_line, entries[:_PAGE_LINES])),
+            peers=_list_peers(self._replication()) if request.access.allows_everything_below(Action.LIST, ROOT) else (),
+            next=f"{SUBSCRIPTIONS}?{urlencode({'after': entries[_PAGE_LINES - 1].subscription.id})}"
+            if len(entries) > _PAGE_LINES
             else "",
         )
         way = (Crumb(text="Registry", href=""), Crumb(text="subscriptions"))
         page = Page(template="subscriptions.html", title="Subscriptions", content=content, crumbs=way)
-        return self._pages.response(page, request.root, NO_STORE)
+        return self._pages.build_response(page, request.root, NO_STORE)
 
 
-def _line(entry: ShownSubscription) -> SubscriptionLine:
-    wanted, state = entry.subscription, entry.state
-    wants = [*wanted.types, *(dump_json(expression).decode() for expression in wanted.filters)]
+def _build_line(entry: ShownSubscription) -> SubscriptionLine:
+    subscription, state = entry.subscription, entry.state
+    wants = [*subscription.types, *(dump_json(expression).decode() for expression in subscription.filters)]
     return SubscriptionLine(
-        id=wanted.id,
-        href=f"/subscriptions/{wanted.id}",
-        sink=_address(wanted.sink),
-        wants=tuple(each[:_TEXT] for each in wants[:5]),
+        id=subscription.id,
+        href=f"/subscriptions/{subscription.id}",
+        sink=_hide_secrets(subscription.sink),
+        wants=tuple(text[:_MAX_CELL_CHARS] for text in wants[:5]),
         state=state.state,
-        delivered=number(state.delivered),
-        rejected=number(state.rejected),
+        delivered=format_number(state.delivered),
+        rejected=format_number(state.rejected),
         last=moment(state.lastdelivery) if state.lastdelivery else None,
-        trouble=state.lasterror[:_TEXT],
+        trouble=state.lasterror[:_MAX_CELL_CHARS],
         next=moment(state.next) if state.next else None,
     )
 
 
-def _address(sink: str) -> str:
+def _hide_secrets(sink: str) -> str:
     """A sink without what may be a secret: who logs in there, and what is asked for."""
     try:
         parts = urlsplit(sink)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return ""
-    return f"{parts.scheme}://{host}{parts.path}"[:_TEXT] if host else f"{parts.scheme}:{parts.path}"[:_TEXT]
+    return (
+        f"{parts.scheme}://{host}{parts.path}"[:_MAX_CELL_CHARS]
+        if host
+        else f"{parts.scheme}:{parts.path}"[:_MAX_CELL_CHARS]
+    )
 
 
-def _peers(status: JSONObject) -> tuple[PeerLine, ...]:
+def _list_peers(status: JSONObject) -> tuple[PeerLine, ...]:
     lines = []
     for direction in ("sources", "targets"):
-        for url, known in list(status.get(direction, {}).items())[:_PEERS]:
-            done = [
-                f"{outcome} {number(sum(kinds.values()))}"
-                for outcome, kinds in known.items()
+        for url, state in list(status.get(direction, {}).items())[:_PEERS]:
+            outcomes = [
+                f"{outcome} {format_number(sum(kinds.values()))}"
+                for outcome, kinds in state.items()
                 if isinstance(kinds, dict) and kinds
             ]
-            since = str(known.get("since", ""))
+            since = str(state.get("since", ""))
             lines.append(
                 PeerLine(
-                    url=_address(url),
+                    url=_hide_secrets(url),
                     direction=direction.removesuffix("s"),
-                    done=", ".join(done),
-                    error=str(known.get("error", ""))[:_TEXT],
+                    done=", ".join(outcomes),
+                    error=str(state.get("error", ""))[:_MAX_CELL_CHARS],
                     since=moment(since) if since else None,
                 )
             )

@@ -20,8 +20,8 @@ from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.definitions import MOST, RegistryDefinitions, is_message
 from signalbook.api.ui.formtokens import FormTokens
-from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, crumbs
-from signalbook.api.ui.samples import BASE64, EVENT, sampled
+from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs
+from signalbook.api.ui.samples import BASE64, EVENT, build_sample
 from signalbook.api.xregistry.requests import check_path, explain_dangling_xref, explain_missing_entity, parse_path
 from signalbook.errors import RegistryError
 from signalbook.excerpts import LONGEST, excerpt
@@ -38,9 +38,9 @@ _BODY: Final = 4 * _MOST_BYTES
 """Of a form: percent-encoded text is up to three times as long."""
 _MOST_OUTCOMES: Final = 20
 _MOST_FINDINGS: Final = 50
-_SHOWN: Final = 8_000
+_MAX_DATA_CHARS: Final = 8_000
 _FIELDS: Final = 10
-_KINDS: Final = {"event": "a CloudEvent in JSON", "payload": "the payload alone"}
+_MESSAGE_KINDS: Final = {"event": "a CloudEvent in JSON", "payload": "the payload alone"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +97,22 @@ class Attempt:
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Attempt:
         """The form in a body. Raises ``bad_request``."""
-        given = parse_form(body, request, most=_FIELDS)
+        fields = parse_form(body, request, most=_FIELDS)
         attempt = cls(
             # Browsers end lines with CR LF, whatever was pasted.
-            text=given.get("message", "").replace("\r\n", "\n"),
-            kind=given.get("kind", "event"),
-            base64="base64" in given,
-            contenttype=given.get("contenttype", "")[:200],
-            token=given.get("token", ""),
+            text=fields.get("message", "").replace("\r\n", "\n"),
+            kind=fields.get("kind", "event"),
+            base64="base64" in fields,
+            contenttype=fields.get("contenttype", "")[:200],
+            token=fields.get("token", ""),
         )
-        if attempt.kind not in _KINDS:
-            raise request.wrong(f'"kind" is one of {", ".join(_KINDS)}')
+        if attempt.kind not in _MESSAGE_KINDS:
+            raise request.wrong(f'"kind" is one of {", ".join(_MESSAGE_KINDS)}')
         if len(attempt.text) > _MOST_BYTES:
             raise request.wrong(f"a message to try has at most {_MOST_BYTES} characters")
         return attempt
 
-    def message(self) -> Message:
+    def build_message(self) -> Message:
         """Return the message. Raises ``ValueError`` for invalid Base64."""
         body = self.text.encode("utf-8", "replace")
         if self.base64:
@@ -135,70 +135,72 @@ class Trying:
 
     def routes(self) -> list[Route]:
         """The one path. POST changes nothing: a message is too long for a URL."""
-        handlers = {"GET": self._form, "POST": self._try}
+        handlers = {"GET": self._show_form, "POST": self._try}
         return [Route(f"{TRY}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.READ))]
 
-    async def _form(self, request: HTTPRequest) -> Response:
+    async def _show_form(self, request: HTTPRequest) -> Response:
         return await self._page(request, None)
 
     async def _try(self, request: HTTPRequest) -> Response:
         attempt = Attempt.read(await request.body(_BODY), request)
-        await self._tokens.require(attempt.token, request, _path(request))
+        await self._tokens.require(attempt.token, request, _read_path(request))
         return await self._page(request, attempt)
 
     async def _page(self, request: HTTPRequest, attempt: Attempt | None) -> Response:
-        path = _path(request)
+        path = _read_path(request)
         token = await self._tokens.token(request, path)
-        made = partial(self._made, path, request.root, request.access, token.text, attempt)
-        page = await self._kernel.workers.read(made)
-        return self._pages.response(page, request.root, NO_STORE, *token.headers)
+        render = partial(self._build_page, path, request.root, request.access, token.text, attempt)
+        page = await self._kernel.workers.read(render)
+        return self._pages.build_response(page, request.root, NO_STORE, *token.headers)
 
-    def _made(self, path: str, root: str, access: Access, token: str, attempt: Attempt | None) -> Page:
+    def _build_page(self, path: str, root: str, access: Access, token: str, attempt: Attempt | None) -> Page:
         parsed = parse_path(path)
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
             check_path(parsed, view.model)
             xid = parsed.target
             definitions = RegistryDefinitions(view=view, root=root)
-            if not is_message(view, xid) or definitions.raw(xid) is None:
+            if not is_message(view, xid) or definitions.load_raw(xid) is None:
                 dangling = explain_dangling_xref(view, xid) if is_message(view, xid) else ""
                 detail = explain_missing_entity(xid, view) or dangling or "only messages can be tried"
                 raise RegistryError("not_found", subject=str(xid), detail=detail)
-            given = self._kernel.settings
-            with Work(steps=given.max_work, seconds=given.work_timeout).on_the_spot():
-                content = _content(definitions, xid, token, attempt)
-        return Page(template="try.html", title=f"Try {xid.resource_id}", content=content, crumbs=crumbs(xid, "try"))
+            settings = self._kernel.settings
+            with Work(steps=settings.max_work, seconds=settings.work_timeout).on_the_spot():
+                content = _build_try_content(definitions, xid, token, attempt)
+        return Page(
+            template="try.html", title=f"Try {xid.resource_id}", content=content, crumbs=build_crumbs(xid, "try")
+        )
 
 
-def _path(request: HTTPRequest) -> str:
+def _read_path(request: HTTPRequest) -> str:
     return raw_path(request.scope).removeprefix(TRY)
 
 
-def _content(definitions: RegistryDefinitions, xid: Xid, token: str, attempt: Attempt | None) -> TryContent:
-    shown = attempt or _sample(definitions, xid)
+def _build_try_content(definitions: RegistryDefinitions, xid: Xid, token: str, attempt: Attempt | None) -> TryContent:
+    form_attempt = attempt or _sample(definitions, xid)
     return TryContent(
         xid=str(xid),
         name=xid.resource_id,
         action=f"/-/try{xid}",
         token=token,
-        text=shown.text,
-        kind=shown.kind,
-        kinds=tuple(_KINDS.items()),
-        base64=shown.base64,
-        contenttype=shown.contenttype,
+        text=form_attempt.text,
+        kind=form_attempt.kind,
+        kinds=tuple(_MESSAGE_KINDS.items()),
+        base64=form_attempt.base64,
+        contenttype=form_attempt.contenttype,
         most=MOST,
-        outcomes=None if attempt is None else _outcomes(definitions, xid, attempt),
+        outcomes=None if attempt is None else _list_outcomes(definitions, xid, attempt),
     )
 
 
 def _sample(definitions: RegistryDefinitions, xid: Xid) -> Attempt:
     """Return the content of a new form: the sample, if there is one."""
-    made = definitions.materialised(xid)
+    materialised = definitions.materialised(xid)
     try:
-        compiled = None if made is None else definitions.compiled(xid, made)
+        compiled = None if materialised is None else definitions.compile(xid, materialised)
     except DefinitionError:
         compiled = None
-    forms = () if compiled is None else sampled(compiled).forms
+    forms = () if compiled is None else build_sample(compiled).forms
     if not forms:
         return Attempt(text="")
     encoded = forms[0].text.startswith(BASE64)
@@ -206,48 +208,50 @@ def _sample(definitions: RegistryDefinitions, xid: Xid) -> Attempt:
     return Attempt(text=forms[0].text.removeprefix(BASE64), kind=kind, base64=encoded)
 
 
-def _outcomes(definitions: RegistryDefinitions, xid: Xid, attempt: Attempt) -> tuple[OutcomeContent, ...]:
+def _list_outcomes(definitions: RegistryDefinitions, xid: Xid, attempt: Attempt) -> tuple[OutcomeContent, ...]:
     try:
-        message = attempt.message()
+        message = attempt.build_message()
     except ValueError as error:
         fault = Finding(path="", rule="base64", message=str(error))
-        return (_nothing("not read", "decode_error", (fault,)),)
+        return (_build_rejected("not read", "decode_error", (fault,)),)
     if attempt.kind == "payload":
-        return (_payload(definitions, xid, message),)
-    contract = definitions.contract(xid)
-    return tuple(map(_outcome, contract.process(message)[:_MOST_OUTCOMES]))
+        return (_check_payload(definitions, xid, message),)
+    contract = definitions.build_contract(xid)
+    return tuple(map(_render_outcome, contract.process(message)[:_MOST_OUTCOMES]))
 
 
-def _payload(definitions: RegistryDefinitions, xid: Xid, message: Message) -> OutcomeContent:
+def _check_payload(definitions: RegistryDefinitions, xid: Xid, message: Message) -> OutcomeContent:
     """Check a payload by the schema of the one definition, whatever message it would be in."""
-    made = definitions.materialised(xid)
-    assert made is not None, "the page is of a definition that is there"
+    materialised = definitions.materialised(xid)
+    assert materialised is not None, "the page is of a definition that is there"
     try:
-        compiled = definitions.compiled(xid, made)
+        compiled = definitions.compile(xid, materialised)
     except DefinitionError as error:
-        return _nothing("not decided", "contract_unavailable", error.findings)
+        return _build_rejected("not decided", "contract_unavailable", error.findings)
     use = compiled.schema_use
     if use.schema is None:
         none = Finding(path="", rule="schema", message="the definition names no schema: any payload conforms")
-        return _nothing("not decided", "schema_not_found", use.findings or (none,))
+        return _build_rejected("not decided", "schema_not_found", use.findings or (none,))
     try:
         data = use.schema.decode(message.body or b"", message.content_type or compiled.payload_type)
     except PayloadError as error:
-        return _nothing("rejected", error.reason, error.findings, body=message.body or b"")
-    return _good(str(xid), (), _data(data))
+        return _build_rejected("rejected", error.reason, error.findings, body=message.body or b"")
+    return _build_accepted(str(xid), (), _render_data(data))
 
 
-def _outcome(outcome: Outcome) -> OutcomeContent:
+def _render_outcome(outcome: Outcome) -> OutcomeContent:
     if isinstance(outcome, Accepted):
         context = tuple((name, value) for name, value in outcome.context.items())
-        data = "" if outcome.data is msgspec.UNSET else _data(outcome.data)
-        return _good(outcome.definition.xid, context, data, outcome.warnings)
+        data = "" if outcome.data is msgspec.UNSET else _render_data(outcome.data)
+        return _build_accepted(outcome.definition.xid, context, data, outcome.warnings)
     if isinstance(outcome, Rejected):
-        return _nothing("rejected", outcome.reason, outcome.violations, outcome.candidates, outcome.message.body or b"")
-    return _nothing("matches nothing", "no_match", ())
+        return _build_rejected(
+            "rejected", outcome.reason, outcome.violations, outcome.candidates, outcome.message.body or b""
+        )
+    return _build_rejected("matches nothing", "no_match", ())
 
 
-def _good(
+def _build_accepted(
     xid: str, context: tuple[tuple[str, str], ...], data: str, warnings: tuple[Finding, ...] = ()
 ) -> OutcomeContent:
     return OutcomeContent(
@@ -255,14 +259,14 @@ def _good(
         good=True,
         definition=xid,
         reason="",
-        violations=_violations(warnings, b""),
+        violations=_render_violations(warnings, b""),
         candidates=(),
         context=context,
         data=data,
     )
 
 
-def _nothing(
+def _build_rejected(
     verdict: str, reason: str, violations: tuple[Finding, ...], candidates: tuple[str, ...] = (), body: bytes = b""
 ) -> OutcomeContent:
     return OutcomeContent(
@@ -270,38 +274,38 @@ def _nothing(
         good=False,
         definition="",
         reason=str(reason),
-        violations=_violations(violations, body),
+        violations=_render_violations(violations, body),
         candidates=candidates[:_MOST_OUTCOMES],
         context=(),
         data="",
     )
 
 
-def _violations(findings: Sequence[Finding], body: bytes) -> tuple[TriedViolation, ...]:
+def _render_violations(findings: Sequence[Finding], body: bytes) -> tuple[TriedViolation, ...]:
     pieces = len(body) > LONGEST
     return tuple(
         TriedViolation(
-            path=each.path,
-            rule=each.rule,
-            message=each.message,
-            excerpt=excerpt(body, each.path) if pieces and each.path else "",
+            path=finding.path,
+            rule=finding.rule,
+            message=finding.message,
+            excerpt=excerpt(body, finding.path) if pieces and finding.path else "",
         )
-        for each in findings[:_MOST_FINDINGS]
+        for finding in findings[:_MOST_FINDINGS]
     )
 
 
-def _data(value: object) -> str:
+def _render_data(value: object) -> str:
     """A decoded payload as JSON; values that JSON has no form for as text."""
-    text = msgspec.json.format(dump_json(_plain(value)), indent=2).decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = msgspec.json.format(dump_json(_convert_plain(value)), indent=2).decode()
+    return text if len(text) <= _MAX_DATA_CHARS else f"{text[:_MAX_DATA_CHARS]}…"
 
 
-def _plain(value: object) -> object:
+def _convert_plain(value: object) -> object:
     match value:
         case dict():
-            return {str(name): _plain(each) for name, each in value.items()}
+            return {str(name): _convert_plain(member) for name, member in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [_convert_plain(member) for member in value]
         case None | bool() | int() | float() | str():
             return value
     return value.hex() if isinstance(value, bytes) else str(value)
