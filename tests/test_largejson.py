@@ -115,5 +115,5 @@ def test_decoding_is_divided_into_small_pieces(monkeypatch: pytest.MonkeyPatch) 
         value = {"first": value, "then": [value, 1], "last": list(range(3000))}
     text = json.dumps(value).encode()
     assert parse_large_json(text) == value
-    assert len(text) > 20 * largejson._STEP
-    assert max(pieces) < 2 * largejson._STEP
+    assert len(text) > 20 * largejson._STEP_BYTES
+    assert max(pieces) < 2 * largejson._STEP_BYTES

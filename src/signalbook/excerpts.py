@@ -16,7 +16,7 @@ _BEHIND: Final = 40
 _READ: Final = 1 << 14
 """Bytes that are looked through: an excerpt is for people, and must not cost more than the verdict did."""
 _CUT: Final = "…"
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
+_JSON_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 _OPEN: Final = frozenset(b"[{")
 _CLOSE: Final = frozenset(b"]}")
 _ARRAY, _COMMA = b"[,"
@@ -53,7 +53,7 @@ def _find_place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
     """Return how many ``steps`` exist in a JSON text, and the byte at which the last of them begins."""
     steps_found, at, depth = 0, 0, 0
     array, number, fresh = False, 0, False  # of the innermost container that the steps lead to
-    for token in _TOKEN.finditer(text, 0, _READ):
+    for token in _JSON_TOKEN.finditer(text, 0, _READ):
         first = text[token.start()]
         if depth == steps_found and depth and first == _COMMA:
             break  # what the last step leads to is no container, or has ended

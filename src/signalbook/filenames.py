@@ -19,7 +19,7 @@ MAX_NAME_CHARS: Final = 200
 """File systems take 255 bytes in a name, and programs add suffixes."""
 _CUT_NAME_CHARS: Final = 120
 _MAX_NAME_BYTES: Final = 255
-_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~@-")
+_PLAIN_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~@-")
 _RESERVED_BY_WINDOWS: Final = frozenset('<>:"/\\|?*')
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10))}
@@ -39,7 +39,7 @@ def file_name(text: str, *, mark: str = "%", not_first: str = ".", reserved: Col
     name that begins with a character of ``not_first``, and a dot at the end. With ``%`` as the mark,
     ``urllib.parse.unquote`` restores the text, unless it was cut because it is too long.
     """
-    name = "".join(char if char in _PLAIN else _encode(char, mark) for char in text)
+    name = "".join(char if char in _PLAIN_CHARS else _encode(char, mark) for char in text)
     if not name or name[0] in not_first or name.lower() in reserved or name.partition(".")[0].lower() in _DEVICES:
         name = _encode(text[:1], mark) + name[1:]
     if name.endswith("."):

@@ -16,11 +16,11 @@ MAX_VALUES: Final = 1_000_000
 """Of a document: what becomes of it takes some hundred bytes a value, many times the text."""
 LARGE: Final = 1 << 18
 """Bytes from which steps pay: below, a decoder is done in a few milliseconds."""
-_STEP: Final = 1 << 16
+_STEP_BYTES: Final = 1 << 16
 _WINDOW: Final = 1 << 20
 """Bytes that are looked through at once for the next comma, bracket or quote."""
 # A string that a window cuts off has no second quote.
-_TOKEN: Final = re.compile(rb'[\]\[{},]|"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+_JSON_TOKEN: Final = re.compile(rb'[\]\[{},]|"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 # Up to 256 members that are neither arrays nor objects, each with its comma, at once: most of a text is such members.
 # What comes before a bracket is passed over as a whole, so that no byte is looked at more than a few times.
 _RUN: Final = re.compile(
@@ -62,7 +62,7 @@ def parse_large_json(
     max_values: int = MAX_VALUES,
     unique: bool = False,
     exact: bool = False,
-    step: int = _STEP,
+    step: int = _STEP_BYTES,
 ) -> JSON:
     """The same in steps, each of about ``step`` bytes."""
     _check_size(data, max_depth, max_values)
@@ -77,7 +77,7 @@ def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
     if most <= max_values and _is_shallow(data, windows, max_depth):
         return
     values = depth = 0
-    for _, token in _find_tokens(data, _TOKEN):
+    for _, token in _find_tokens(data, _JSON_TOKEN):
         if token in b"[{":
             depth += 1
             if depth > max_depth:

@@ -12,13 +12,13 @@ from signalbook.tracing import correlationid
 from signalbook.values import JSONObject, dump_json
 
 FORMATS: Final = ("text", "json")
-_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def begin_log(level: str, form: str = "text") -> None:
     """Write what is of this ``level`` or above to standard error, as text or as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(_LINE_FORMAT))
     logging.basicConfig(level=level, handlers=[handler])
     if level != "DEBUG":
         # It names every request: to a registry that is followed, one a second for ever.

@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of the environment that names the shared folder, for prometheus-client and for new programs."""
 REGISTRY: Final = CollectorRegistry()
-_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_DURATION_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _WRITES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -48,7 +48,7 @@ class _Histogram(Histogram):
 _METRICS: Final[list[Any]] = []
 
 
-def _add_histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> _Histogram:
+def _add_histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _DURATION_BUCKETS) -> _Histogram:
     metric = _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
     _METRICS.append(metric)
     return metric
@@ -154,7 +154,7 @@ class HttpCounts:
         """Count a request."""
         # To find the labels of a path takes longer than all the rest: what was found is known until the next flush.
         counts = self._known.get((path, method, status)) or self._find(path, method, status)
-        counts.buckets[bisect_left(_SECONDS, seconds)] += 1
+        counts.buckets[bisect_left(_DURATION_BUCKETS, seconds)] += 1
         counts.total += seconds
 
     def flush(self) -> None:
@@ -177,7 +177,7 @@ class _Counts:
     __slots__ = ("buckets", "total")
 
     def __init__(self) -> None:
-        self.buckets = [0] * (len(_SECONDS) + 1)
+        self.buckets = [0] * (len(_DURATION_BUCKETS) + 1)
         self.total = 0.0
 
 

@@ -23,7 +23,7 @@ MOST_VIOLATIONS: Final = 500
 _MOST_FAULTS: Final = 100
 _MIN_ROWS_READ: Final = 100
 """Rows read at once where some of the pipelines may be hidden."""
-_SHOWN: Final = 300
+_MAX_SHOWN_CHARS: Final = 300
 """Characters of what a fault of the form says: it may quote the report."""
 _PLACE: Final = re.compile(r" - at `(?P<key>key` in `)?\$(?P<steps>[^`]*)`\Z")
 _ITEM: Final = re.compile(r"\[(\d+)\]", re.ASCII)
@@ -125,7 +125,7 @@ _GIST: Final = (
     *("batch", "finished", "read", "landed", "dead_lettered", "dropped", "seconds", "events_per_second", "bytes"),
     *("lag", "reasons"),
 )
-_TIMES: Final = ("oldest", "newest")
+_TIME_FIELDS: Final = ("oldest", "newest")
 
 
 class InvalidReport(SignalbookError):
@@ -224,10 +224,10 @@ def _parse_finding(text: str) -> Finding:
     """Convert an error of msgspec to a finding with a JSON Pointer. It does not name the member of a map."""
     place = _PLACE.search(text)
     if place is None:
-        return Finding(path="", rule="type", message=text[:_SHOWN])
+        return Finding(path="", rule="type", message=text[:_MAX_SHOWN_CHARS])
     path = _ITEM.sub(r"/\1", place["steps"].replace("[...]", "/*").replace(".", "/"))
-    message = text[: min(place.start(), _SHOWN)]
-    return Finding(path=path[:_SHOWN], rule="type", message=f"{message} as key" if place["key"] else message)
+    message = text[: min(place.start(), _MAX_SHOWN_CHARS)]
+    return Finding(path=path[:_MAX_SHOWN_CHARS], rule="type", message=f"{message} as key" if place["key"] else message)
 
 
 def _check_sums(report: BatchReport) -> Iterator[Finding]:
@@ -248,7 +248,7 @@ def _check_times(report: BatchReport) -> Iterator[Finding]:
     stated = [("/finished", report.finished)]
     parts: list[tuple[str, Lag | DefinitionCounts]] = [("/lag", report.lag)] if report.lag else []
     parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
-    stated += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIMES]
+    stated += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIME_FIELDS]
     for path, text in stated:
         if text and not _is_time(text):
             yield Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_KEPT: Final = frozenset("\n\t")
+_ALLOWED_CONTROLS: Final = frozenset("\n\t")
 
 
 def strip_controls(text: str) -> str:
@@ -14,7 +14,7 @@ def strip_controls(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char for char in text if char.isprintable() or char in _KEPT or _is_space(char))
+    return "".join(char for char in text if char.isprintable() or char in _ALLOWED_CONTROLS or _is_space(char))
 
 
 def _is_space(char: str) -> bool:

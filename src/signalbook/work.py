@@ -28,7 +28,7 @@ _AT_ONCE: Final = 64 * 1024 * 1024
 _LOOK_EVERY: Final = 500
 """Steps between two looks at the clock."""
 _BUSY: Final = 0.002
-_PAUSE: Final = 0.0002
+_PAUSE_SECONDS: Final = 0.0002
 """Seconds of work, and of the pause behind it: those who wait for the interpreter need not ask for it meanwhile."""
 
 
@@ -178,7 +178,7 @@ class Work:
         if self._took + now - resumed > self._seconds:
             raise OutOfTime(self._seconds)
         if now - self._paused > _BUSY:
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
             self._paused = time.perf_counter()
 
 

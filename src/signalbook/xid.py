@@ -29,7 +29,15 @@ class Kind(StrEnum):
     VERSION = "version"
 
 
-_KINDS: Final = (Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.RESOURCE, Kind.VERSIONS, Kind.VERSION)
+_KINDS_BY_LENGTH: Final = (
+    Kind.REGISTRY,
+    Kind.GROUPS,
+    Kind.GROUP,
+    Kind.RESOURCES,
+    Kind.RESOURCE,
+    Kind.VERSIONS,
+    Kind.VERSION,
+)
 COLLECTIONS: Final = frozenset({Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS})
 
 
@@ -93,7 +101,7 @@ class Xid(msgspec.Struct, frozen=True, order=True):
     @property
     def kind(self) -> Kind:
         """The kind of entity that the xid names."""
-        return Kind.META if len(self.parts) == 5 and self.parts[4] == "meta" else _KINDS[len(self.parts)]
+        return Kind.META if len(self.parts) == 5 and self.parts[4] == "meta" else _KINDS_BY_LENGTH[len(self.parts)]
 
     @property
     def is_collection(self) -> bool:

@@ -19,8 +19,8 @@ from signalbook.values import JSONObject, dump_json, format_timestamp, parse_tim
 if TYPE_CHECKING:
     from signalbook.engine.engine import Engine
 
-_SECONDS: Final = 1.0
-_SHOWN: Final = 3
+_POLL_SECONDS: Final = 1.0
+_MAX_XIDS_SHOWN: Final = 3
 """Xids on a line for people."""
 
 _Read = Callable[[Any], Iterator[JSONObject]]
@@ -59,7 +59,7 @@ def run(
         number = entries[0]["number"] if entries else 0
         _print(entries[::-1], json=json)
         while True:
-            time.sleep(_SECONDS)
+            time.sleep(_POLL_SECONDS)
             newer = list(read({**query, "after": number, "limit": 1000}))
             number = newer[0]["number"] if newer else number
             _print(newer[::-1], json=json)
@@ -111,8 +111,8 @@ def _print(entries: Sequence[JSONObject], *, json: bool) -> None:
 def _format_cells(entry: JSONObject) -> list[str]:
     time = format_timestamp(parse_timestamp(entry["time"]).replace(microsecond=0))
     xids, count = entry["xids"], entry.get("count", 1)
-    more = len(xids) - _SHOWN + int(entry.get("more", 0))
-    on = " ".join(xids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(xids) - _MAX_XIDS_SHOWN + int(entry.get("more", 0))
+    on = " ".join(xids[:_MAX_XIDS_SHOWN]) + (f" and {more} more" if more > 0 else "")
     outcome = f"{entry.get('error') or entry['outcome']}" + (f" ({count} times)" if count > 1 else "")
     on += f" ({entry['about']})" if "about" in entry else ""
     where = entry.get("forwarded") or entry.get("peer") or "-"

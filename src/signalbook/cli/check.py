@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from signalbook.client.registry import Registry, WriteChecks
     from signalbook.documents import ImportPlan, SourceDocument
 Checked = TypeVar("Checked")
-_SHOWN: Final = 40
+_MAX_LINES: Final = 40
 _MAX_VALUE: Final = 100
 _GIT: Final = "git:"
 _SCHEMAS: Final = (".avsc", ".proto", ".xsd")
@@ -378,10 +378,10 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
 
     word = ("accepted", "bold green") if accepted else ("refused", "bold red")
     yield Text.assemble(word, f"  {name}")
-    for change in verdict.changes[:_SHOWN]:
+    for change in verdict.changes[:_MAX_LINES]:
         yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
-    if len(verdict.changes) > _SHOWN:
-        yield Text(f"  … and {len(verdict.changes) - _SHOWN} more", style="dim")
+    if len(verdict.changes) > _MAX_LINES:
+        yield Text(f"  … and {len(verdict.changes) - _MAX_LINES} more", style="dim")
     for error in verdict.errors:
         yield Text(f"  {error.get('title', '')}", style="red")
         if error.get("detail"):
@@ -390,7 +390,7 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
             yield from fault_lines(fault, "red")
     for finding in verdict.findings:
         yield from fault_lines(finding.to_json(), _STYLES[finding.severity])
-    for file in files[:_SHOWN]:
+    for file in files[:_MAX_LINES]:
         yield Text(f"  in {file}")
 
 

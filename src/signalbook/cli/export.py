@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _DEEPEST: Final = 128
-_PAGE: Final = 100
+_PAGE_ROWS: Final = 100
 DocumentFormat = Literal["json", "yaml"]
 
 
@@ -105,5 +105,5 @@ def _iterate_entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
             yield ROOT / plural / name, body
             for resources in group["resources"]:
                 collection = ROOT / plural / name / resources
-                for member, resource in registry.members(collection, deep=True, page=_PAGE):
+                for member, resource in registry.members(collection, deep=True, page=_PAGE_ROWS):
                     yield collection / member, resource

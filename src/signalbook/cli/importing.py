@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _LENIENT: Final = (
     "Repair damaged JSON, and names and values of older drafts, and report each repair: what, where and why."
 )
-_SHOWN: Final = 20
+_MAX_LINES: Final = 20
 """Up to so many documents have a line each."""
 EVENTS: Final = "builtin:events"
 MODEL: Final = "builtin:model"
 """The definitions of the registry's own change events, which come with the program."""
-_TIMEOUT: Final = 30.0
+_FETCH_TIMEOUT: Final = 30.0
 _WORDS = (Kind.REGISTRY, Kind.GROUP, Kind.RESOURCE, Kind.VERSION)
 
 
@@ -120,11 +120,11 @@ def _import_all(
         except SignalbookError as error:
             raise ImportFailed(_describe_failure(source, error, len(imported), len(sources))) from None
         imported.append(row)
-        if verb and len(sources) <= _SHOWN:
+        if verb and len(sources) <= _MAX_LINES:
             say(f"{verb} {row}")
-        for finding in row.findings[:_SHOWN] if verb else ():
+        for finding in row.findings[:_MAX_LINES] if verb else ():
             say(f"  {finding}", style="" if finding.severity == "info" else "yellow")
-    if verb and len(sources) > _SHOWN:
+    if verb and len(sources) > _MAX_LINES:
         say(f"{verb} {len(sources)} documents: {summary(imported)}")
     return imported
 
@@ -132,7 +132,7 @@ def _import_all(
 def _describe_failure(source: SourceDocument, error: SignalbookError, imported: int, total: int) -> str:
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
-    lines += [f"  in {name}" for name in source.find_parts_naming(places)[:_SHOWN]]
+    lines += [f"  in {name}" for name in source.find_parts_naming(places)[:_MAX_LINES]]
     if total > 1:
         lines.append(f"{imported} of {total} documents were imported before it, nothing of this one")
     advice = source.advice()
@@ -224,7 +224,7 @@ def fetch(url: str) -> tuple[bytes, str]:
     from signalbook.documents import MAX_BYTES, DocumentError, check_size
 
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as response:
+        with httpx.stream("GET", url, timeout=_FETCH_TIMEOUT, follow_redirects=True) as response:
             if not response.is_success:
                 raise DocumentError(f"{url}: the server answers {response.status_code} {response.reason_phrase}")
             data = bytearray()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.pipeline import InferredDefinitions
 
-_SHOWN: Final = 20
+_MAX_LINES: Final = 20
 
 
 class Taken(SignalbookError):
@@ -146,9 +146,9 @@ def _write(out: Path | None, inferred: InferredDefinitions) -> None:
 
 def _show(inferred: InferredDefinitions) -> None:
     screen = console()
-    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_SHOWN])
-    if len(inferred.messages) > _SHOWN:
-        table.add_row(f"… and {len(inferred.messages) - _SHOWN} more", "")
+    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LINES])
+    if len(inferred.messages) > _MAX_LINES:
+        table.add_row(f"… and {len(inferred.messages) - _MAX_LINES} more", "")
     screen.print(table)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
@@ -163,15 +163,15 @@ def _show(inferred: InferredDefinitions) -> None:
         _list(inferred.unseen)
     if inferred.doubts:
         screen.print("Not sure of:")
-        for doubt in inferred.doubts[:_SHOWN]:
+        for doubt in inferred.doubts[:_MAX_LINES]:
             say(f"  {plain(doubt['definition'])} {plain(doubt['path'] or '/')}: {plain(doubt['doubt'])}")
-        if len(inferred.doubts) > _SHOWN:
-            say(f"  … and {len(inferred.doubts) - _SHOWN} more: --json lists them")
+        if len(inferred.doubts) > _MAX_LINES:
+            say(f"  … and {len(inferred.doubts) - _MAX_LINES} more: --json lists them")
 
 
 def _list(counts: Mapping[str, int]) -> None:
     """The commonest first, and how many are left out."""
-    for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN]:
+    for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LINES]:
         say(f"  {count:,} {plain(name)}")
-    if len(counts) > _SHOWN:
-        say(f"  … and {len(counts) - _SHOWN} more")
+    if len(counts) > _MAX_LINES:
+        say(f"  … and {len(counts) - _MAX_LINES} more")

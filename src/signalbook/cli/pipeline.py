@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from signalbook.pipeline import Progress, Report, ReportOptions
-_SHOWN: Final = 40
+_MAX_MESSAGES_SHOWN: Final = 40
 _TOO_MANY_DEAD_LETTERS: Final = 3
 _SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
@@ -414,10 +414,10 @@ def _show(report: Report) -> None:
     result = report.to_json()
     messages = table("message", numbers=("landed", "rejected"), title="Messages")
     busiest = sorted(result["by_message"].items(), key=lambda row: -row[1]["landed"] - row[1]["rejected"])
-    for xid, counts in busiest[:_SHOWN]:
+    for xid, counts in busiest[:_MAX_MESSAGES_SHOWN]:
         messages.add_row(xid, f"{counts['landed']:,}", f"{counts['rejected']:,}")
-    if len(busiest) > _SHOWN:
-        messages.add_row(f"… and {len(busiest) - _SHOWN} more: --json lists all", "", "")
+    if len(busiest) > _MAX_MESSAGES_SHOWN:
+        messages.add_row(f"… and {len(busiest) - _MAX_MESSAGES_SHOWN} more: --json lists all", "", "")
     screen.print(messages)
     if result["reasons"]:
         reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
@@ -435,7 +435,7 @@ def _show(report: Report) -> None:
     )
     if "seconds" in result["lag"]:
         screen.print(f"the newest event was {result['lag']['seconds']:,.0f} s old", soft_wrap=True)
-    for xid, reasons in list(result.get("left_out", {}).items())[:_SHOWN]:
+    for xid, reasons in list(result.get("left_out", {}).items())[:_MAX_MESSAGES_SHOWN]:
         screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)

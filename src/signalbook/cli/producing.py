@@ -26,7 +26,7 @@ from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 
-_SHOWN: Final = 20
+_MAX_NAMES_SHOWN: Final = 20
 # A message in a record, or data in an event: each may be as deep as a document.
 _DEEP: Final = MAX_DEPTH + 8
 _PATHS: Final = ("envelopemetadata.", "protocoloptions.")
@@ -60,7 +60,9 @@ class KnownDefinitions:
         for xid, findings in self.contract.broken.items():
             if name in (xid, xid.rpartition("/")[2]):
                 raise SignalbookError(f"{xid} cannot be used: {'; '.join(map(str, findings))}")
-        there = ", ".join(sorted(definitions)[:_SHOWN]) + (", …" if len(definitions) > _SHOWN else "")
+        there = ", ".join(sorted(definitions)[:_MAX_NAMES_SHOWN]) + (
+            ", …" if len(definitions) > _MAX_NAMES_SHOWN else ""
+        )
         raise SignalbookError(f"there is no message {name}; there are: {there}")
 
     def endpoint(self, xid: str) -> JSONObject:

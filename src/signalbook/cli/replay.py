@@ -33,7 +33,7 @@ PolicyOption = Annotated[
         help="What to do where definitions leave a choice, for all or for a group or definition; may be given again.",
     ),
 ]
-_SHOWN: Final = 20
+_MAX_COUNTS_SHOWN: Final = 20
 MasterOption = Annotated[str, Option("--master", help="Spark master.")]
 
 
@@ -164,7 +164,7 @@ def _compare(result: Backtest) -> None:
     for title, changes in (("Would be rejected", result.broken), ("Would land after all", result.mended)):
         for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
             if counts:
-                screen.print(counts_table(name, title, counts.most_common(_SHOWN)))
+                screen.print(counts_table(name, title, counts.most_common(_MAX_COUNTS_SHOWN)))
         for example in changes.examples:
             reasons = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
             screen.print(plain(f"{example.id} of {example.producer}: {reasons}"), soft_wrap=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
 
-_SHOWN: Final = 20
+_MAX_LINES: Final = 20
 _POLL: Final = 2.0
 """Seconds between two looks at a registry that has no change feed."""
 
@@ -307,7 +307,7 @@ def _print_report(report: CopyReport, *, as_json: bool) -> None:
         return
     say(str(report))
     for name, passed in (("skipped", report.skipped), ("refused", report.refused)):
-        for row in passed[:_SHOWN]:
+        for row in passed[:_MAX_LINES]:
             say(f"{name} {row.xid}: {row.reason}", style="" if name == "skipped" else "yellow")
-        if len(passed) > _SHOWN:
-            say(f"... and {report.passed[name] - _SHOWN} more {name}: --json names them")
+        if len(passed) > _MAX_LINES:
+            say(f"... and {report.passed[name] - _MAX_LINES} more {name}: --json names them")

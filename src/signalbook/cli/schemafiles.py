@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_FILES: Final = 5_000
 """Files of a folder that are looked through for the names that they give themselves."""
 MAX_FILE_BYTES: Final = 1024 * 1024
-_NAMED: Final = {".avsc": "Avro", ".json": "JsonSchema", ".jsonschema": "JsonSchema", ".xsd": "XSD"}
+_FORMATS_BY_SUFFIX: Final = {".avsc": "Avro", ".json": "JsonSchema", ".jsonschema": "JsonSchema", ".xsd": "XSD"}
 """The formats whose files state their own names, by file ending."""
 _ENDINGS: Final = ("", ".json", ".schema.json")
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
@@ -155,7 +155,7 @@ def _index_by_identity(files: _Files) -> dict[str, list[Path]]:
 
     paths_by_name: dict[str, list[Path]] = {}
     for path, content in files.read_small(islice(_list_named(files), MAX_FILES), MAX_FILE_BYTES):
-        for name in identities(content, _NAMED[path.suffix]):
+        for name in identities(content, _FORMATS_BY_SUFFIX[path.suffix]):
             paths_by_name.setdefault(name, []).append(path)
     return paths_by_name
 
@@ -168,7 +168,7 @@ def forget_files() -> None:
 
 def _list_named(files: _Files) -> Iterator[Path]:
     for path in files.list_paths():
-        if path.suffix in _NAMED and not any(map(_is_skipped, path.relative_to(files.top).parts[:-1])):
+        if path.suffix in _FORMATS_BY_SUFFIX and not any(map(_is_skipped, path.relative_to(files.top).parts[:-1])):
             yield path
 
 

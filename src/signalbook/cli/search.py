@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from signalbook.client.client import SearchOptions
     from signalbook.engine.engine import Engine
 
-_PAGE: Final = 100
+_PAGE_HITS: Final = 100
 _LIMIT: Final = 20
 
 
@@ -50,7 +50,7 @@ def run(
     same dash).
     """
     filters = {"type": type, "group": group, "format": format, "protocol": protocol, "envelope": envelope}
-    options: SearchOptions = {"versions": versions, "limit": min(limit, _PAGE)}
+    options: SearchOptions = {"versions": versions, "limit": min(limit, _PAGE_HITS)}
     facets: SearchOptions = {name: values for name, values in filters.items() if values}  # type: ignore[assignment]  # keys
     options |= facets
     if deprecated is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = PurePosixPath("-/site.json")
 """The files of a site, by a digest of each: what is not in it belongs to somebody else."""
-_SHOWN: Final = 5
+_MAX_NAMES_SHOWN: Final = 5
 
 
 class SiteError(SignalbookError):
@@ -82,7 +82,7 @@ def run(
             }
         )
         return
-    for repair in snapshot.repairs[:_SHOWN]:
+    for repair in snapshot.repairs[:_MAX_NAMES_SHOWN]:
         say(f"repaired {repair}")
     say(
         f"wrote {summary.pages:,} pages, {len(written):,} files, to {out}; {summary.entities:,} entities are searchable"
@@ -136,9 +136,9 @@ def _check_files(site: Site, out: Path, earlier: dict[str, str], written: dict[s
         name for name in {**earlier, **written} if _is_strange(out, name, (earlier.get(name), written.get(name)))
     ]
     if strange:
-        more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
+        more = f" and {len(strange) - _MAX_NAMES_SHOWN} more" if len(strange) > _MAX_NAMES_SHOWN else ""
         raise SiteError(
-            f"{out}: not written by signalbook site, or changed since: {', '.join(strange[:_SHOWN])}{more}: "
+            f"{out}: not written by signalbook site, or changed since: {', '.join(strange[:_MAX_NAMES_SHOWN])}{more}: "
             "move it away, or give another folder; nothing was written"
         )
     manifest = dump_json({"files": dict(sorted(written.items()))}, indent=1) + b"\n"

@@ -43,8 +43,8 @@ _MAPS: Final = {
 _IDS: Final = ("message-id", "correlation-id")
 """The fields of which Proton has no default: their 0 and their empty text were sent."""
 _SYMBOLS: Final = ("content-type", "content-encoding")
-_SECONDS: Final = ("absolute-expiry-time", "creation-time")
-_KINDS: Final[tuple[type[Any], ...]] = (bool, int, float, str, bytes)
+_TIMES_IN_SECONDS: Final = ("absolute-expiry-time", "creation-time")
+_PLAIN_CLASSES: Final[tuple[type[Any], ...]] = (bool, int, float, str, bytes)
 _PRIORITY: Final = 4
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -156,7 +156,7 @@ def _convert_time(value: Any, proton: Any) -> Any:
 
 
 def _read_property(name: str, value: Any) -> Any:
-    if name in _SECONDS:
+    if name in _TIMES_IN_SECONDS:
         return Timestamp(round(value * 1000)).moment() if value else None
     if name in _SYMBOLS and value == "None":  # which Proton makes of one that is absent
         return None
@@ -175,5 +175,5 @@ def _simplify(value: Any) -> Any:
         return {_simplify(key): _simplify(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_simplify(item) for item in value]
-    kind = next((item for item in _KINDS if isinstance(value, item)), None)
+    kind = next((item for item in _PLAIN_CLASSES if isinstance(value, item)), None)
     return value if kind is None else kind(value)

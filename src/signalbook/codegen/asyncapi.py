@@ -23,7 +23,7 @@ from signalbook.messages.definitions.properties import Property
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import group_of
 
-_VERSION: Final = "3.0.0"
+_ASYNCAPI_VERSION: Final = "3.0.0"
 _PROTOCOLS: Final = {
     "HTTP": "http",
     "KAFKA": "kafka",
@@ -117,7 +117,7 @@ class _Document:
         channels = unique((str(index) for index in range(len(self._channels))), self._choose_channel_name)
         operations = dict(self._build_operations(list(channels.values())))
         return {
-            "asyncapi": _VERSION,
+            "asyncapi": _ASYNCAPI_VERSION,
             "info": self._build_info(),
             **({"servers": self._servers} if self._servers else {}),
             "channels": {

@@ -10,12 +10,12 @@ from typing import Final
 from signalbook.pipeline.tables.naming import escape
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_LONGEST: Final = 80
+_MAX_NAME_CHARS: Final = 80
 
 
 def words(text: str) -> list[str]:
     """The words of a name, such as ``order``, ``placed`` of ``order.placed`` and of ``OrderPlaced``; ASCII alone."""
-    return _WORDS.findall(text.encode("ascii", "ignore").decode()[:_LONGEST])
+    return _WORDS.findall(text.encode("ascii", "ignore").decode()[:_MAX_NAME_CHARS])
 
 
 def underscored(text: str, fallback: str) -> str:

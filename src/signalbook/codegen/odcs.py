@@ -15,8 +15,8 @@ from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
 from signalbook.values import JSONObject
 
-_VERSION: Final = "v3.1.0"
-_KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
+_ODCS_VERSION: Final = "v3.1.0"
+_LOGICAL_TYPES: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "integer"),
     (pa.types.is_floating, "number"),
@@ -50,7 +50,7 @@ def _build_contract(input: GeneratorInput, group: str, definitions: tuple[Compil
     entity = input.entity(group)
     deprecated = all(definition.definition.get("deprecated") for definition in definitions)
     contract: JSONObject = {
-        "apiVersion": _VERSION,
+        "apiVersion": _ODCS_VERSION,
         "kind": "DataContract",
         # The same in every run: a contract is known by it.
         "id": str(uuid5(NAMESPACE_URL, group)),
@@ -94,7 +94,7 @@ def _build_column(column: TableColumn) -> JSONObject:
 
 def _describe_type(kind: pa.DataType) -> JSONObject:
     """The logical type; what the standard has no word for (bytes, text) is a string."""
-    document: JSONObject = {"logicalType": next((name for holds, name in _KINDS if holds(kind)), "string")}
+    document: JSONObject = {"logicalType": next((name for holds, name in _LOGICAL_TYPES if holds(kind)), "string")}
     if pa.types.is_list(kind):
         document["items"] = _describe_type(kind.value_type)
     elif pa.types.is_struct(kind):

@@ -17,7 +17,7 @@ from signalbook.codegen.base import Generated, GeneratorError, GeneratorInput
 from signalbook.filenames import FileNameError, OutputPaths, check_path
 from signalbook.values import digest, dump_json
 
-_LARGEST: Final = 64 * 1024 * 1024
+_MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ def _read_content(folder: Path, path: str) -> bytes | None:
             raise GeneratorError(
                 f"{place} is a link, which is not followed: remove it, or generate into another folder"
             )
-    if place.is_dir() or (place.exists() and (not place.is_file() or place.stat().st_size > _LARGEST)):
+    if place.is_dir() or (place.exists() and (not place.is_file() or place.stat().st_size > _MAX_FILE_BYTES)):
         raise GeneratorError(f"{place} is in the way: remove it, or generate into another folder")
     try:
         return place.read_bytes()

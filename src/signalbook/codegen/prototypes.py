@@ -23,13 +23,13 @@ from signalbook.codegen.datatypes import (
 from signalbook.formats.protobuf.convert import map_value
 
 _F: Final = FieldDescriptor
-_KINDS: Final[dict[int, PlainKind]] = {
+_PLAIN_KINDS: Final[dict[int, PlainKind]] = {
     _F.TYPE_DOUBLE: "number", _F.TYPE_FLOAT: "number", _F.TYPE_BOOL: "boolean", _F.TYPE_STRING: "text",
     _F.TYPE_BYTES: "bytes",
 }  # fmt: skip
 _GOOGLE: Final = "google.protobuf."
 # As they are decoded: text of the JSON mapping, a JSON value, the value that is wrapped.
-_KNOWN: Final[dict[str, DataType]] = {
+_WELL_KNOWN_TYPES: Final[dict[str, DataType]] = {
     **{f"{_GOOGLE}{name}": PlainType("text") for name in ("Timestamp", "Duration", "FieldMask")},
     **{f"{_GOOGLE}{name}": ANY for name in ("Any", "Struct", "Value", "ListValue")},
     **{f"{_GOOGLE}{name}Value": PlainType("number") for name in ("Double", "Float")},
@@ -48,7 +48,7 @@ class ProtobufTypes:
 
     def message(self, descriptor: Descriptor) -> DataType:
         """The type of the messages of a descriptor."""
-        well_known = _KNOWN.get(descriptor.full_name)
+        well_known = _WELL_KNOWN_TYPES.get(descriptor.full_name)
         if well_known is not None:
             return well_known
 
@@ -77,4 +77,4 @@ class ProtobufTypes:
             names = tuple(value.name for value in field.enum_type.values)
             # An open enumeration has numbers that nobody named yet.
             return ClosedSet(names) if field.enum_type.is_closed else union((ClosedSet(names), PlainType("integer")))
-        return PlainType(_KINDS.get(field.type, "integer"))
+        return PlainType(_PLAIN_KINDS.get(field.type, "integer"))

@@ -17,7 +17,7 @@ _FORMATS: Final = ("none", "iceberg", "delta", "parquet")
 _SCHEMAS: Final = "schemas.py"
 _TABLES: Final = "TABLES"
 # The types that columns may have. The formatter removes the ones that the module does not use.
-_TYPES: Final = (
+_SPARK_TYPES: Final = (
     *("ArrayType", "BinaryType", "BooleanType", "DateType", "DecimalType", "DoubleType", "FloatType", "IntegerType"),
     *("LongType", "MapType", "StringType", "StructField", "StructType", "TimestampType"),
 )
@@ -62,7 +62,7 @@ def _write_statements(
 def _write_schemas(input: GeneratorInput, columns: _Columns) -> Iterator[str]:
     yield from (f"# {line}" for line in input.header(input.messages))
     yield '"""The columns of landed tables."""'
-    yield f"from pyspark.sql.types import {', '.join(_TYPES)}"
+    yield f"from pyspark.sql.types import {', '.join(_SPARK_TYPES)}"
     names = unique(input.messages, constant_name, (_TABLES,))
     for xid in input.messages:
         yield f"{names[xid]} = StructType([{' '.join(map(_write_column, columns[xid]))}])"

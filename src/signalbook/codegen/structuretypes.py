@@ -23,7 +23,7 @@ from signalbook.formats.jsonstructure.format import JsonStructure
 from signalbook.formats.jsonstructure.types import FLOATS, INTEGERS, PRIMITIVES, Structure, required, resolved
 from signalbook.values import JSON, JSONObject
 
-_KINDS: Final[dict[str, PlainKind]] = {
+_PLAIN_KINDS: Final[dict[str, PlainKind]] = {
     "boolean": "boolean", **dict.fromkeys(INTEGERS, "integer"), **dict.fromkeys(FLOATS, "number"),
 }  # fmt: skip
 """Of types that are not text in JSON."""
@@ -78,7 +78,7 @@ class StructureTypes:
                 )
             case "choice":
                 return union(self._build_choices(schema, hint, path))
-        return _find_listed(schema) or (PlainType(_KINDS.get(kind, "text")) if kind in PRIMITIVES else ANY)
+        return _find_listed(schema) or (PlainType(_PLAIN_KINDS.get(kind, "text")) if kind in PRIMITIVES else ANY)
 
     def _build_object(self, schema: JSONObject, hint: str, path: str, selected: str, selector: str = "") -> DataType:
         """A record; one that is ``selected`` among others says so in the member ``selector``."""

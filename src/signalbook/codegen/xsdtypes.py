@@ -20,7 +20,7 @@ from signalbook.codegen.datatypes import (
 from signalbook.formats.xsd.content import Child, ChildrenPlan, ElementPlan, Simple, Value
 from signalbook.formats.xsd.schema import XsdSchema
 
-_KINDS: Final[dict[str, PlainKind]] = {
+_PLAIN_KINDS: Final[dict[str, PlainKind]] = {
     "bool": "boolean", "int32": "integer", "int64": "integer", "uint64": "integer", "float32": "number",
     "float64": "number", "decimal": "decimal", "base64": "bytes", "hex": "bytes",
 }  # fmt: skip
@@ -76,7 +76,7 @@ class XsdTypes:
 
 
 def _build_simple(simple: Simple) -> DataType:
-    plain: DataType = PlainType(_KINDS.get(simple.coding, "text"))
+    plain: DataType = PlainType(_PLAIN_KINDS.get(simple.coding, "text"))
     if simple.is_list:
         return ListType(plain)
     values = tuple(_list_values(simple))

@@ -26,7 +26,7 @@ from signalbook.values import JSON, dump_json, parse_timestamp
 Variables = dict[str, JSON]
 """Names to values: paths and type names of the run, and what a case captured."""
 
-_NAME: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_VARIABLE_NAME: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 def fill(value: JSON, variables: Mapping[str, JSON]) -> JSON:
@@ -46,10 +46,10 @@ def fill(value: JSON, variables: Mapping[str, JSON]) -> JSON:
 def names(value: JSON) -> Iterator[str]:
     """Yield the names of variables anywhere in ``value``."""
     if isinstance(value, str):
-        yield from _NAME.findall(value)
+        yield from _VARIABLE_NAME.findall(value)
     elif isinstance(value, dict):
         for key, member in value.items():
-            yield from _NAME.findall(key)
+            yield from _VARIABLE_NAME.findall(key)
             yield from names(member)
     elif isinstance(value, list):
         for item in value:
@@ -57,16 +57,16 @@ def names(value: JSON) -> Iterator[str]:
 
 
 def _fill_text(text: str, variables: Mapping[str, JSON]) -> JSON:
-    alone = _NAME.fullmatch(text)
+    alone = _VARIABLE_NAME.fullmatch(text)
     if alone and alone[1] in variables:
         return variables[alone[1]]
-    return _NAME.sub(lambda found: str(variables.get(found[1], found[0])), text)
+    return _VARIABLE_NAME.sub(lambda found: str(variables.get(found[1], found[0])), text)
 
 
 ABSENT: Final = type("Absent", (), {"__repr__": lambda _: "nothing"})()
 """The value of a member that is not there."""
 _CAPTURE: Final = re.compile(r"(~.*?) >([a-z][a-z0-9_]*)")
-_LONGEST: Final = 300
+_MAX_SHOWN_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def compare(expected: JSON, actual: JSON, variables: Variables, path: str = "") 
 def show(value: JSON) -> str:
     """``value`` for people, on one line and not too long."""
     text = "nothing" if value is ABSENT else dump_json(value).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
 
 
 def _walk(expected: JSON, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
@@ -173,10 +173,10 @@ def _holds(word: str, actual: JSON, variables: Variables) -> bool:
     if word.startswith("~~"):
         return bool(actual == word[1:])
     verb, _, argument = word[1:].partition(" ")
-    if verb in _TYPES:
-        return actual is not ABSENT and _TYPES[verb](actual)
-    if verb in _TEXTS:
-        return isinstance(actual, str) and _TEXTS[verb](argument, actual)
+    if verb in _TYPE_CHECKS:
+        return actual is not ABSENT and _TYPE_CHECKS[verb](actual)
+    if verb in _TEXT_CHECKS:
+        return isinstance(actual, str) and _TEXT_CHECKS[verb](argument, actual)
     if verb in _BESIDE:
         return actual is not ABSENT and _BESIDE[verb](variables.get(argument), actual)
     if verb != "absent":
@@ -204,7 +204,7 @@ def _is_number(value: JSON) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_TYPES: Final[dict[str, Callable[[JSON], bool]]] = {
+_TYPE_CHECKS: Final[dict[str, Callable[[JSON], bool]]] = {
     "any": lambda value: value is not None,
     "string": lambda value: isinstance(value, str),
     "uint": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
@@ -216,7 +216,7 @@ _TYPES: Final[dict[str, Callable[[JSON], bool]]] = {
     "timestamp": lambda value: _is_time(value) and str(value).endswith("Z"),
     "url": _is_url,
 }
-_TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {
+_TEXT_CHECKS: Final[dict[str, Callable[[str, str], bool]]] = {
     "re": lambda pattern, value: re.search(pattern, value) is not None,
     "contains": lambda part, value: part in value,
     "starts": lambda part, value: value.startswith(part),

@@ -21,7 +21,7 @@ from signalbook.conformance.profile import ServerProfile, kit_model, kit_model_f
 from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
 from signalbook.values import JSON, JSONObject, dump_json
 
-_PAUSE: Final = 0.02
+_PAUSE_SECONDS: Final = 0.02
 _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 """What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
@@ -323,7 +323,7 @@ class ConformanceSession:
 
     def _step(self, step: Step, variables: Variables, cast: Cast) -> tuple[list[Mismatch], Exchange]:
         if step.wait:
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
         # A refused write must not have changed anything (R22), whatever the response says.
         guarded = step.error is not None and not step.reads
         before = self._state(variables) if guarded else b""

@@ -17,8 +17,8 @@ from signalbook.uris import is_address
 from signalbook.values import JSON, JSONError, parse_json
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-_MAX_DEPTH: Final = 128
-_SHOWN: Final = 4000
+_MAX_JSON_DEPTH: Final = 128
+_MAX_SHOWN_BYTES: Final = 4000
 _LINK: Final = re.compile(r"<([^>]*)>([^<]*)")
 _REL: Final = re.compile(r';\s*rel\s*=\s*"?([^";,\s]+)"?')
 
@@ -67,7 +67,7 @@ class WireResponse:
     def json(self) -> JSON:
         """The body as JSON; ``ABSENT`` if it is none."""
         try:
-            return parse_json(self.content, max_depth=_MAX_DEPTH)
+            return parse_json(self.content, max_depth=_MAX_JSON_DEPTH)
         except JSONError:
             return ABSENT
 
@@ -150,5 +150,7 @@ class Wire:
 
 def _format_lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:
     pairs = [f"{name}: {value}" for name, value in headers]
-    text = content[:_SHOWN].decode("utf-8", "backslashreplace") + ("…" if len(content) > _SHOWN else "")
+    text = content[:_MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace") + (
+        "…" if len(content) > _MAX_SHOWN_BYTES else ""
+    )
     return [first, *pairs, *(["", text] if text else [])]

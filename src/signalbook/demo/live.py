@@ -143,8 +143,8 @@ _TOPIC: Final = "parcels"
 _GROUPS: Final = (parcels.PARCELS, parcels.FLEET)
 _CHANGED: Final = ("example.parcels", "example.parcels.delivered")
 _FAULTS_PER_THOUSAND: Final = 10
-_PATIENCE: Final = 900.0
-_LOOK: Final = 0.1
+_TIMEOUT_SECONDS: Final = 900.0
+_POLL_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -286,21 +286,23 @@ def _send(on: Stage, templates: Sequence[TrafficTemplate], description: str) -> 
     with on.console.status(f"sending {description}"):
         places = on.topic.send(templates)
     on.console.print(f"sent: {description}")
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     with on.console.status("waiting for the stream"):
         while on.read < len(on.topic.due):
             for report in on.stream.news():
                 _print_report(on, report)
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_PATIENCE:,.0f} s")
-            time.sleep(_LOOK)
+                raise DemoFailed(
+                    f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_TIMEOUT_SECONDS:,.0f} s"
+                )
+            time.sleep(_POLL_SECONDS)
     return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
 
 def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], description: str, judged: str) -> None:
     """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
     the registry does not answer it, and what was sent by then is among the dead letters."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     _send(on, templates, description)
     while on.fingerprint == judged and time.monotonic() < deadline:
         _send(on, templates, f"{description}, again, for the registry had not answered the stream in time")

@@ -30,7 +30,7 @@ _CITIES: Final = (
     ("Gdańsk", "80-001", "PL"),
     ("Porto", "4000", "PT"),
 )
-_NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
+_PERSON_NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
 
 
 def carrier_definitions(name: str = "parcels") -> JSONObject:
@@ -114,7 +114,7 @@ def _make_number(random: Random) -> str:
 def _make_address(random: Random) -> JSONObject:
     city, postcode, country = random.choice(_CITIES)
     return {
-        "name": random.choice(_NAMES),
+        "name": random.choice(_PERSON_NAMES),
         "street": f"Quay {random.randint(1, 90)}",
         "city": city,
         "postcode": postcode,

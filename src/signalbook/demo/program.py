@@ -17,7 +17,7 @@ from signalbook.errors import SignalbookError
 # Below what systems give to outgoing connections.
 _PORTS: Final = range(15_000, 20_000)
 _SUPERVISOR: Final = Path(__file__).with_name("supervise.py")
-_PATIENCE: Final = 300.0
+_TIMEOUT_SECONDS: Final = 300.0
 _TRIES: Final = 5
 _TAIL: Final = 4000
 
@@ -116,7 +116,7 @@ class Program:
         return up
 
     def _comes_up(self) -> bool:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         while self.runs and time.monotonic() < deadline:
             if self.ready in self._log():
                 return True

@@ -76,7 +76,7 @@ def _list_places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:
     return zip(source, position, strict=True)
 
 
-_SHOWN: Final = 5
+_MAX_TEXTS: Final = 5
 
 
 class DemoFailed(SignalbookError):
@@ -126,7 +126,7 @@ def _describe_misplacement(place: Place, due: str | None, got: list[str]) -> str
 
 
 def _limit_texts(texts: list[str]) -> list[str]:
-    return texts[:_SHOWN] + ([f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else [])
+    return texts[:_MAX_TEXTS] + ([f"and {len(texts) - _MAX_TEXTS} more"] if len(texts) > _MAX_TEXTS else [])
 
 
 def _compare_counts(label: str, expected: Mapping[str, int], got: Mapping[str, int]) -> list[str]:
@@ -135,7 +135,7 @@ def _compare_counts(label: str, expected: Mapping[str, int], got: Mapping[str, i
 
 
 _MESSAGES: Final = 15
-_ROWS: Final = 4
+_SHOWN_ROWS: Final = 4
 _WIDTH: Final = 24
 
 
@@ -193,7 +193,7 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
 
 def rows(console: Console, lake: OutputFolder, table: ShownTable) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
-    data = lake.head(table.group, table.message, _ROWS, table.having)
+    data = lake.head(table.group, table.message, _SHOWN_ROWS, table.having)
     grid = Grid(title=f"{table.group} / {table.message}: {data.num_columns} columns, among them", title_justify="left")
     picked = {path: _pick(data, path) for path in table.columns}
     for path, column in picked.items():

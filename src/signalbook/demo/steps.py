@@ -26,7 +26,7 @@ from signalbook.pipeline import Job, Progress, Report
 from signalbook.pipeline import run as run_pipeline
 from signalbook.values import dump_json
 
-_PATIENCE: Final = 300.0
+_TIMEOUT_SECONDS: Final = 300.0
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def _configure(folder: Path, ports: Ports) -> list[str]:
 
 def _await(server: Program, url: str) -> None:
     """Wait until the server answers, a moment after it printed that it serves."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while server.runs and time.monotonic() < deadline:
         try:
             if httpx.get(f"{url}/health/ready", timeout=10).is_success:

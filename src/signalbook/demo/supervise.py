@@ -13,14 +13,14 @@ import sys
 import threading
 from typing import Final
 
-_PATIENCE: Final = 120.0
+_TIMEOUT_SECONDS: Final = 120.0
 
 
 def _stop_at_end_of_input(program: subprocess.Popen[bytes]) -> None:
     os.read(0, 1)  # not by sys.stdin: its lock would still be held when the program, and then this, ends by itself
     program.terminate()
     try:
-        program.wait(_PATIENCE)
+        program.wait(_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(0, signal.SIGKILL)
 

@@ -206,16 +206,16 @@ def shorten(message: str) -> str:
 
 def media_type(content_type: str) -> str:
     """The type/subtype of a Content-Type, lower case, without parameters."""
-    return _known(content_type)[0] if len(content_type) <= _LONGEST else _parse_media(content_type)[0]
+    return _known(content_type)[0] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[0]
 
 
 def is_json(content_type: str) -> bool:
     """Return True if a Content-Type names JSON: ``application/json``, ``text/json`` or a ``+json`` suffix."""
-    return _known(content_type)[1] if len(content_type) <= _LONGEST else _parse_media(content_type)[1]
+    return _known(content_type)[1] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[1]
 
 
 # Asked several times of each message, which mostly have the same few; but a client may send any.
-_LONGEST: Final = 256
+_MAX_CACHED_CHARS: Final = 256
 
 
 def _parse_media(content_type: str) -> tuple[str, bool]:

@@ -26,8 +26,8 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_TEXT: Final = 100_000
 """Characters of all paths and descriptions of a document."""
 MAX_PROTO_BYTES: Final = 1024 * 1024
-_MAX_DEPTH: Final = 64
-_LONGEST: Final = 1_000
+_MAX_JSON_DEPTH: Final = 64
+_MAX_MEMBER_CHARS: Final = 1_000
 """Characters of a path or description."""
 
 
@@ -78,7 +78,7 @@ class LinkedMembers:
         self._root: JSON = None
         if self._family in ("avro", "jsonschema", "jsonstructure") and len(document) <= MAX_BYTES:
             with suppress(JSONError, RecursionError):
-                self._root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
+                self._root = parse_untrusted_json(document, max_depth=_MAX_JSON_DEPTH)
 
     def list_members(self, link: str, walk: Walk) -> tuple[Member, ...] | None:
         """Return the members of the part that ``link`` names; None if that cannot be told here.
@@ -171,11 +171,11 @@ def _find_listing(format: str) -> Callable[[bytes], Iterator[Member]] | None:
 
 def _build_member(path: tuple[str, ...], description: object) -> Member:
     text = description if isinstance(description, str) else ""
-    return Member(".".join(path)[:_LONGEST], " ".join(text[:_LONGEST].split()))
+    return Member(".".join(path)[:_MAX_MEMBER_CHARS], " ".join(text[:_MAX_MEMBER_CHARS].split()))
 
 
 def _walk_avro_document(document: bytes) -> Iterator[Member]:
-    yield from _walk_avro_type(parse_untrusted_json(document, max_depth=_MAX_DEPTH), ())
+    yield from _walk_avro_type(parse_untrusted_json(document, max_depth=_MAX_JSON_DEPTH), ())
 
 
 def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
@@ -190,7 +190,7 @@ def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None)
         return
     for part in node["fields"] if isinstance(node.get("fields"), list) else ():
         if isinstance(part, dict) and isinstance(part.get("name"), str):
-            inner = (*path, part["name"][:_LONGEST])
+            inner = (*path, part["name"][:_MAX_MEMBER_CHARS])
             yield _build_member(inner, part.get("doc"))
             yield from _walk_avro_type(part.get("type"), inner, walk)
     for key in ("type", "items", "values"):
@@ -208,8 +208,8 @@ def _find_avro_records(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
             yield from _find_avro_records(value, walk)
 
 
-_NAMED: Final = ("properties", "choices")
-_TYPES: Final = ("definitions", "$defs")
+_MEMBER_KEYWORDS: Final = ("properties", "choices")
+_TYPE_KEYWORDS: Final = ("definitions", "$defs")
 _REFERENCES: Final = ("$ref", "$extends", "$recursiveRef", "$dynamicRef")
 _INNER: Final = (
     "items", "prefixItems", "additionalProperties", "additionalItems", "values", "type", "allOf", "anyOf", "oneOf",
@@ -219,7 +219,7 @@ _INNER: Final = (
 
 def _walk_json_document(document: bytes) -> Iterator[Member]:
     """Yield the members of JSON Schema and JSON Structure."""
-    root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
+    root = parse_untrusted_json(document, max_depth=_MAX_JSON_DEPTH)
     yield from _walk_json_type(root, ())
 
 
@@ -234,14 +234,14 @@ def _walk_json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None)
         return
     if walk is not None:
         walk.references += [node[key] for key in _REFERENCES if isinstance(node.get(key), str)]
-    for keyword in _NAMED:
+    for keyword in _MEMBER_KEYWORDS:
         for name, schema in _iter_mapping(node.get(keyword)):
-            inner_path = (*path, name[:_LONGEST])
+            inner_path = (*path, name[:_MAX_MEMBER_CHARS])
             yield _build_member(inner_path, schema.get("description") if isinstance(schema, dict) else "")
             yield from _walk_json_type(schema, inner_path, walk)
-    for keyword in _TYPES if walk is None else ():
+    for keyword in _TYPE_KEYWORDS if walk is None else ():
         for name, schema in _iter_mapping(node.get(keyword)):
-            yield from _walk_json_definition(schema, name[:_LONGEST])
+            yield from _walk_json_definition(schema, name[:_MAX_MEMBER_CHARS])
     for keyword in _INNER:
         inner = node.get(keyword)
         if keyword in ("patternProperties", "dependentSchemas"):
@@ -252,7 +252,7 @@ def _walk_json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None)
 
 def _walk_json_definition(schema: JSON, name: str) -> Iterator[Member]:
     """Yield the members of a named type. JSON Structure has namespaces of them."""
-    if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_NAMED, *_INNER}:
+    if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_MEMBER_KEYWORDS, *_INNER}:
         for inner, schema_inside in schema.items():
             yield from _walk_json_definition(schema_inside, inner)
     else:
@@ -271,10 +271,10 @@ def _walk_xsd_parts(parent: Any, path: tuple[str, ...]) -> Iterator[Member]:
     for part in parent:
         name, inner = part.get("name"), path
         if name and part.tag in (f"{XS}element", f"{XS}attribute"):
-            inner = (*path, name[:_LONGEST])
+            inner = (*path, name[:_MAX_MEMBER_CHARS])
             yield _build_member(inner, _read_documentation(part))
         elif name and part.tag in (f"{XS}complexType", f"{XS}group", f"{XS}attributeGroup"):
-            inner = (name[:_LONGEST],)
+            inner = (name[:_MAX_MEMBER_CHARS],)
         yield from _walk_xsd_parts(part, inner)
 
 
@@ -284,14 +284,14 @@ def _read_documentation(part: Any) -> str:
 
 
 # Possessive, and from the beginning of a word: nothing is read twice, however long it is.
-_TOKEN: Final = re.compile(
+_PROTO_TOKEN: Final = re.compile(
     r"(?P<comment>//[^\n]*+|/\*.*?(?:\*/|\Z))|(?P<text>\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?)"
     r"|(?<![\w.])(?P<type>(?:message|enum|service|extend|oneof|group)\b\s*+(?P<name>[\w.]*+)[^{};\"'/]{0,200}+\{)"
     r"|(?<![\w.])(?P<field>(?:map\s{0,9}<[^<>{};]{1,400}>|[\w.]++)\s++(?P<own>\w++)\s*+=\s*+\w++\s*+(?=[;\[]))"
     r"|(?P<open>\{)|(?P<close>\})|(?P<end>;)",
     re.DOTALL,
 )
-_KINDS: Final = ("comment", "text", "type", "field", "open", "close", "end")
+_TOKEN_KINDS: Final = ("comment", "text", "type", "field", "open", "close", "end")
 _BARE: Final = ("oneof", "extend")
 
 
@@ -307,14 +307,14 @@ def _walk_protobuf(document: bytes) -> Iterator[Member]:
     kinds: list[str] = []
     comments: list[str] = []
     last: Member | None = None
-    for token in _TOKEN.finditer(text):
-        if len(kinds) > _MAX_DEPTH:
+    for token in _PROTO_TOKEN.finditer(text):
+        if len(kinds) > _MAX_JSON_DEPTH:
             return
-        kind = next(kind for kind in _KINDS if token[kind] is not None)
+        kind = next(kind for kind in _TOKEN_KINDS if token[kind] is not None)
         if kind == "comment":
             if (
                 last is not None
-                and "\n" not in text[max(0, token.start() - _LONGEST) : token.start()].rpartition(";")[2]
+                and "\n" not in text[max(0, token.start() - _MAX_MEMBER_CHARS) : token.start()].rpartition(";")[2]
             ):
                 last = Member(last.path, last.description or _strip_comment(token["comment"]))
             else:
@@ -330,7 +330,11 @@ def _walk_protobuf(document: bytes) -> Iterator[Member]:
             word = token["type"].split(None, 1)[0].partition("{")[0]
             kinds.append(word)
             path.append(
-                path[-1] if word in _BARE else (*path[-1], token["name"][:_LONGEST]) if word == "message" else ()
+                path[-1]
+                if word in _BARE
+                else (*path[-1], token["name"][:_MAX_MEMBER_CHARS])
+                if word == "message"
+                else ()
             )
         elif kind == "open":
             kinds.append("")

@@ -24,7 +24,7 @@ MOST_NODES: Final = 500
 DEEPEST: Final = 24
 ONLY_ONE: Final = "only one of"
 """The constraint of members that exclude each other; its value are their names."""
-_LONGEST: Final = 400
+_MAX_TEXT_CHARS: Final = 400
 _MOST_VALUES: Final = 20
 
 
@@ -96,7 +96,7 @@ class Room:
 def text(value: Any) -> str:
     """A description or bound as one short text."""
     short = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
-    return short if len(short) <= _LONGEST else f"{short[:_LONGEST]}…"
+    return short if len(short) <= _MAX_TEXT_CHARS else f"{short[:_MAX_TEXT_CHARS]}…"
 
 
 def constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -136,13 +136,13 @@ def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
             return _sample_string(node, patterns)
         case "integer" | "number":
             return _sample_number(node)
-    return _PLAIN.get(node.kind)
+    return _SAMPLE_VALUES.get(node.kind)
 
 
 _MAX_PATTERNS: Final = 50
 """The most patterns for which a sample makes texts: each may take 0.1 s."""
 _OPTIONAL_DEPTH: Final = 4
-_PLAIN: Final[dict[str, Any]] = {
+_SAMPLE_VALUES: Final[dict[str, Any]] = {
     "boolean": True,
     "bytes": b"abc",
     "timestamp": datetime(2030, 1, 31, 12, tzinfo=UTC),
@@ -189,7 +189,7 @@ def _choose_branch(node: SchemaNode) -> SchemaNode:
 def _sample_string(node: SchemaNode, patterns: Room) -> str:
     bounds = dict(node.constraints)
     least, most = bounds.get("minLength", "0"), bounds.get("maxLength", "")
-    min_chars = min(int(least), _LONGEST) if least.isdigit() else 0
+    min_chars = min(int(least), _MAX_TEXT_CHARS) if least.isdigit() else 0
     if "pattern" in bounds and patterns.take(0):
         max_chars = min(int(most), MAX_CHARS) if most.isdigit() else MAX_CHARS
         example = make_example(bounds["pattern"], min_chars, max_chars)

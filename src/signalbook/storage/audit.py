@@ -14,7 +14,7 @@ from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, micr
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
-_LAST: Final = 2**63 - 1
+_LAST_NUMBER: Final = 2**63 - 1
 _FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_TIME: Final = datetime.max.replace(tzinfo=UTC)
 _SKEW: Final = timedelta(hours=1)
@@ -98,11 +98,11 @@ class AuditReader:
 
     def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
         """Up to ``limit`` entries, the newest first."""
-        after, before = query.after, query.before or _LAST
+        after, before = query.after, query.before or _LAST_NUMBER
         if query.since is not None:
             after = max(after, self._find_number(self._sql.older, query.since, -_SKEW) or 0)
         if query.until is not None:
-            before = min(before, self._find_number(self._sql.newer, query.until, _SKEW) or _LAST)
+            before = min(before, self._find_number(self._sql.newer, query.until, _SKEW) or _LAST_NUMBER)
         parameters = {
             "after": after,
             "before": before,

@@ -32,7 +32,7 @@ from signalbook.storage.store import WriteTransaction, ensure_current, find_dial
 Progress = Callable[[str, int], None]
 """Gets the name of a table, and how many of its rows are done."""
 
-_STEP: Final = 5000
+_PROGRESS_ROWS: Final = 5000
 _LEFT_OUT: Final = ("sqlite_", "index_", "sessions")
 """How names of tables begin that are made of others (the index is made again, by whoever opens the database), or must
 not come back: a session that was ended since would hold again."""
@@ -284,7 +284,7 @@ class _Digest:
             row = tuple(int(value) if isinstance(value, bool) else value for value in record)
             self._sha256.update(msgspec.json.encode(row) + b"\n")
             self._count += 1
-            if self._count % _STEP == 0:
+            if self._count % _PROGRESS_ROWS == 0:
                 self._progress(self._table, self._count)
             yield row
 

@@ -21,7 +21,7 @@ from signalbook.storage.schema import COLUMNS, ENTITIES, load, stored_xid
 from signalbook.values import JSON
 from signalbook.xid import Xid
 
-_LONGEST: Final = 200
+_MAX_VALUE_CHARS: Final = 200
 _ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
 _XREF: Final = [column.name for column in COLUMNS].index("xref")
 _SHORT: Final = 4
@@ -66,7 +66,7 @@ class SelectionStatements:
     def _encode_parameter(self, test: Condition, value: str | int) -> str | int:
         if test.relation != "contains" or isinstance(value, int):
             return value
-        return self._dialect.contained(value[:_LONGEST])
+        return self._dialect.contained(value[:_MAX_VALUE_CHARS])
 
     def _compile(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
         way = _Joins(len(parts), resource)

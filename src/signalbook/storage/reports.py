@@ -15,7 +15,7 @@ from signalbook.storage.schema import PIPELINES, REPORTS, dump_text, instant, lo
 from signalbook.storage.transaction import SqlTransaction
 from signalbook.values import JSON
 
-_LAST: Final = 2**63 - 1
+_LAST_NUMBER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ReportWriter(ReportReader):
 
     def drop_pipeline(self, name: str) -> bool:
         """Remove a pipeline and its reports; whether there was one."""
-        self._transaction.run(self._sql.prune, {"pipeline": name, "upto": _LAST})
+        self._transaction.run(self._sql.prune, {"pipeline": name, "upto": _LAST_NUMBER})
         return self._transaction.run(self._sql.drop_pipeline, {"name": name}) > 0
 
 

@@ -105,7 +105,7 @@ def _migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None
 
 
 _QUIET_SECONDS: Final = 60.0
-_KEPT: Final = 8
+_POOL_SIZE: Final = 8
 """Idle connections kept for the next request."""
 _OUTAGES: Final = "outages"
 """How many there had been when a connection was made."""
@@ -294,8 +294,8 @@ class Store:
         self._closed = False
         self._pool = QueuePool(
             dialect.connect,  # type: ignore[arg-type]  # SQLAlchemy's own Protocol lists every DB-API member
-            pool_size=_KEPT,
-            max_overflow=-1 if dialect.connections < 0 else dialect.connections - _KEPT,
+            pool_size=_POOL_SIZE,
+            max_overflow=-1 if dialect.connections < 0 else dialect.connections - _POOL_SIZE,
             timeout=timeout,
             use_lifo=True,
             # ``_give_back`` rolls back itself, and sees whether that still works.
@@ -379,7 +379,7 @@ class Store:
                 if self._dialect.lost(error) and pooled.info.get(_OUTAGES) == self._outages:
                     self._outages += 1
                 dead += 1
-                if dead > _KEPT or not self._dialect.lost(error):
+                if dead > _POOL_SIZE or not self._dialect.lost(error):
                     raise self._explain(error) from None
 
     def _await_database(self) -> None:

@@ -28,7 +28,7 @@ _POSITIONS: Final = 16_383
 """PostgreSQL's last position of a word."""
 _PLACES: Final = 256
 """Positions that it keeps of a word."""
-_LARGEST: Final = 1_000_000
+_MAX_TSVECTOR_BYTES: Final = 1_000_000
 """Bytes of words and positions, of which a tsvector has at most 1,048,575."""
 _LETTERS: Final[Mapping[Part, str]] = {"names": "n", "fields": "f", "members": "m", "prose": "p", "facets": "x"}
 # Each part has words of its own: a GIN index knows no weights, and would have to look at every row to tell them apart.
@@ -274,7 +274,7 @@ class PostgresWords:
 
 def _limit_size(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
     """The first of the words, as many as a tsvector takes: some characters are many when they are folded."""
-    remaining_bytes = _LARGEST
+    remaining_bytes = _MAX_TSVECTOR_BYTES
     for word, at in placed.items():
         remaining_bytes -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
         if remaining_bytes < 0:

@@ -17,9 +17,9 @@ _SUSPECTS: Final = 10_000
 _KEYS: Final = 10_000
 """Keys in one statement."""
 _GROUP: Final = 2
-_VERSION: Final = 6
+_VERSION_DEPTH: Final = 6
 """Parts of their xids."""
-_REMEMBERED: Final = 2_000
+_MAX_CACHED_ROWS: Final = 2_000
 """Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
 
 
@@ -115,10 +115,10 @@ class EntityWriter(EntityReader):
         return (parent, type, fold(id)) in self._writing.vacant or super().is_vacant(parent, type, id)
 
     def _remember(self, rows: Collection[Row]) -> None:
-        if sum(len(layer.rows) for layer in self._writing.layers) + len(rows) > _REMEMBERED:
+        if sum(len(layer.rows) for layer in self._writing.layers) + len(rows) > _MAX_CACHED_ROWS:
             self._writing.flush()
             self._writing.forget_reads()
-        if len(rows) <= _REMEMBERED:
+        if len(rows) <= _MAX_CACHED_ROWS:
             self._writing.pending.rows.update((row.xid, row) for row in rows)
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
@@ -134,7 +134,7 @@ class EntityWriter(EntityReader):
 
     def _count(self, parents: Collection[int]) -> None:
         self._writing.check()
-        if len(self._writing.counted) > _REMEMBERED:
+        if len(self._writing.counted) > _MAX_CACHED_ROWS:
             self._writing.counted.clear()
         unknown = [parent for parent in parents if parent not in self._writing.counted]
         self._writing.counted.update((parent, {}) for parent in unknown)
@@ -290,7 +290,7 @@ class EntityWriter(EntityReader):
         depth = len(xid.parts)
         if depth == _GROUP:
             groups[xid] = key
-        elif depth == _VERSION and Xid(xid.parts[:_GROUP]) not in groups:
+        elif depth == _VERSION_DEPTH and Xid(xid.parts[:_GROUP]) not in groups:
             self._use(xid, {VERSIONS: 1, **{name: count for name, count in size.items() if name}}, -1)
 
     def _drop_usage(self, groups: Mapping[Xid, int]) -> None:

@@ -29,7 +29,7 @@ from signalbook.codegen.datatypes import (
 from signalbook.codegen.naming import unique, words
 
 WIDTH: Final = 120
-_PLAIN: Final = {
+_GO_TYPES: Final = {
     "any": "any", "null": "any", "boolean": "bool", "integer": "int64", "number": "float64", "text": "string",
     "bytes": "[]byte", "decimal": "string", "timestamp": "string", "date": "string", "time": "string",
 }  # fmt: skip
@@ -70,7 +70,7 @@ _JSON_NAME: Final = re.compile(r"(?!-$)[A-Za-z0-9!#$%&()*+\-./:;<=>?@\[\]^_{|}~ 
 # Tools read build constraints in any comment, and gofmt makes other quotes of two in a row.
 _COMMANDS: Final = re.compile(r"(?<=go:)(?=build)|(?<=\+)(?=build)|(?<=`)(?=`)|(?<=')(?=')")
 _SIMPLE: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
-_LARGEST: Final = 2**63
+_INT64_END: Final = 2**63
 
 
 def exported(text: str, fallback: str = "Value") -> str:
@@ -332,7 +332,7 @@ def _write_type(kind: DataType, names: TypeNames, sets: Sets) -> str:
     """A type without null; what may be of several is ``any``."""
     match kind:
         case PlainType():
-            return _PLAIN[kind.kind]
+            return _GO_TYPES[kind.kind]
         case ClosedSet():
             return _write_closed(kind, sets)
         case ListType():
@@ -349,7 +349,7 @@ def _write_type(kind: DataType, names: TypeNames, sets: Sets) -> str:
 def _write_closed(kind: ClosedSet, sets: Sets) -> str:
     if _is_of(kind, str):
         return sets.get(kind, "string")
-    if _is_of(kind, int) and all(-_LARGEST <= int(value) < _LARGEST for value in kind.values):
+    if _is_of(kind, int) and all(-_INT64_END <= int(value) < _INT64_END for value in kind.values):
         return "int64"
     return "bool" if _is_of(kind, bool) else "any"
 

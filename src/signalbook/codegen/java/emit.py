@@ -27,7 +27,7 @@ from signalbook.codegen.naming import pascal, unique
 
 _JACKSON: Final = "com.fasterxml.jackson"
 _NODE: Final = f"{_JACKSON}.databind.JsonNode"
-_PLAIN: Final = {
+_JAVA_TYPES: Final = {
     "any": _NODE, "null": _NODE, "boolean": "Boolean", "integer": "Long", "number": "Double", "text": "String",
     "bytes": "byte[]", "decimal": "String", "timestamp": "String", "date": "String", "time": "String",
 }  # fmt: skip
@@ -112,7 +112,7 @@ def written(kind: DataType, names: Mapping[str, str]) -> str:
     """A type; what may be of several is a ``JsonNode``."""
     match kind:
         case PlainType():
-            return _PLAIN[kind.kind]
+            return _JAVA_TYPES[kind.kind]
         case ClosedSet():
             kinds = {type(part) for part in kind.values}
             return _CLOSED.get(next(iter(kinds)), _NODE) if len(kinds) == 1 else _NODE

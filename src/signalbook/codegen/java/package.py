@@ -43,7 +43,7 @@ from signalbook.values import dump_json
 
 _RUNTIME: Final = ("Messages", "Rules", "Wire")
 _PACKAGE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
-_TYPES: Final = {"boolean": "Boolean", "integer": "Integer", "number": "Double", "ulong": "Long"}
+_ARGUMENT_TYPES: Final = {"boolean": "Boolean", "integer": "Integer", "number": "Double", "ulong": "Long"}
 _MAX_NAME_CHARS: Final = 10_000
 """A class file has literals of at most 65,535 bytes (JVMS 4.4.7), and a character takes up to six."""
 _MAX_INPUTS: Final = 254
@@ -192,7 +192,7 @@ def _write_named(runtime: str, params: list[Param], names: Mapping[str, str]) ->
 
 
 def _choose_type(param: Param) -> str:
-    return "String" if param.source == "template" else _TYPES.get(param.type, "String")
+    return "String" if param.source == "template" else _ARGUMENT_TYPES.get(param.type, "String")
 
 
 GENERATOR: Final = Generator(

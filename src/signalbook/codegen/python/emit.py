@@ -27,7 +27,7 @@ from signalbook.codegen.datatypes import (
 from signalbook.codegen.naming import pascal, snake, unique
 
 Style = Literal["dataclass", "msgspec", "pydantic"]
-_PLAIN: Final = {
+_PYTHON_TYPES: Final = {
     "any": "_t.Any", "null": "None", "boolean": "bool", "integer": "int", "number": "int | float", "text": "str",
     "bytes": "bytes", "decimal": "_decimal.Decimal", "timestamp": "_datetime.datetime", "date": "_datetime.date",
     "time": "_datetime.time",
@@ -174,7 +174,7 @@ def _write_annotation(kind: DataType, names: Mapping[str, str]) -> str:
     write = partial(_write_annotation, names=names)
     match kind:
         case PlainType():
-            return _PLAIN[kind.kind]
+            return _PYTHON_TYPES[kind.kind]
         case ClosedSet():
             return f"_t.Literal[{', '.join(map(repr, kind.values))}]"
         case ListType():

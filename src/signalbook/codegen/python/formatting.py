@@ -14,7 +14,7 @@ from signalbook.codegen.base import GeneratorError
 
 # Nothing of the folder around it, or of the user, has a say: the same source gives the same bytes.
 _SETTINGS: Final = ("--isolated", "--no-cache", "--line-length=120", "--target-version=py311")
-_SECONDS: Final = 600
+_TIMEOUT_SECONDS: Final = 600
 
 
 def format_python(sources: Mapping[str, str]) -> dict[str, bytes]:
@@ -35,7 +35,7 @@ def _run(folder: Path, command: str, *options: str) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=_SECONDS,
+        timeout=_TIMEOUT_SECONDS,
         check=False,
     )
     if ran.returncode:

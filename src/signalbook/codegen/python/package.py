@@ -29,7 +29,7 @@ _DATA: Final = "definitions.json"
 # Names that modules and functions of the package have a use for.
 _MODULES: Final = (_PAYLOADS, "definitions")
 _ARGUMENTS: Final = ("payload", "bool", "int", "str")
-_TYPES: Final = {
+_ARGUMENT_TYPES: Final = {
     "boolean": "bool",
     "integer": "int",
     "ulong": "int",
@@ -164,7 +164,7 @@ def _write_build(definition: CompiledDefinition, inputs: list[Param], names: Map
 def _choose_type(param: Param) -> str:
     if param.source == "template":
         return "str" if param.required else "str | None = None"
-    return _TYPES.get(param.type, "str")
+    return _ARGUMENT_TYPES.get(param.type, "str")
 
 
 def _reduce_snapshot(snapshot: Snapshot, definitions: list[CompiledDefinition]) -> Snapshot:

@@ -31,7 +31,7 @@ _MAX_RAW_MARKS: Final = 255
 """The most number signs that a raw literal may begin with."""
 MOST_ARGUMENTS: Final = 7
 """More are too many for Clippy."""
-_PLAIN: Final = {
+_RUST_TYPES: Final = {
     "any": "Value", "null": "()", "boolean": "bool", "integer": "i64", "number": "f64", "text": "String",
     "bytes": "Vec<u8>", "decimal": "String", "timestamp": "String", "date": "String", "time": "String",
 }  # fmt: skip
@@ -198,7 +198,7 @@ def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", s
 
     match kind:
         case PlainType():
-            return _PLAIN[kind.kind]
+            return _RUST_TYPES[kind.kind]
         case ClosedSet():
             texts = _list_texts(kind)
             if texts is not None:

@@ -50,7 +50,7 @@ from signalbook.values import JSON
 
 _PACKAGE: Final = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 _RESERVED: Final = KEYWORDS | {"alloc", "core", "proc_macro", "regex", "serde_json", "std", "test"}
-_TYPES: Final = {"boolean": "bool", "integer": "i32", "number": "f64", "ulong": "u64"}
+_ARGUMENT_TYPES: Final = {"boolean": "bool", "integer": "i32", "number": "f64", "ulong": "u64"}
 _MANIFEST: Final = """
 [package]
 name = "{package}"
@@ -242,7 +242,7 @@ def _write_build(message: StandaloneMessage, typed: bool) -> Lines:
 def _choose_type(param: Param) -> str:
     if param.source == "template":
         return "&str" if param.required else "Option<&str>"
-    return _TYPES.get(param.type, "&str")
+    return _ARGUMENT_TYPES.get(param.type, "&str")
 
 
 GENERATOR: Final = Generator(

@@ -18,7 +18,7 @@ _CODE: Final = r"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}"
 _COMMON: Final = rf"[dDwWsSnrtf]|{_CODE}|{_PROPERTY}|[!-/:-@\[-`{{-~ ]"
 # What seems to begin or end a range, and is a class of its own.
 _NO_RANGE: Final = re.compile(rf"\\(?:[dDwWsS]|{_PROPERTY})-[^\]]|[^\[^]-\\[dDwWsSpP]")
-_TOKEN: Final = re.compile(
+_PATTERN_TOKEN: Final = re.compile(
     rf"""
     (?P<open>\((?:\?(?::|<?[=!]|<[A-Za-z][A-Za-z0-9]*>))?(?![?]))
     | (?P<repeated>(?:[*+?]|\{{\d+(?:,\d*)?\}})\??(?![*+?{{]))
@@ -37,7 +37,7 @@ _SPACES: Final = {
     r"\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\u{10ffff}",
 }
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
-_LONGEST: Final = 100
+_MAX_SHOWN_CHARS: Final = 100
 _REPEATABLE: Final = frozenset({"class", "dot", "one"})
 _LOOK_AROUND: Final = frozenset({"(?=", "(?!", "(?<=", "(?<!"})
 _MOST_REPEATED: Final = 1000
@@ -49,7 +49,7 @@ def portable(pattern: str) -> str:
     """``pattern`` for every engine. Raises ``Inexpressible``: they do not all read it, or not alike."""
     parts, place, before = [], 0, ""
     while place < len(pattern):
-        token = _TOKEN.match(pattern, place)
+        token = _PATTERN_TOKEN.match(pattern, place)
         kind = token.lastgroup if token else None
         if (
             token is None
@@ -74,7 +74,7 @@ def linear(pattern: str) -> str:
     """
     portable_pattern = portable(pattern)
     last, groups = 1, [1]  # how often the last part is repeated at most, and of each open group the part with most
-    for token in _TOKEN.finditer(pattern):
+    for token in _PATTERN_TOKEN.finditer(pattern):
         text = token[0]
         if text in _LOOK_AROUND or re.fullmatch(r"\\[1-9]", text):
             raise Inexpressible(f"its schema has a pattern with look-around or a back-reference: {_shorten(pattern)}")
@@ -93,7 +93,7 @@ def linear(pattern: str) -> str:
 
 
 def _shorten(pattern: str) -> str:
-    return pattern if len(pattern) <= _LONGEST else f"{pattern[:_LONGEST]}…"
+    return pattern if len(pattern) <= _MAX_SHOWN_CHARS else f"{pattern[:_MAX_SHOWN_CHARS]}…"
 
 
 def _is_repeatable(kind: str, last: str) -> bool:

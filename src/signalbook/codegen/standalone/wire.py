@@ -42,7 +42,7 @@ _SCALARS: Final[Mapping[int, str]] = {
     )
 }  # fmt: skip
 _GOOGLE: Final = "google.protobuf."
-_TIMES: Final = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
+_TIME_KINDS: Final = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
 _WRAPPERS: Final = frozenset(
     f"{_GOOGLE}{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -115,8 +115,8 @@ class WireNodes:
         name = descriptor.full_name
         if name in self._known:
             return self._known[name]
-        if name in _TIMES:
-            return self._add({"kind": _TIMES[name]})
+        if name in _TIME_KINDS:
+            return self._add({"kind": _TIME_KINDS[name]})
         if name in _WRAPPERS:
             return self._add({"kind": "wrapper", "of": self._add_single(descriptor.fields_by_name["value"])})
         if name.startswith(_GOOGLE):

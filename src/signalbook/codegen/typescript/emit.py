@@ -25,7 +25,7 @@ from signalbook.codegen.datatypes import (
 from signalbook.codegen.naming import pascal, unique
 
 WIDTH: Final = 120
-_PLAIN: Final = {
+_TYPESCRIPT_TYPES: Final = {
     "any": "unknown", "null": "null", "boolean": "boolean", "integer": "number", "number": "number", "text": "string",
     "bytes": "string", "decimal": "string", "timestamp": "string", "date": "string", "time": "string",
 }  # fmt: skip
@@ -122,7 +122,7 @@ def written(kind: DataType, names: Mapping[str, str]) -> str:
 def _list_branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
     match kind:
         case PlainType():
-            yield _PLAIN[kind.kind]
+            yield _TYPESCRIPT_TYPES[kind.kind]
         case ClosedSet():
             yield from (json.dumps(part) if not isinstance(part, str) else quoted(part) for part in kind.values)
         case ListType():

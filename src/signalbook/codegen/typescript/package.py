@@ -31,7 +31,7 @@ from signalbook.values import JSON, dump_json
 
 _PAYLOADS: Final = "payloads"
 _RUNTIME: Final = ("rules", "runtime", "wire")
-_TYPES: Final = {"boolean": "boolean", "integer": "number", "number": "number", "ulong": "number | string"}
+_ARGUMENT_TYPES: Final = {"boolean": "boolean", "integer": "number", "number": "number", "ulong": "number | string"}
 Lines = Iterator[str]
 
 
@@ -218,7 +218,7 @@ def _list_members(params: list[Param], names: Mapping[str, str]) -> Iterator[Mem
 
 
 def _choose_type(param: Param) -> str:
-    return "string" if param.source == "template" else _TYPES.get(param.type, "string")
+    return "string" if param.source == "template" else _ARGUMENT_TYPES.get(param.type, "string")
 
 
 GENERATOR: Final = Generator(

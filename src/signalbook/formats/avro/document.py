@@ -41,8 +41,8 @@ _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
 )
 _ORDERS: Final = ("ascending", "descending", "ignore")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
+_AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SYMBOL_LINES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
 _NAMESPACE_PART: Final = re.compile(r"[\w-]+")
 """Parts of namespaces that can be read, though Avro has no hyphens and no letters beyond ASCII in names."""
 
@@ -276,11 +276,11 @@ class _Resolver:
             return "unnamed"
         full = _build_full_name(name, namespace)
         *spaces, short_name = full.split(".")
-        if not _NAME.fullmatch(short_name) or not all(map(_NAMESPACE_PART.fullmatch, spaces)):
+        if not _AVRO_NAME.fullmatch(short_name) or not all(map(_NAMESPACE_PART.fullmatch, spaces)):
             self.report((*path, "name"), "name", f"{full!r} is no Avro name: letters, digits and _ between dots")
         elif full in PRIMITIVES:
             self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
-        elif not all(map(_NAME.fullmatch, spaces)):
+        elif not all(map(_AVRO_NAME.fullmatch, spaces)):
             message = f"the namespace of {full!r} has more than letters, digits and _ between dots"
             self.faults.append(finding_at((*path, "name"), NAMESPACE, message))
         return full
@@ -315,7 +315,7 @@ class _Resolver:
         if not (
             isinstance(symbols, list)
             and set(map(type, symbols)) <= {str}
-            and _NAMES.fullmatch("".join(f"{symbol}\n" for symbol in symbols))
+            and _SYMBOL_LINES.fullmatch("".join(f"{symbol}\n" for symbol in symbols))
         ):
             self.report((*path, "symbols"), "enum", "symbols are an array of Avro names")
 
@@ -327,7 +327,7 @@ class _Resolver:
         for index, part in enumerate(fields):
             here = (*path, "fields", index)
             name = part.get("name") if isinstance(part, dict) else None
-            if not isinstance(name, str) or not _NAME.fullmatch(name):
+            if not isinstance(name, str) or not _AVRO_NAME.fullmatch(name):
                 self.report(here, "name", "a field is an object with an Avro name")
             elif name in fields_by_name:
                 self.report((*here, "name"), "name", f"the field {name!r} is there twice")

@@ -39,7 +39,7 @@ from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scala
 from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
-_PLAIN: Final[dict[str, Kind]] = {
+_PLAIN_KINDS: Final[dict[str, Kind]] = {
     "boolean": "bool",
     "int": "int32",
     "long": "int64",
@@ -107,7 +107,7 @@ def _build_scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
         return Scalar(kind="decimal", nullable=nullable, precision=precision, scale=scale)
     if (kind, logical) == ("long", "timestamp-nanos"):
         return Scalar(kind="timestamp", sent="int64", nullable=nullable)
-    return Scalar(kind=_LOGICAL.get((kind, logical), _PLAIN[kind]), nullable=nullable)
+    return Scalar(kind=_LOGICAL.get((kind, logical), _PLAIN_KINDS[kind]), nullable=nullable)
 
 
 def constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
@@ -138,7 +138,7 @@ BROKEN: Final = (
 _STREAM: Final = re.compile(r" from <_io\.BytesIO object at 0x[0-9a-f]+>")
 # The release whose enums may have a default for symbols they do not know.
 _ENUM_DEFAULTS: Final = (1, 9)
-_VERSION: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_RELEASE: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -310,7 +310,7 @@ class AvroFormat:
         version = format.partition("/")[2].strip()
         if "/" not in format:
             return self.name
-        return f"{self.name}/{version}" if _VERSION.fullmatch(version) else None
+        return f"{self.name}/{version}" if _RELEASE.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
         """Return the findings about a document."""
@@ -375,7 +375,7 @@ def _read_names(document: bytes, resolve: Resolve | None) -> Names:
 def _release(format: str) -> tuple[float, ...]:
     """The release that ``Avro/<release>`` names; without one, a later one than all."""
     version = format.partition("/")[2].strip()
-    return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else (math.inf,)
+    return tuple(map(int, version.split("."))) if _RELEASE.fullmatch(version) else (math.inf,)
 
 
 _read = lru_cache(maxsize=64)(read)

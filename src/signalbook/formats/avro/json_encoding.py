@@ -20,15 +20,15 @@ from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
 from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
 from signalbook.values import JSON, NONFINITE, Finding, JSONObject
 
-_MAX_DEPTH: Final = 64
+_MAX_VALUE_DEPTH: Final = 64
 
 
 def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
     """Every violation in ``value``, with its JSON Pointer."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
-    if len(path) > _MAX_DEPTH:
-        yield finding_at(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
+    if len(path) > _MAX_VALUE_DEPTH:
+        yield finding_at(path, "depth", f"nested deeper than {_MAX_VALUE_DEPTH} levels")
     elif isinstance(node, list):
         yield from _check_union(value, node, types, path)
     elif isinstance(node, dict) and node["type"] in _CONTAINERS:
@@ -299,12 +299,12 @@ class _Reader:
 
 
 # The largest numbers of the types that JSON numbers are rounded to.
-_LARGEST: Final = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
+_LARGEST_FLOATS: Final = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 
 
 def _to_float(value: Any, kind: str) -> float:
     """Return the nearest number of the type ``kind``. Raises ``ValueError`` for one beyond all of them."""
-    if not abs(value) <= _LARGEST[kind]:
+    if not abs(value) <= _LARGEST_FLOATS[kind]:
         raise ValueError("it is too large")
     return float(value)
 

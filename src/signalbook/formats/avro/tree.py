@@ -9,7 +9,7 @@ from signalbook.formats.avro.document import PRIMITIVES, Type
 from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
 from signalbook.values import JSONObject
 
-_KINDS: Final[dict[str, Kind]] = {
+_NODE_KINDS: Final[dict[str, Kind]] = {
     "record": "object",
     "array": "array",
     "map": "map",
@@ -59,7 +59,7 @@ class _Tree:
         logical = str(schema.get("logicalType", ""))
         members = () if cut else self._build_members(schema, kind, (*above, full))
         return SchemaNode(
-            kind=_LOGICAL.get(logical, _KINDS.get(kind, "any")),
+            kind=_LOGICAL.get(logical, _NODE_KINDS.get(kind, "any")),
             type=" ".join(part for part in (kind, logical, full) if part),
             name=name,
             required=_is_required(field),

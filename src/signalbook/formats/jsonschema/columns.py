@@ -13,10 +13,10 @@ from signalbook.values import JSON
 
 _INT64: Final = 2**63
 # What decimal columns hold at most.
-_DIGITS: Final = 38
+_MAX_DECIMAL_DIGITS: Final = 38
 # A float has no more digits behind the point that mean anything.
 _MAX_SCALE: Final = 16
-_TIMES: Final[dict[str, Kind]] = {"date-time": "timestamp", "date": "date"}
+_TIME_FORMATS: Final[dict[str, Kind]] = {"date-time": "timestamp", "date": "date"}
 _ANYTHING: Final = Anything(nullable=True)
 
 
@@ -41,7 +41,7 @@ def _build_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
         return _build_number(node.numbers, nullable=node.null)
     if node.strings:
         # ``format`` is an annotation: whatever text is there conforms.
-        kind = _TIMES.get(node.strings.format) if node.strings.values is None else None
+        kind = _TIME_FORMATS.get(node.strings.format) if node.strings.values is None else None
         return Scalar(kind=kind or "string", sent="string" if kind else None, nullable=node.null)
     if node.arrays:
         return ListOf(item=shape_of(document, node.arrays.item), nullable=node.null)
@@ -88,7 +88,9 @@ def _choose_attributes(names: Iterable[str]) -> list[tuple[str, str]]:
 
 def _build_number(numbers: Numbers, *, nullable: bool) -> Scalar:
     if not numbers.integer and 0 < numbers.scale <= _MAX_SCALE:
-        return Scalar(kind="decimal", sent="float64", nullable=nullable, precision=_DIGITS, scale=numbers.scale)
+        return Scalar(
+            kind="decimal", sent="float64", nullable=nullable, precision=_MAX_DECIMAL_DIGITS, scale=numbers.scale
+        )
     if not numbers.integer:
         return Scalar(kind="float64", sent="float64", nullable=nullable)
     low, high = _find_limits(numbers)
@@ -96,7 +98,7 @@ def _build_number(numbers: Numbers, *, nullable: bool) -> Scalar:
         return Scalar(kind="int64", nullable=nullable)
     if low >= 0 and high < 2 * _INT64:
         return Scalar(kind="uint64", nullable=nullable)
-    return Scalar(kind="decimal", nullable=nullable, precision=_DIGITS)
+    return Scalar(kind="decimal", nullable=nullable, precision=_MAX_DECIMAL_DIGITS)
 
 
 def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:

@@ -26,7 +26,7 @@ from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, step_into
 
-_PREFIX: Final = "JsonSchema"
+_FORMAT_NAME: Final = "JsonSchema"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SchemaDialect:
     @property
     def format(self) -> str:
         """The canonical ``format`` value."""
-        return f"{_PREFIX}/{self.version}"
+        return f"{_FORMAT_NAME}/{self.version}"
 
 
 def _build_dialect(version: str, uri: str, draft: int, year: int, validator: Any) -> SchemaDialect:

@@ -148,7 +148,7 @@ class _Reader:
 
     def _read_own(self, schema: JSONObject, at: Location) -> NormalForm:
         """Return the normal form of the keywords in the schema itself."""
-        allowed = schema.get("type", _TYPES)
+        allowed = schema.get("type", _JSON_TYPES)
         allowed = {allowed} if isinstance(allowed, str) else set(allowed)
         content = self.year in (2017, 2018) and bool(_CONTENT & schema.keys())
         return NormalForm(
@@ -211,7 +211,7 @@ class _Reader:
         )
 
 
-_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+_JSON_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 
 
 def _find_description(schema: JSONObject) -> str:

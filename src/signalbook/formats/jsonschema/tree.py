@@ -14,7 +14,7 @@ _BOUNDS: Final = (
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
     "contentEncoding", "contentMediaType", "default",
 )  # fmt: skip
-_KINDS: Final[dict[str, Kind]] = {
+_NODE_KINDS: Final[dict[str, Kind]] = {
     "object": "object",
     "array": "array",
     "string": "string",
@@ -45,7 +45,7 @@ class _Tree:
         merged, base, above, whole = self._merge(schema, base, above)
         kinds = _list_types(merged)
         kind: Kind = next(
-            (_KINDS[type_name] for type_name in kinds if type_name != "null" and type_name in _KINDS), "any"
+            (_NODE_KINDS[type_name] for type_name in kinds if type_name != "null" and type_name in _NODE_KINDS), "any"
         )
         if kinds == ["null"]:
             kind = "null"

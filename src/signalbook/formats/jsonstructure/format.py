@@ -174,7 +174,7 @@ class _Holder:
 
 _MAX_LEVELS: Final = 32
 # What decimal columns hold at most.
-_DIGITS: Final = 38
+_MAX_DECIMAL_DIGITS: Final = 38
 _Above = tuple[JSONObject, ...]
 
 
@@ -205,7 +205,7 @@ def _build_shape(structure: Structure, schema: JSONObject, above: _Above, nullab
         return MapOf(value=shape_of(structure, schema["values"], above), nullable=nullable)
     if kind in TIMES:
         return Scalar(kind=TIMES[kind], sent="string", nullable=nullable)
-    if kind == "decimal" and 0 < schema.get("precision", 0) <= _DIGITS:
+    if kind == "decimal" and 0 < schema.get("precision", 0) <= _MAX_DECIMAL_DIGITS:
         digits = {"precision": schema["precision"], "scale": schema.get("scale", 0)}
         return Scalar(kind="decimal", sent="string", nullable=nullable, **digits)
     if kind == "number":  # other than a ``double``, which is what its column holds
@@ -247,7 +247,7 @@ def constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[J
     return values_by_name
 
 
-_VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
+_DRAFT: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -293,7 +293,7 @@ class JsonStructureFormat:
         version = format.partition("/")[2].strip()
         if "/" not in format:
             return self.name
-        return f"{self.name}/{version.lower()}" if _VERSION.fullmatch(version) else None
+        return f"{self.name}/{version.lower()}" if _DRAFT.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all drafts are read alike
         """Return the findings about a document alone; imports are not followed."""

@@ -10,7 +10,7 @@ from signalbook.values import JSON, JSONObject
 
 _INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "integer")
 _NUMBERS: Final = ("number", "float", "double", "float8")
-_KINDS: Final[dict[str, Kind]] = {
+_NODE_KINDS: Final[dict[str, Kind]] = {
     "object": "object",
     "array": "array",
     "set": "array",
@@ -23,7 +23,7 @@ _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(_INTEGERS, "integer"),
     **dict.fromkeys(_NUMBERS, "number"),
 }
-_TEXTS: Final = {
+_EXAMPLE_TEXTS: Final = {
     **dict.fromkeys(("int64", "uint64", "int128", "uint128", "decimal"), "1"),
     "uuid": "00000000-0000-4000-8000-000000000000",
     "date": "2030-01-31",
@@ -72,7 +72,7 @@ class _Tree:
             node_kind: Kind = "choice"
             parts: list[_Part] = [({"type": kind_name}, "", False) for kind_name in types]
         else:
-            node_kind = _KINDS.get(str(kind), "string")
+            node_kind = _NODE_KINDS.get(str(kind), "string")
             parts = self._list_parts(schema, str(kind))
         shares = () if cut else self._room.share(parts)
         members = tuple(self.node(part, name, inside, required=needed) for part, name, needed in shares)
@@ -119,4 +119,4 @@ def _list_values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:
     if "const" in schema:
         return (schema["const"],)
     examples = few(schema.get("examples")) or few(schema.get("enum"))
-    return examples or ((_TEXTS[kind],) if kind in _TEXTS else ())
+    return examples or ((_EXAMPLE_TEXTS[kind],) if kind in _EXAMPLE_TEXTS else ())

@@ -26,7 +26,7 @@ MAIN: Final = ".document.proto"
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 """The compiler takes a millisecond for each, and a write reads them in as many tries."""
-_TIMEOUT: Final = 30.0
+_COMPILE_SECONDS: Final = 30.0
 _LOOKED: Final = (
     "it is none of Google's common protos, and neither the own group has a schema that is this file, nor all other "
     "groups together exactly one; register it with the path for its name, or say of its group in which folder it is "
@@ -145,9 +145,9 @@ def _run(root: Path, output: Path) -> str | None:
     ]  # fmt: skip
     try:
         # ``-P`` keeps the working directory, which has the client's files, off Python's path.
-        process = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603
+        process = subprocess.run(command, cwd=root, capture_output=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
-        return f": the compiler gave up after {_TIMEOUT:.0f} seconds"
+        return f": the compiler gave up after {_COMPILE_SECONDS:.0f} seconds"
     return process.stderr.decode("utf-8", "replace") if process.returncode else None
 
 

@@ -17,7 +17,7 @@ from signalbook.values import JSON
 Convert = Callable[[Any], JSON]
 
 _F: Final = FieldDescriptor
-_KINDS: Final[dict[int, Kind]] = {
+_SCALAR_KINDS: Final[dict[int, Kind]] = {
     _F.TYPE_DOUBLE: "float64", _F.TYPE_FLOAT: "float32", _F.TYPE_BOOL: "bool", _F.TYPE_STRING: "string",
     _F.TYPE_BYTES: "bytes", _F.TYPE_ENUM: "string", _F.TYPE_INT64: "int64", _F.TYPE_SINT64: "int64",
     _F.TYPE_SFIXED64: "int64", _F.TYPE_INT32: "int32", _F.TYPE_SINT32: "int32", _F.TYPE_SFIXED32: "int32",
@@ -26,7 +26,7 @@ _KINDS: Final[dict[int, Kind]] = {
 _GOOGLE: Final = "google.protobuf."
 # Their values are the text of the JSON mapping, which has nanoseconds.
 _AS_TEXT: Final = frozenset(_GOOGLE + name for name in ("Timestamp", "Duration", "FieldMask"))
-_TIMES: Final[dict[str, Kind]] = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
+_TIME_KINDS: Final[dict[str, Kind]] = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
 _AS_JSON: Final = frozenset(_GOOGLE + name for name in ("Any", "Struct", "Value", "ListValue"))
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
@@ -123,15 +123,15 @@ class _Shapes:
     def _build_single(self, field: FieldDescriptor, above: tuple[str, ...]) -> Shape:
         descriptor = field.message_type
         if descriptor is None:
-            return Scalar(kind=_KINDS[field.type])
+            return Scalar(kind=_SCALAR_KINDS[field.type])
         name = descriptor.full_name
         if name in _AS_TEXT:
-            kind = _TIMES.get(name)
+            kind = _TIME_KINDS.get(name)
             return Scalar(kind=kind or "string", sent="string" if kind else None)
         if name in _AS_JSON:
             return Anything()
         if name in _WRAPPERS:
-            return Scalar(kind=_KINDS[descriptor.fields_by_name["value"].type])
+            return Scalar(kind=_SCALAR_KINDS[descriptor.fields_by_name["value"].type])
         return self.message(descriptor, above)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-_TOKEN: Final = re.compile(
+_PROTO_TOKEN: Final = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?|[\w.]+|[^\s\w.]", re.DOTALL
 )
 OPENING, CLOSING = "{[(<", "}])>"
@@ -103,7 +103,7 @@ def parse_statements(text: str) -> Iterator[Statement]:
     blocks: list[Tokens] = []
     tokens: list[Token] = []
     depth = 0
-    for match in _TOKEN.finditer(text):
+    for match in _PROTO_TOKEN.finditer(text):
         word = match[0]
         if word.startswith(("//", "/*")):
             continue

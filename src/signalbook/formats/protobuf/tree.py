@@ -11,11 +11,11 @@ from signalbook.formats.protobuf.convert import map_value
 from signalbook.formats.tree import ONLY_ONE, Kind, Room, SchemaNode, text
 
 _GOOGLE: Final = "google.protobuf."
-_NAMES: Final = {
+_TYPE_NAMES: Final = {
     number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptor.__dict__.items()
     if name.startswith("TYPE_")
 }  # fmt: skip
-_KINDS: Final[dict[str, Kind]] = {
+_NODE_KINDS: Final[dict[str, Kind]] = {
     "double": "number",
     "float": "number",
     "bool": "boolean",
@@ -23,7 +23,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "bytes": "bytes",
     "enum": "string",
 }
-_KNOWN: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
+_WELL_KNOWN_NODES: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
     f"{_GOOGLE}Timestamp": ("string", ("2030-01-31T12:00:00Z",)),
     f"{_GOOGLE}Duration": ("string", ("3600s",)),
     f"{_GOOGLE}FieldMask": ("string", ("name",)),
@@ -52,8 +52,8 @@ class _Tree:
     ) -> SchemaNode:
         """The node of a message type."""
         full = descriptor.full_name
-        if full in _KNOWN:
-            kind, values = _KNOWN[full]
+        if full in _WELL_KNOWN_NODES:
+            kind, values = _WELL_KNOWN_NODES[full]
             return SchemaNode(kind=kind, type=full, name=name, required=required, description=about, values=values)
         cut = full in above or not self._room.take(len(above))
         fields = [] if cut else list(descriptor.fields)
@@ -86,7 +86,7 @@ class _Tree:
     def _build_single(self, field: FieldDescriptor, name: str, above: tuple[str, ...], about: str = "") -> SchemaNode:
         if field.message_type is not None:
             return self.message(field.message_type, name, above, required=field.is_required, about=about)
-        kind = _NAMES[field.type]
+        kind = _TYPE_NAMES[field.type]
         symbols = tuple(value.name for value in field.enum_type.values) if field.enum_type is not None else ()
         oneof = field.containing_oneof
         bounds = [("one of", ", ".join(symbols[:20]))] if symbols else []
@@ -94,7 +94,7 @@ class _Tree:
         if oneof is not None and len(oneof.fields) > 1:
             bounds.append((ONLY_ONE, ", ".join(member.name for member in oneof.fields)))
         return SchemaNode(
-            kind=_KINDS.get(kind, "integer"),
+            kind=_NODE_KINDS.get(kind, "integer"),
             type=field.enum_type.full_name if field.enum_type is not None else kind,
             name=name,
             required=field.is_required,

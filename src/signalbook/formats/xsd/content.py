@@ -27,7 +27,7 @@ from signalbook.values import JSON, NONFINITE
 XsdType = Any
 _MAX_DIGITS: Final = 38
 # Built-in types with a column of their own. All others are text.
-_KINDS: Final[dict[str, Kind]] = {
+_BUILTIN_KINDS: Final[dict[str, Kind]] = {
     names.XSD_BOOLEAN: "bool",
     names.XSD_FLOAT: "float32",
     names.XSD_DOUBLE: "float64",
@@ -42,7 +42,7 @@ _KINDS: Final[dict[str, Kind]] = {
     names.XSD_DATE: "date",
 }
 # Their values stay text: they may lack a zone, or have years of five digits.
-_TIMES: Final = frozenset({"timestamp", "date"})
+_TIME_KINDS: Final = frozenset({"timestamp", "date"})
 _READ: Final[dict[str, Callable[[str], JSON]]] = {
     "bool": lambda text: text in ("true", "1"),
     "int32": int,
@@ -121,10 +121,10 @@ def simple(xsd: XsdType) -> Simple:
         inner = simple(items) if _find_items(items) is None else _read_as_text(items)
         return replace(inner, is_list=True, type=xsd)
     builtin = _find_builtin(xsd)
-    kind: Kind = _KINDS.get(builtin, "string")
+    kind: Kind = _BUILTIN_KINDS.get(builtin, "string")
     if kind == "decimal":
         return _read_decimal(xsd)
-    if kind in _TIMES:
+    if kind in _TIME_KINDS:
         return replace(_read_as_text(xsd), kind=kind, sent="string")
     coding = {names.XSD_BASE64_BINARY: "base64", names.XSD_HEX_BINARY: "hex"}.get(builtin, kind)
     return Simple(kind=kind, coding=coding, is_list=False, type=xsd)
@@ -159,7 +159,7 @@ def _find_items(xsd: XsdType) -> XsdType | None:
 def _find_builtin(xsd: XsdType) -> str:
     """The nearest built-in type above that has a column of its own."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
-        if xsd.name in _KINDS:
+        if xsd.name in _BUILTIN_KINDS:
             return str(xsd.name)
         if xsd.name in _INT64:
             return names.XSD_INTEGER

@@ -40,7 +40,7 @@ _VERSIONING: Final = b"http://www.w3.org/2007/XMLSchema-versioning"
 # Comparisons of two sets of elements take the product of their sizes.
 MAX_ASSERTED: Final = 2_000
 # Namespaces whose declarations every processor has.
-_KNOWN: Final = frozenset(
+_BUILTIN_NAMESPACES: Final = frozenset(
     {
         "http://www.w3.org/XML/1998/namespace",
         "http://www.w3.org/2001/XMLSchema",
@@ -103,7 +103,7 @@ def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
     """The documents that one refers to."""
     for part in root:
         namespace = part.get("namespace", "").strip()
-        if part.tag not in [XS + kind for kind in _REFERENCES] or namespace in _KNOWN:
+        if part.tag not in [XS + kind for kind in _REFERENCES] or namespace in _BUILTIN_NAMESPACES:
             continue
         location = part.get("schemaLocation", "").strip()
         if location or namespace:
@@ -260,7 +260,7 @@ def _build_loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             )  # fmt: skip
 
         def import_namespace(self, schema: Any, namespace: str, location: str | None = None) -> None:
-            if namespace in _KNOWN:
+            if namespace in _BUILTIN_NAMESPACES:
                 return
             place = location or _build_url(namespace)
             if location is not None or place in places:

@@ -101,8 +101,8 @@ MAX_SEARCH: Final = 1_000_000
 _VALUE: Final = 1 / 250
 _PARTICLES: Final = (f"{XS}element", f"{XS}any")
 _INLINE: Final = (f"{XS}complexType", f"{XS}simpleType")
-_OWN: Final = {f"{XS}simpleType": 1, f"{XS}enumeration": _VALUE}
-_NAMED: Final = ("group", "complexType", "simpleType", "attributeGroup")
+_OWN_WEIGHTS: Final = {f"{XS}simpleType": 1, f"{XS}enumeration": _VALUE}
+_NAMED_COMPONENTS: Final = ("group", "complexType", "simpleType", "attributeGroup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class _Scale:
         self.inline: list[Element] = []
         for part in (part for root in roots for part in _list_declared(root)):
             kind = local(part.tag)
-            if kind in _NAMED:
+            if kind in _NAMED_COMPONENTS:
                 self.named.setdefault((_choose_family(kind), part.get("name", "")), []).append(part)
             self.inline += [inner for inner in part.iter() if inner.tag in _INLINE and inner is not part]
         self.known: dict[int, float] = {}
@@ -159,7 +159,7 @@ class _Scale:
         waiting = [element]
         while waiting:
             part = waiting.pop()
-            total += _OWN.get(part.tag, 0)
+            total += _OWN_WEIGHTS.get(part.tag, 0)
             if part.tag in _PARTICLES:
                 total += 1  # what is inside an element is a model of its own
                 continue

@@ -15,7 +15,7 @@ from signalbook.formats.xsd.limits import XS
 from signalbook.values import Finding
 
 MAX_LENGTH: Final = 1000
-_TEXT: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_STRING_LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _TERM: Final = re.compile(r"\s+|\d+(?:\.\d+)?|\$value|[\w.-]+(?::[\w-]+)?\s*\(?|[@*/()\[\]=<>!+,|-]", re.ASCII)
 _FUNCTIONS: Final = frozenset(
     {
@@ -24,9 +24,9 @@ _FUNCTIONS: Final = frozenset(
         "max", "abs", "floor", "ceiling", "round", "last",
     }
 )  # fmt: skip
-_NAME: Final = r"[^\W\d][\w.-]*"
-_STEP: Final = re.compile(rf"(?:child::)?(?:{_NAME}(?::(?:{_NAME}|\*))?|\*)|\.")
-_ATTRIBUTE: Final = re.compile(rf"(?:attribute::|@)(?:{_NAME}(?::(?:{_NAME}|\*))?|\*)")
+_XML_NAME: Final = r"[^\W\d][\w.-]*"
+_PATH_STEP: Final = re.compile(rf"(?:child::)?(?:{_XML_NAME}(?::(?:{_XML_NAME}|\*))?|\*)|\.")
+_ATTRIBUTE: Final = re.compile(rf"(?:attribute::|@)(?:{_XML_NAME}(?::(?:{_XML_NAME}|\*))?|\*)")
 _CASTS: Final = re.compile(r"xs:\w+")
 # Loops and ranges; what walks further than to children.
 _REFUSED: Final = frozenset({"for", "some", "every", "to", "return", "satisfies", "if", ".."})
@@ -42,9 +42,9 @@ def is_path(xpath: str, *, field: bool) -> bool:
         return False
     for path in xpath.split("|"):
         *steps, last = (step.strip() for step in path.strip().removeprefix(".//").split("/"))
-        if not all(map(_STEP.fullmatch, steps)):
+        if not all(map(_PATH_STEP.fullmatch, steps)):
             return False
-        if not (_STEP.fullmatch(last) or (field and _ATTRIBUTE.fullmatch(last))):
+        if not (_PATH_STEP.fullmatch(last) or (field and _ATTRIBUTE.fullmatch(last))):
             return False
     return True
 
@@ -68,7 +68,7 @@ def is_bounded(test: str) -> bool:
     if len(test) > MAX_LENGTH:
         return False
     # Strings first: what is in them is no part of the expression, whatever it looks like.
-    remaining, depth, before = _TEXT.sub(" 0 ", test), 0, ""
+    remaining, depth, before = _STRING_LITERAL.sub(" 0 ", test), 0, ""
     while remaining:
         match = _TERM.match(remaining)
         if match is None:
@@ -99,9 +99,9 @@ def expanded(part: Any, path: str | None) -> str:
     """An XPath with namespaces in place of prefixes."""
     default = getattr(part, "xpath_default_namespace", "")
 
-    def named(found: re.Match[str]) -> str:
-        prefix = found["prefix"]
-        return found[0] if prefix is None else f"{{{part.namespaces.get(prefix, prefix)}}}"
+    def named(match: re.Match[str]) -> str:
+        prefix = match["prefix"]
+        return match[0] if prefix is None else f"{{{part.namespaces.get(prefix, prefix)}}}"
 
     text = _PREFIXED.sub(named, " ".join((path or "").split()))
     return f"{text} in {default}" if default else text

@@ -25,7 +25,7 @@ _STEPS: Final = 200
 """Steps of work for each character: a class of two may stand for hundreds of ranges."""
 # RE2 refuses a repetition of more, nested ones multiplied.
 _MAX_REPEAT: Final = 1000
-_TOKEN: Final = re.compile(
+_PATTERN_TOKEN: Final = re.compile(
     r"\\(?P<escape>.) | \[(?P<negated>\^?)(?P<members>(?:\\.|[^\\\]])+)\]"
     r" | (?P<open>\(\?:) | (?P<close>\)) | (?P<bar>\|)"
     r" | (?P<repeat>[?*+] | \{(?P<least>\d+)(?P<comma>,?)(?P<most>\d*)\})"
@@ -43,7 +43,7 @@ _CLASSES: Final = {
     "W": r"[^\p{L}\p{M}\p{N}\p{S}]",
 }
 _ANY: Final = r"[\x{0}-\x{10ffff}]"
-_NONE: Final = r"[^\x{0}-\x{10ffff}]"
+_EMPTY_CLASS: Final = r"[^\x{0}-\x{10ffff}]"
 _SURROGATES: Final = re.compile(
     "(?P<first>[^\\\\])-(?P<last>[\ud800-\udfff])|(?P<low>[\ud800-\udfff])-(?P<high>[^\\\\])|[\ud800-\udfff]"
 )
@@ -112,7 +112,7 @@ class _Translation:
         self._groups: list[list[tuple[str, int]]] = [[]]
 
     def run(self) -> str:
-        for token in _TOKEN.finditer(self._python):
+        for token in _PATTERN_TOKEN.finditer(self._python):
             self._take(token)
         return self._close()[0]
 
@@ -163,10 +163,10 @@ class _Translation:
 def _build_class(negated: str, members: str) -> str:
     """A class without surrogates, which RE2 has no text for. ``[^\\w\\W]`` is how the library writes an empty one."""
     if members == r"\w\W":
-        return _NONE if negated else _ANY
+        return _EMPTY_CLASS if negated else _ANY
     characters = _SURROGATES.sub(_cut_surrogates, members)
     if not characters:
-        return _ANY if negated else _NONE
+        return _ANY if negated else _EMPTY_CLASS
     return f"[{negated}{characters}]"
 
 

@@ -12,7 +12,7 @@ from signalbook.formats.tree import Kind, Room, SchemaNode, text
 from signalbook.formats.xsd.content import Child, ChildrenPlan, ElementPlan, Simple, Value
 from signalbook.formats.xsd.limits import local
 
-_KINDS: Final[dict[str, Kind]] = {
+_NODE_KINDS: Final[dict[str, Kind]] = {
     "bool": "boolean",
     "int32": "integer",
     "int64": "integer",
@@ -23,7 +23,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "base64": "bytes",
     "hex": "bytes",
 }
-_TEXTS: Final = {
+_EXAMPLE_TEXTS: Final = {
     "decimal": "1",
     "date": "2030-01-31",
     "time": "12:00:00Z",
@@ -120,13 +120,13 @@ def _build_simple(
     default: str | None = None,
 ) -> SchemaNode:
     xsd = simple.type
-    kind = _KINDS.get(simple.coding, "string")
+    kind = _NODE_KINDS.get(simple.coding, "string")
     listed = [str(text) for text in xsd.enumeration or ()][:20]
     values: tuple[Any, ...] = tuple(simple.read(text) for text in listed)
     # A decimal of any size is text in decoded values, like times.
     value_kind = "decimal" if getattr(xsd.root_type, "local_name", "") == "decimal" else simple.kind
-    if not values and kind == "string" and value_kind in _TEXTS:
-        values = (_TEXTS[value_kind],)
+    if not values and kind == "string" and value_kind in _EXAMPLE_TEXTS:
+        values = (_EXAMPLE_TEXTS[value_kind],)
     node = SchemaNode(
         kind=kind,
         type=xsd.local_name or xsd.root_type.local_name or simple.kind,

@@ -14,7 +14,7 @@ from signalbook.uris import is_uri, normal_uri
 revision = "0008"
 down_revision = "0007"
 
-_NAMED: Final = """
+_VERSIONS_QUERY: Final = """
 SELECT key, xid, attributes FROM entities WHERE type = 'versions' AND attributes LIKE '%"globaluri"%'
 """
 _BASE: Final = "any:/base"
@@ -24,7 +24,7 @@ def upgrade() -> None:
     """Give the Versions there are their digests. Two with the same URI keep it: only new claims are refused."""
     connection = op.get_bind()
     update = sa.text("UPDATE entities SET uri = :uri WHERE key = :key")
-    for key, xid, attributes in connection.execute(sa.text(_NAMED)).fetchall():
+    for key, xid, attributes in connection.execute(sa.text(_VERSIONS_QUERY)).fetchall():
         connection.execute(update, {"key": key, "uri": _compute_digest(xid.split("/")[1], json.loads(attributes))})
 
 

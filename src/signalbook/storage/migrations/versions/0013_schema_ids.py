@@ -15,7 +15,7 @@ revision = "0013"
 down_revision = "0012"
 
 _TEXT: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
+_SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 _AT_ONCE: Final = 1000
 _VERSIONS: Final = sa.text(
     "SELECT key, xid, attributes, document FROM entities WHERE type = 'versions' AND key > :key "
@@ -104,7 +104,7 @@ def _read_pages(connection: sa.Connection) -> Iterator[list[Any]]:
 def _compute_content(attributes: dict[str, Any], document: str) -> str | None:
     """Return the content that the engine computed for a Version when this migration was written."""
     stated = attributes.get("format")
-    kind = _TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
+    kind = _SCHEMA_TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
     if kind is None:
         return None
     parts = [kind, document, *(attributes.get(name) for name in ("references", "metadata", "ruleset"))]
