@@ -109,16 +109,16 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
     """
     try:
         try:
-            return _write(engine, snapshot, base, anew=False)
+            return _write_snapshot(engine, snapshot, base, anew=False)
         except RegistryError:
-            return _write(engine, snapshot, base, anew=True)
+            return _write_snapshot(engine, snapshot, base, anew=True)
     except RegistryError as error:
         paths = [error.subject, *(fault.path for fault in error.faults)]
         file_lines = "".join(f"\n  in {name}" for name in snapshot.source.find_parts_naming(paths))
         raise DocumentError(f"{error}{file_lines}") from None
 
 
-def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
+def _write_snapshot(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
     with engine.writing(admin=True) as session:
         state = session.transaction.settings.get(STATE_KEY) or {}
         if state.get("revision") == snapshot.revision:

@@ -21,7 +21,7 @@ def offered(group: str, kind: str, key: Callable[[EntryPoint], str]) -> Mapping[
 
 
 def collect(points: Iterable[EntryPoint], kind: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
-    """Entry points by ``key``; ``what`` they are is said in errors. Raises ``PluginClash`` if two differ under one."""
+    """Return entry points by ``key``; errors name their ``kind``. Raises ``PluginClash`` if two differ under one."""
     points_by_name: dict[str, EntryPoint] = {}
     for point in points:
         name = key(point)

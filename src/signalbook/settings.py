@@ -220,7 +220,7 @@ def option_for(name: str) -> str:
 def load(
     options: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Settings:
-    """Settings from ``given`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
+    """Return settings from ``options`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
 
     Without ``config`` a ``signalbook.toml`` in the working directory is read if there is one.
     Raises ``SettingError`` for an unknown name in the file or a value of the wrong type.

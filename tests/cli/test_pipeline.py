@@ -13,7 +13,7 @@ import yaml
 from typer.core import TyperGroup as Group
 from typer.main import get_command
 
-from signalbook.cli.pipeline import TableFormat, _check_dead_letters, _show, app
+from signalbook.cli.pipeline import TableFormat, _check_dead_letters, _print_report, app
 from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Report, Tally
@@ -193,7 +193,7 @@ def test_undeclared_members_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
     tally.land("/m/[red]a", 3)
     tally.rescue("/m/[red]a", {"/x": 2, "": 1})
     tally.duplicates["/m/[red]a"] = 1
-    _show(Report(batch="b", fingerprint="f", tally=tally, seconds=1.0))
+    _print_report(Report(batch="b", fingerprint="f", tally=tally, seconds=1.0))
     output = capsys.readouterr().out
     assert "/x" in output
     assert "others" in output

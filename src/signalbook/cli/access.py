@@ -82,7 +82,7 @@ def set_(file: PolicyArgument, server: ServerOption = None, db: DbOption = None,
     It is refused as a whole if anything is wrong with it, or if nobody could change it afterwards. With --db that is
     for whoever may write to the database, also where nobody else may.
     """
-    policy = _read(file)
+    policy = _read_policy_file(file)
     with _open(server, db) as (access, _):
         put = access.put(policy)
     _show_put(put, where(server, db), json)
@@ -102,7 +102,7 @@ def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None
     from signalbook.access.review import list_warnings
     from signalbook.engine.engine import model_source
 
-    policy = read_policy(_read(file))
+    policy = read_policy(_read_policy_file(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
     if server is None and db is None:
@@ -266,7 +266,7 @@ def _read_local_model(engine: Engine) -> JSONObject | None:
         return view.model.document
 
 
-def _read(file: Path) -> JSON:
+def _read_policy_file(file: Path) -> JSON:
     from signalbook.documents import parse_document, read_document
 
     if str(file) == "-":

@@ -69,7 +69,7 @@ def plain(text: str) -> str:
 
 @contextmanager
 def working(action: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal that ``what`` is under way; what is yielded takes other words for it."""
+    """Show ``action`` on a terminal while the block runs. Yields a function that replaces the text."""
     from rich.text import Text
 
     screen = console()

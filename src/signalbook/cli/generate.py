@@ -46,7 +46,7 @@ def run(
     for are named with the reason and left out, and the exit code is 3.
     """
     if target == "list":
-        _list(json)
+        _print_targets(json)
         return
     if not registry or folder is None:
         raise typer.BadParameter("--registry and --output are required")
@@ -58,20 +58,20 @@ def run(
         generated = generate(generator_input)
         plan = plan_output(folder, generator_input, generated)
         if not check:
-            _write(folder, plan, overwrite=overwrite)
+            _write_plan(folder, plan, overwrite=overwrite)
     for xid, why in generator_input.incomplete.items():
         notice(f"{xid}: {why}")
     if json:
         print_json(_build_summary(generator_input, generated, plan, check=check))
     else:
-        _show(folder, generated, plan, check=check)
+        _print_plan(folder, generated, plan, check=check)
     if check and any(plan.stale):
         raise typer.Exit(1)
     if generated.left_out:
         raise typer.Exit(_LEFT_OUT)
 
 
-def _list(json: bool) -> None:
+def _print_targets(json: bool) -> None:
     from signalbook.codegen.base import targets
 
     summaries = targets()
@@ -84,7 +84,7 @@ def _list(json: bool) -> None:
     output().print(rows)
 
 
-def _write(folder: Path, plan: OutputPlan, *, overwrite: bool) -> None:
+def _write_plan(folder: Path, plan: OutputPlan, *, overwrite: bool) -> None:
     """Put the files in place, the manifest last. Raises ``GeneratorError`` if something would be lost."""
     from signalbook.codegen.base import GeneratorError
     from signalbook.documents import FolderFile
@@ -99,7 +99,7 @@ def _write(folder: Path, plan: OutputPlan, *, overwrite: bool) -> None:
         write_folder(folder, files, instead=map(PurePosixPath, plan.removed))
 
 
-def _show(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) -> None:
+def _print_plan(folder: Path, generated: Generated, plan: OutputPlan, *, check: bool) -> None:
     for xid, why in generated.left_out.items():
         say(f"left out {plain(xid)}: {plain(why)}")
     if check:

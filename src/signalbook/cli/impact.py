@@ -65,7 +65,7 @@ def run(
         if json:
             print_json(result)
         else:
-            _show(result)
+            _print_impact(result)
         return
     if depth is not None:
         raise typer.BadParameter("--depth does not go with --candidate: all that breaks is looked for")
@@ -75,7 +75,7 @@ def run(
     if json:
         print_json(result)
     else:
-        _show_trial(candidate, result)
+        _print_trial(candidate, result)
     if not result["safe"]:
         raise typer.Exit(1)
 
@@ -143,7 +143,7 @@ def _walk_dependents(document: JSONObject) -> Iterator[tuple[JSONObject, int]]:
         waiting += [(below, depth + 1) for below in reversed(by_parent.get(dependent["xid"], []))]
 
 
-def _show(document: JSONObject) -> None:
+def _print_impact(document: JSONObject) -> None:
     echo(plain(document["xid"]))
     for dependent, depth in _walk_dependents(document):
         echo(f"{'  ' * depth}{plain(dependent['xid'])}  ({plain(dependent['relation'])})")
@@ -155,7 +155,7 @@ def _show(document: JSONObject) -> None:
         say("there is more than is shown: ask for what depends on one of these")
 
 
-def _show_trial(name: str, document: JSONObject) -> None:
+def _print_trial(name: str, document: JSONObject) -> None:
     screen = output()
     verdict = Verdict.from_json(document["check"])
     for line in (*verdict_lines(plain(name), verdict, accepted=verdict.accepted), *_render_effect(document, "", 0)):

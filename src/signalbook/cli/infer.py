@@ -96,7 +96,7 @@ def run(
     with working("reading") as progress:
         inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
-        _write(out, inferred)
+        _write_document(out, inferred)
     if registry:
         with open_registry(server, db, create=True) as target:
             _store(target, group, inferred)
@@ -105,8 +105,8 @@ def run(
         echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
         return
     if not elsewhere:
-        _write(None, inferred)
-    _show(inferred)
+        _write_document(None, inferred)
+    _print_inferred(inferred)
     if not inferred.tried:
         say("warning: too few messages to try the definitions on", style="yellow")
     elif inferred.acceptance < accept:
@@ -133,7 +133,7 @@ def _store(registry: Registry, group: str, inferred: InferredDefinitions) -> Non
     say(f"imported {imported}")
 
 
-def _write(out: Path | None, inferred: InferredDefinitions) -> None:
+def _write_document(out: Path | None, inferred: InferredDefinitions) -> None:
     from signalbook.cli.files import write_pieces
     from signalbook.documents import write_document
 
@@ -144,7 +144,7 @@ def _write(out: Path | None, inferred: InferredDefinitions) -> None:
         write_pieces(out, [write_document(inferred.document, name=out.name)])
 
 
-def _show(inferred: InferredDefinitions) -> None:
+def _print_inferred(inferred: InferredDefinitions) -> None:
     screen = console()
     table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LINES])
     if len(inferred.messages) > _MAX_LINES:
@@ -157,10 +157,10 @@ def _show(inferred: InferredDefinitions) -> None:
         f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
         f"({inferred.acceptance:.2%}); {inferred.rules}"
     )
-    _list(inferred.reasons)
+    _print_counts(inferred.reasons)
     if inferred.unseen:
         screen.print(f"{sum(inferred.unseen.values()):,} held back are of types that the other half has none of:")
-        _list(inferred.unseen)
+        _print_counts(inferred.unseen)
     if inferred.doubts:
         screen.print("Not sure of:")
         for doubt in inferred.doubts[:_MAX_LINES]:
@@ -169,7 +169,7 @@ def _show(inferred: InferredDefinitions) -> None:
             say(f"  … and {len(inferred.doubts) - _MAX_LINES} more: --json lists them")
 
 
-def _list(counts: Mapping[str, int]) -> None:
+def _print_counts(counts: Mapping[str, int]) -> None:
     """The commonest first, and how many are left out."""
     for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LINES]:
         say(f"  {count:,} {plain(name)}")

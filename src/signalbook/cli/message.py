@@ -100,10 +100,10 @@ def build(
     outbound = build_message(definition, settings.context, content, settings.overrides)
     chosen = form or ("event" if outbound.event is not None and not target else "message")
     if chosen == "event":
-        _write(as_event(outbound) + b"\n")
+        _write_output(as_event(outbound) + b"\n")
         return
     bound = bind(outbound, target, settings.more)
-    _write(as_request(bound, target) if chosen == "http" else as_record(bound) + b"\n")
+    _write_output(as_request(bound, target) if chosen == "http" else as_record(bound) + b"\n")
 
 
 @app.command("check")
@@ -139,7 +139,7 @@ def check(
         doubts = {xid: [finding.to_json() for finding in findings] for xid, findings in doubtful.items()}
         echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "definitions": doubts}))
     else:
-        _show(checked, refused)
+        _print_refused(checked, refused)
         for xid, findings in definitions.contract.broken.items():
             echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
         for xid, findings in definitions.contract.incomplete.items():
@@ -158,7 +158,7 @@ def _encode_refusal(refusal: Rejected) -> JSONObject:
     return {"reason": refusal.reason.value, "violations": violations, "candidates": list(refusal.candidates)}
 
 
-def _show(checked: int, refused: Sequence[tuple[str, Rejected]]) -> None:
+def _print_refused(checked: int, refused: Sequence[tuple[str, Rejected]]) -> None:
     for place, refusal in refused:
         meant = f" of {refusal.candidates[0]}" if len(refusal.candidates) == 1 else ""
         echo(plain(f"refused  {place}  {refusal.reason.value}{meant}"))
@@ -175,6 +175,6 @@ def _parse_assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _write(content: bytes) -> None:
+def _write_output(content: bytes) -> None:
     sys.stdout.buffer.write(content)
     sys.stdout.flush()

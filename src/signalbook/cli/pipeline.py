@@ -374,7 +374,7 @@ def run(
     if as_json:
         echo(dump_json(report.to_json()))
     else:
-        _show(report)
+        _print_report(report)
     _check_dead_letters(report, landing_job.max_dead_letters)
 
 
@@ -409,7 +409,7 @@ def show_progress() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def _show(report: Report) -> None:
+def _print_report(report: Report) -> None:
     screen = output()
     result = report.to_json()
     messages = table("message", numbers=("landed", "rejected"), title="Messages")

@@ -100,7 +100,7 @@ def run(
         for schema, target in _sort_by_references(list(zip(schemas, targets, strict=True))):
             registered.append(_register(registry, schema, target, compatibility))
             if not as_json:
-                _show(registered[-1])
+                _print_registered(registered[-1])
     if as_json:
         echo(dump_json({"registered": [row.to_json() for row in registered]}))
     if any(row.verdict for row in registered):
@@ -132,7 +132,7 @@ def _sort_by_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[Schem
     return list(ordered.values()) if len(by_xid) == len(files) else files
 
 
-def _show(row: Registered) -> None:
+def _print_registered(row: Registered) -> None:
     if row.verdict is None:
         echo(str(row))
         return

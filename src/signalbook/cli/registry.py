@@ -116,7 +116,7 @@ def database_settings(db: str | None) -> settings.Settings:
 
 @contextmanager
 def open_engine(loaded: settings.Settings, *, create: bool) -> Iterator[Engine]:
-    """The registry in the database ``given.db``, run by this process. Raises ``SignalbookError``."""
+    """The registry in the database ``loaded.db``, run by this process. Raises ``SignalbookError``."""
     from signalbook.access import audit
     from signalbook.engine.engine import Engine
 

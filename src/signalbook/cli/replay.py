@@ -101,7 +101,7 @@ def replay(
     if as_json:
         echo(dump_json(result.to_json()))
     else:
-        _show(result)
+        _print_replay(result)
 
 
 def backtest(
@@ -182,7 +182,7 @@ def _stage(now: Progress) -> str:
     return f"{now.stage}{counts}"
 
 
-def _show(report: Replay) -> None:
+def _print_replay(report: Replay) -> None:
     screen = console.output()
     result = report.to_json()
     moved = "would be moved" if report.dry_run else "were moved"

@@ -73,7 +73,7 @@ def run(
         if json:
             print_json(result)
         else:
-            _show(result)
+            _print_hits(result)
 
 
 def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> JSONObject:
@@ -97,7 +97,7 @@ def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> J
     return {**page, "facets": facets}
 
 
-def _show(result: JSONObject) -> None:
+def _print_hits(result: JSONObject) -> None:
     for hit in result["hits"]:
         name = f"  {plain(hit['name'])}" if hit["name"] else ""
         marked = "  (deprecated)" if hit["deprecated"] else ""

@@ -94,7 +94,7 @@ def run(
     if as_json:
         echo(dump_json({"definitions": str(definitions), "inferred": inferred.to_json(), "landed": report.to_json()}))
     else:
-        _show(folder, definitions, inputs, inferred, report)
+        _print_result(folder, definitions, inputs, inferred, report)
 
 
 def _check_folder(folder: Path) -> None:
@@ -109,7 +109,9 @@ def _check_folder(folder: Path) -> None:
         raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
 
 
-def _show(folder: Path, definitions: Path, inputs: list[str], inferred: InferredDefinitions, report: Report) -> None:
+def _print_result(
+    folder: Path, definitions: Path, inputs: list[str], inferred: InferredDefinitions, report: Report
+) -> None:
     screen = output()
     result = report.to_json()
     landed = sorted(((counts["landed"], xid) for xid, counts in result["by_message"].items()), reverse=True)

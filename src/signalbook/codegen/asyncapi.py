@@ -79,7 +79,7 @@ class _Channel:
     xids: list[str] = field(default_factory=list)
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_asyncapi(input: GeneratorInput) -> Generated:
     """Generate one document."""
     document = _Document(input)
     xids = [xid for xid in input.messages if xid not in document.left_out]
@@ -391,6 +391,6 @@ def _replace_special(name: str) -> str:
 
 GENERATOR: Final = Generator(
     summary="one AsyncAPI 3.0 document of messages, channels, servers and operations",
-    generate=_generate,
+    generate=_generate_asyncapi,
     options={"title": "the title of the document", "version": "its version, such as 1.0.0"},
 )

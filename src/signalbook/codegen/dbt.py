@@ -28,7 +28,7 @@ _UNSAFE_NAME: Final = re.compile(r"[\"`\\\x00-\x1f\x7f]|\$\{")
 _UNSAFE_VALUE: Final = re.compile(r"[\\\x00-\x1f\x7f]|\$\{")
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_dbt(input: GeneratorInput) -> Generated:
     """A file for each group, which is a source."""
     files = group_files(input.by_group)
     sources = unique(input.by_group, lambda group: snake(files[group], "source"))
@@ -113,4 +113,4 @@ def _quote_accepted(value: str) -> str:
     return _quote_template(value) if "(" in value else escape_template(value)
 
 
-GENERATOR: Final = Generator(summary="the landed tables as sources of dbt, with tests", generate=_generate)
+GENERATOR: Final = Generator(summary="the landed tables as sources of dbt, with tests", generate=_generate_dbt)

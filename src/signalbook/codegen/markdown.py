@@ -20,7 +20,7 @@ _BLOCK_START: Final = re.compile(r"^(\d*)([-+=:.)])")
 _UNSAFE_CODE: Final = re.compile(r"\\\||\{[{%#]")
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_markdown(input: GeneratorInput) -> Generated:
     """A page for each group, and one that leads to them."""
     names = group_files(input.by_group)
     files = [
@@ -61,10 +61,10 @@ def _write_page(input: GeneratorInput, group: str, definitions: tuple[CompiledDe
     if input.entity(group).get("description"):
         yield from (_escape_text(str(input.entity(group)["description"])), "")
     for definition in definitions:
-        yield from _write_message(definition)
+        yield from _write_definition(definition)
 
 
-def _write_message(definition: CompiledDefinition) -> Iterator[str]:
+def _write_definition(definition: CompiledDefinition) -> Iterator[str]:
     raw = definition.definition
     yield f"## {_escape_text(definition.message_id)}"
     yield ""
@@ -161,4 +161,4 @@ def _format_code(text: str) -> str:
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
-GENERATOR: Final = Generator(summary="pages about the messages of each group, in Markdown", generate=_generate)
+GENERATOR: Final = Generator(summary="pages about the messages of each group, in Markdown", generate=_generate_markdown)

@@ -60,7 +60,7 @@ def _group_file(group: str) -> str:
 def unique(
     keys: Iterable[str], name: Callable[[str], str], reserved: Iterable[str] = (), before_number: str = "_"
 ) -> dict[str, str]:
-    """A name for each thing, in the order of ``things``: those that collide get a number, whatever their case."""
+    """Return a name for each of ``keys``, in their order. Names that collide, whatever their case, get a number."""
     used = {text.lower() for text in reserved}
     names: dict[str, str] = {}
     for key in keys:

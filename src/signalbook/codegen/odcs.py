@@ -30,7 +30,7 @@ _LOGICAL_TYPES: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
 )
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_odcs(input: GeneratorInput) -> Generated:
     """A contract for each group."""
     names = group_files(input.by_group)
     return Generated(
@@ -104,6 +104,6 @@ def _describe_type(kind: pa.DataType) -> JSONObject:
 
 GENERATOR: Final = Generator(
     summary="data contracts of the landed tables: Open Data Contract Standard 3",
-    generate=_generate,
+    generate=_generate_odcs,
     options={"version": "the version of the contracts, such as 1.0.0"},
 )

@@ -212,7 +212,7 @@ def _is_record(kind: Any) -> bool:
 
 
 @cache
-def _record(kind: Any) -> _Record:
+def _describe_record(kind: Any) -> _Record:
     if hasattr(kind, "model_rebuild"):
         kind.model_rebuild()  # until then pydantic does not know members whose types come later in the module
     module: Any = sys.modules[kind.__module__]
@@ -239,7 +239,7 @@ def to_data(value: Any) -> JSON:
     kind: Any = type(value)
     if not _is_record(kind):
         return value
-    record = _record(kind)
+    record = _describe_record(kind)
     members = {} if not record.extra else dict(to_data(getattr(value, record.extra) or {}))
     for member in record.members:
         item = getattr(value, member.attribute)
@@ -251,7 +251,7 @@ def to_data(value: Any) -> JSON:
 def from_data(kind: Any, data: JSON) -> Any:
     """Convert data from ``Schema.decode`` to the type of an annotation. Undescribed data stay as they are."""
     if _is_record(kind):
-        return _build_object(_record(kind), data) if isinstance(data, dict) else data
+        return _build_object(_describe_record(kind), data) if isinstance(data, dict) else data
     origin = get_origin(kind)
     if origin is list and isinstance(data, list):
         (item,) = get_args(kind)
@@ -298,7 +298,7 @@ def _measure_fit(kind: Any, data: JSON) -> _Fit:
     """Return how badly an annotation describes a value: less is better."""
     origin = get_origin(kind)
     if _is_record(kind):
-        return _measure_record(_record(kind), data) if isinstance(data, dict) else _UNFIT
+        return _measure_record(_describe_record(kind), data) if isinstance(data, dict) else _UNFIT
     if origin is Literal:
         return (0, -1) if any(option == data and type(option) is type(data) for option in get_args(kind)) else _UNFIT
     if origin in _UNIONS:

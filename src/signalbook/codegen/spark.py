@@ -23,7 +23,7 @@ _SPARK_TYPES: Final = (
 )
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_spark(input: GeneratorInput) -> Generated:
     """Return a file of statements for each group, and ``schemas.py`` for all."""
     table_format = input.option("format", _FORMATS)
     names = group_files(input.by_group)
@@ -79,6 +79,6 @@ def _write_column(column: TableColumn) -> str:
 
 GENERATOR: Final = Generator(
     summary="Spark SQL that makes the landed tables, and their columns as StructType",
-    generate=_generate,
+    generate=_generate_spark,
     options={"format": "the table format in USING: none, iceberg, delta or parquet"},
 )

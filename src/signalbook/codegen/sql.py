@@ -106,7 +106,7 @@ DIALECTS: Final[Mapping[str, SqlDialect]] = {
 }
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_sql(input: GeneratorInput) -> Generated:
     """A file of statements for each group and dialect."""
     choice = input.option("dialect", ("all", *DIALECTS))
     files: list[GeneratedFile] = []
@@ -221,6 +221,6 @@ def _replace_special(name: str) -> str:
 
 GENERATOR: Final = Generator(
     summary="SQL that makes the landed tables in DuckDB, Trino, BigQuery and Snowflake",
-    generate=_generate,
+    generate=_generate_sql,
     options={"dialect": f"all, or one of {', '.join(DIALECTS)}"},
 )

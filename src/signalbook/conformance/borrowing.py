@@ -203,7 +203,7 @@ def _split_target(target: str) -> tuple[list[str], bool]:
 
 
 def _fill_nested(cast: Cast, body: JSON, *, attributes: JSONObject) -> JSON:
-    """A Registry or a Group: its ``own`` attributes, and the entities in its maps."""
+    """Fill the ``attributes`` of a Registry or a Group, and the entities in its maps."""
     if not isinstance(body, dict):
         return body
     filled: dict[str, Any] = {**attributes, **body}

@@ -378,7 +378,7 @@ class ConformanceSession:
 def run_all(
     session: ConformanceSession, cases: Sequence[Case], *, track: Callable[[Sequence[Case]], Iterable[Case]]
 ) -> list[CaseResult]:
-    """The results of ``cases``, in their order. ``shown`` passes them on and shows the progress.
+    """Return the results of ``cases``, in their order. ``track`` passes the cases on and shows the progress.
 
     Those that may lock the server out are run last. After Ctrl-C the rest counts as skipped.
     """

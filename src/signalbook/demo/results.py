@@ -192,7 +192,7 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
 
 
 def rows(console: Console, lake: OutputFolder, table: ShownTable) -> None:
-    """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
+    """A few rows of a landed table: ``table.columns`` name members of nested columns with dots."""
     data = lake.head(table.group, table.message, _SHOWN_ROWS, table.having)
     grid = Grid(title=f"{table.group} / {table.message}: {data.num_columns} columns, among them", title_justify="left")
     picked = {path: _pick(data, path) for path in table.columns}

@@ -75,7 +75,7 @@ class Comparison:
             raise TooManySteps
 
     def differences(self, subject: str, compare: Callable[[], None]) -> list[Difference]:
-        """Return the differences that ``compare`` reports, or ``undecided`` if comparing ``what`` takes too long."""
+        """Return the differences that ``compare`` reports, or ``undecided`` if comparing ``subject`` takes too long."""
         try:
             compare()
         except TooManySteps:

@@ -140,7 +140,7 @@ class AuditWriter(AuditReader):
     def append(self, entries: Sequence[AuditEntry]) -> None:
         """Add entries; they get their numbers at the commit, which writes them in one statement."""
         self._writing.check()
-        self._writing.pending.audit += [_record(entry) for entry in entries]
+        self._writing.pending.audit += [_encode_entry(entry) for entry in entries]
 
     def prune(self, before: datetime, limit: int) -> int:
         """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
@@ -151,7 +151,7 @@ class AuditWriter(AuditReader):
         self._writing.run_bulk(self._sql.append, self._writing.pending.audit)
 
 
-def _record(entry: AuditEntry) -> dict[str, Any]:
+def _encode_entry(entry: AuditEntry) -> dict[str, Any]:
     # PostgreSQL keeps no NUL, and who made a request may say anything of himself.
     return {
         "time": microseconds(entry.time),

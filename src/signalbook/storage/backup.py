@@ -105,7 +105,7 @@ def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             backup = _read_manifest(connection, path)
-            contents = {table.name: _read(connection, table, progress) for table in _list_tables(connection)}
+            contents = {table.name: _digest_table(connection, table, progress) for table in _list_tables(connection)}
             for name in backup.tables.keys() | contents.keys():
                 if contents.get(name) != backup.tables.get(name):
                     raise BackupError(f"{path}: table {name} is not as it was backed up: use another backup")
@@ -114,7 +114,7 @@ def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
         raise BackupError(f"{path} is no backup, or a damaged one ({error}): use another backup") from None
 
 
-def _read(connection: sqlite3.Connection, table: _Table, progress: Progress) -> TableContents:
+def _digest_table(connection: sqlite3.Connection, table: _Table, progress: Progress) -> TableContents:
     rows = _Digest(table.name, connection.execute(table.query), progress)
     deque(rows, maxlen=0)
     return rows.contents()

@@ -146,7 +146,7 @@ class SQLiteWords:
 
     @staticmethod
     def matching(table: str, columns: str) -> str:
-        """Return SQL for ``shown`` of entries that match ``:match`` and have the ``:want`` among their ``:flags``."""
+        """Return SQL for ``columns`` of entries that match ``:match`` and have the ``:want`` among their ``:flags``."""
         return (
             f"SELECT {columns} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
             # The plus keeps SQLite from asking for each key by itself.

@@ -55,7 +55,7 @@ _RESERVED: Final = KEYWORDS | {"internal", "main", "testdata", "vendor"}
 Lines = Iterator[str]
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_go(input: GeneratorInput) -> Generated:
     module = input.option("module") or _OWN_MODULE
     if not _MODULE.fullmatch(module):
         raise GeneratorError(f"go: module is a path such as example.com/shop/messages, not {module!r}")
@@ -201,7 +201,7 @@ def _choose_type(param: Param) -> str:
 
 GENERATOR: Final = Generator(
     summary="a Go module: types of payloads, and functions that build and parse messages",
-    generate=_generate,
+    generate=_generate_go,
     options={
         "module": f"the path of the module, or of the folder in a module that there is; {_OWN_MODULE} without it",
         "gomod": "whether to write go.mod: yes, or no for a folder in a module that there is",

@@ -52,7 +52,7 @@ _REFERENCE: Final = "com.fasterxml.jackson.core.type.TypeReference"
 Lines = Iterator[str]
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_java(input: GeneratorInput) -> Generated:
     package = input.option("package") or "messages"
     if not _PACKAGE.fullmatch(package) or KEYWORDS & set(package.split(".")):
         raise GeneratorError(f"java: package is a name such as com.example.shop, not {package!r}")
@@ -100,7 +100,7 @@ def _write_files(input: GeneratorInput, result: Standalone, package: str) -> Ite
     for group, members in groups.items():
         names = unique((item.xid for item in members), lambda xid: pascal(last_part(xid), "Message"), CLASSES)
         for item in members:
-            lines = _write_message(
+            lines = _write_message_class(
                 result.messages[item.xid], names[item.xid], holders, class_names_by_document, package
             )
             yield _build_file(input, f"{package}.{folders[group]}", names[item.xid], (item.xid,), lines)
@@ -140,7 +140,7 @@ def _write_constant(kind: str, name: str, value: object) -> Lines:
     yield f"          {literals[-1]});"
 
 
-def _write_message(
+def _write_message_class(
     message: StandaloneMessage,
     name: str,
     holders: Mapping[str, str],
@@ -197,6 +197,6 @@ def _choose_type(param: Param) -> str:
 
 GENERATOR: Final = Generator(
     summary="Java classes: types of payloads for Jackson, and methods that build and parse messages",
-    generate=_generate,
+    generate=_generate_java,
     options={"package": "the name of the package, such as com.example.shop; messages without it"},
 )

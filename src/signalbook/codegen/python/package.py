@@ -47,7 +47,7 @@ class _Document:
     emitted: EmittedTypes
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_python(input: GeneratorInput) -> Generated:
     """The package."""
     style = cast(Style, input.option("style", _STYLES))
     package = input.option("package") or "messages"
@@ -114,7 +114,7 @@ def _write_groups(
             document = documents.get(definition.schema_use.document) if definition.schema_use.schema else None
             yield (
                 f"{folder}/{names[definition.xid]}.py",
-                (_write_message(input, definition, document), (definition.xid,)),
+                (_write_message_module(input, definition, document), (definition.xid,)),
             )
 
 
@@ -124,7 +124,7 @@ def _write_module(input: GeneratorInput, xids: tuple[str, ...], description: str
     return "\n".join([*head, docstring(description), *future, *lines, ""])
 
 
-def _write_message(input: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
+def _write_message_module(input: GeneratorInput, definition: CompiledDefinition, document: _Document | None) -> str:
     payload, imported = "_t.Any", ""
     if document is not None:
         payload = document.emitted.annotation(document.types.roots[definition.xid], "_types.")
@@ -194,7 +194,7 @@ def _drop_base(definition: CompiledDefinition) -> JSONObject:
 
 GENERATOR: Final = Generator(
     summary="a Python package: types of payloads, and functions that build and parse messages",
-    generate=_generate,
+    generate=_generate_python,
     options={
         "package": "the name of the package; messages without it",
         "style": "dataclass, msgspec or pydantic: what the types of payloads are",

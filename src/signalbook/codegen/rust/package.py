@@ -84,7 +84,7 @@ _TAKEN: Final = NOT_RAW | {"bin", "lib", "main", "payloads", "runtime"}
 Lines = Iterator[str]
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_rust(input: GeneratorInput) -> Generated:
     package = input.option("package") or "messages"
     if not _PACKAGE.fullmatch(package) or package in _RESERVED:
         raise GeneratorError(f"rust: package is a name such as shop-messages, not {package!r}")
@@ -247,6 +247,6 @@ def _choose_type(param: Param) -> str:
 
 GENERATOR: Final = Generator(
     summary="a Rust crate: types of payloads, and functions that build and parse messages",
-    generate=_generate,
+    generate=_generate_rust,
     options={"package": "the name of the crate, such as shop-messages; messages without it"},
 )

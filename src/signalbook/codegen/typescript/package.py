@@ -35,7 +35,7 @@ _ARGUMENT_TYPES: Final = {"boolean": "boolean", "integer": "number", "number": "
 Lines = Iterator[str]
 
 
-def _generate(input: GeneratorInput) -> Generated:
+def _generate_typescript(input: GeneratorInput) -> Generated:
     result = standalone(input)
     input.progress(f"writing {len(result.messages)} modules")
     return Generated(files=tuple(_write_files(input, result)) if result.messages else (), left_out=result.left_out)
@@ -223,5 +223,5 @@ def _choose_type(param: Param) -> str:
 
 GENERATOR: Final = Generator(
     summary="TypeScript modules: types of payloads, and functions that build and parse messages",
-    generate=_generate,
+    generate=_generate_typescript,
 )

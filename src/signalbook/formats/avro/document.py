@@ -428,7 +428,7 @@ class _Recursive(Exception):
 def _measure(
     node: Type, types: Mapping[str, JSONObject], measure_own: Callable[[Type], int], *, recursive: int | None
 ) -> int:
-    """The sum of ``own`` over ``node`` and all inside it; a named type counts wherever it is used."""
+    """Return the sum of ``measure_own`` over ``node`` and all inside it; a named type counts wherever it is used."""
     sizes: dict[str, int | None] = {}
 
     def measure(inner: Type) -> int:

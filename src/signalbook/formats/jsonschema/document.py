@@ -333,7 +333,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
     try:
         closed = _load_closed(document, format)
         if closed is None:
-            root, _, warnings = _read(document, format)
+            root, _, warnings = _read_document(document, format)
             return [*warnings, _warn_unfollowed(root)]
         if not closed.certain:
             compiled(closed.dialect, closed.root, None)
@@ -346,7 +346,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 
 @lru_cache(maxsize=_CACHED)
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
-    root, dialect, warnings = _read(document, format)
+    root, dialect, warnings = _read_document(document, format)
     if _is_plain(document):
         patterns = _find_patterns(document, root)
         _check_weight(regexes.heavy(patterns))
@@ -357,7 +357,7 @@ def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
 
 
 def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
-    root, dialect, warnings = _read(document, format)
+    root, dialect, warnings = _read_document(document, format)
     return _weigh_and_build(root, dialect, _collect(root, dialect, resolve), warnings)
 
 
@@ -445,7 +445,7 @@ def base_uri(root: JSON) -> str:
     return absolute(BASE, identifier) if isinstance(identifier, str) else BASE
 
 
-def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
+def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
     """The value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
     findings = too_large(document)
     if findings:
@@ -497,7 +497,7 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
             missing[uri] = reference.dangling("no such document was found")
             continue
         try:
-            documents[uri], *_ = _read(content, dialect.format)
+            documents[uri], *_ = _read_document(content, dialect.format)
         except SchemaError as error:
             missing[uri] = reference.dangling(str(error))
             continue

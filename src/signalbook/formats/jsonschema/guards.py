@@ -263,7 +263,7 @@ def counted(part: Objects) -> bool:
 
 
 def _limit_type(base: Any, limits: dict[str, Any]) -> Any:
-    """``made`` held to the limits that are given."""
+    """Return ``base`` held to ``limits``, if there are any."""
     meta: Any = msgspec.Meta
     return Annotated[base, meta(**limits)] if limits else base
 

@@ -65,12 +65,12 @@ def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
     """The schema at ``uri`` in normal form; read once per document."""
     key = ("node", uri)
     if key not in document.cache:
-        document.cache[key] = _read(document, uri)
+        document.cache[key] = _read_cached(document, uri)
     node: NormalForm = document.cache[key]
     return node
 
 
-def _read(document: JsonSchemaDocument, uri: str) -> NormalForm:
+def _read_cached(document: JsonSchemaDocument, uri: str) -> NormalForm:
     """Read with what was read for other parts, unless something was cut: where, depends on where reading began."""
     if "reader" not in document.cache:
         document.cache["reader"] = _Reader(document)

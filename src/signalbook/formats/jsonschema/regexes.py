@@ -21,7 +21,7 @@ MAX_WEIGHT: Final = 20_000
 """About half a second of compiling."""
 _STEPS: Final = 25
 """Steps of work for each unit of weight."""
-_TEXT: Final = 10
+_CHARS_PER_WEIGHT: Final = 10
 """Characters of a pattern that weigh one unit."""
 _CLASS: Final = 36
 """Characters of a pattern, times the classes in it, that weigh one unit: each is replaced in the whole pattern."""
@@ -29,11 +29,11 @@ _PROPERTY: Final = 30
 """What a Unicode property weighs, whatever the size: its ranges are many."""
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
 _PROPERTIES: Final = re.compile(r"\\[pP]")
-_KEPT: Final = 1000
+_MAX_CACHED_CHARS: Final = 1000
 """Characters of the longest pattern whose weight is remembered."""
 # The largest size of what a pattern may be compiled to, in bytes, and what that weighs.
 _SIZES: Final = {10_000: 1, 100_000: 10, 1_000_000: 100, 10_000_000: 1000}
-_MOST: Final = 1_000_000
+_MAX_TEXT_WEIGHT: Final = 1_000_000
 """Characters of a text, times the weight of a pattern: what the engine does in a second at worst."""
 _LISTED: Final = frozenset({"const", "enum"})
 # Look-around, references and the like: groups and alternatives are then compiled one by one, each up to the size.
@@ -67,7 +67,9 @@ def heavy(patterns: Collection[str]) -> list[Finding]:
 def are_slow(documents: Collection[JSON]) -> bool:
     """Return True if checking a name or listed value of documents by one of their patterns may take a second."""
     most = max(map(_weigh_compiled, patterns(documents)), default=0)
-    return most > 0 and any(len(text) * most > _MOST for document in documents for text in _walk_texts(document))
+    return most > 0 and any(
+        len(text) * most > _MAX_TEXT_WEIGHT for document in documents for text in _walk_texts(document)
+    )
 
 
 def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
@@ -117,12 +119,12 @@ def _walk_texts(document: JSON) -> Iterator[str]:
 def _weigh_text(pattern: str) -> int:
     """Return the weight of a pattern as written, before anything is compiled."""
     classes, properties = len(_CLASSES.findall(pattern)), len(_PROPERTIES.findall(pattern))
-    return len(pattern) // _TEXT + len(pattern) * classes // _CLASS + properties * _PROPERTY
+    return len(pattern) // _CHARS_PER_WEIGHT + len(pattern) * classes // _CLASS + properties * _PROPERTY
 
 
 def _weigh_compiled(pattern: str) -> int:
     """Return the weight of a compiled pattern; more than ``MAX_WEIGHT`` if finding out is too much."""
-    return _known(pattern) if len(pattern) <= _KEPT else _measure_weight(pattern)
+    return _known(pattern) if len(pattern) <= _MAX_CACHED_CHARS else _measure_weight(pattern)
 
 
 def _measure_weight(pattern: str) -> int:

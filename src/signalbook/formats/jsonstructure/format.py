@@ -298,7 +298,7 @@ class JsonStructureFormat:
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all drafts are read alike
         """Return the findings about a document alone; imports are not followed."""
         try:
-            structure = _read(document)
+            structure = _read_structure(document)
         except SchemaError as error:
             return list(error.findings)
         return list(islice(document_findings(structure), MAX_FINDINGS))
@@ -334,14 +334,14 @@ class JsonStructureFormat:
 @lru_cache(maxsize=8)
 def _read_usable(document: bytes) -> Structure:
     """A document without findings that needs no other. Raises ``SchemaError``."""
-    structure = _read(document)
+    structure = _read_structure(document)
     findings = list(islice((*document_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
     if findings:
         raise SchemaError(findings)
     return structure
 
 
-def _read(document: bytes) -> Structure:
+def _read_structure(document: bytes) -> Structure:
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)
