@@ -155,7 +155,7 @@ class _Comparison:
             for wrong in self._texts(old, new):
                 yield _wrong(path, wrong)
             return
-        yield from self._attributes(old, new)
+        yield from self._attributes(old, new, path)
         for test in sorted(_assertions(new) - _assertions(old)):
             yield Clause((), undecided(path, f"the assertion {test} is not proven", None, test))
         mine, theirs = (xsd if xsd.is_simple() else xsd.content for xsd in (old, new))
@@ -303,7 +303,7 @@ class _Comparison:
             if known is None and not _is_any_text(attribute.type):
                 yield _failed(*_opened(attribute))
 
-    def _attributes(self, old: Any, new: Any) -> Iterator[Clause[ComponentPair]]:
+    def _attributes(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = ({} if xsd.is_simple() else xsd.attributes for xsd in (old, new))
         self.spend(1 + len(written) + len(read))
         wildcards = [one.get(None) for one in (written, read)]
@@ -314,7 +314,7 @@ class _Comparison:
             if name is not None:
                 yield from self._other_attribute(attribute, written.get(name), wildcards[0], name)
         if wildcards[0] is not None:
-            yield from self._any_attributes(wildcards[0], wildcards[1], {*written, *read} - {None}, new)
+            yield from self._any_attributes(wildcards[0], wildcards[1], {*written, *read} - {None}, path)
 
     def _attribute(self, old: XsdAttribute, new: Any, wildcard: Any) -> Iterator[Clause[ComponentPair]]:
         if new is None and wildcard is not None and names_of(wildcard).allows(str(old.name)):
@@ -346,8 +346,7 @@ class _Comparison:
         elif wildcard.process_contents != "strict" and (not _is_any_text(new.type) or new.fixed is not None):
             yield _failed(*_opened(new))
 
-    def _any_attributes(self, old: Any, new: Any, but: set[str], xsd: Any) -> Iterator[Clause[ComponentPair]]:
-        path = _path(xsd)
+    def _any_attributes(self, old: Any, new: Any, but: set[str], path: str) -> Iterator[Clause[ComponentPair]]:
         strict, named = old.process_contents, names_of(old)
         if new is None or not named.within([names_of(new)], but):
             message = "attributes of other names may be written, but not all of them are accepted here"
