@@ -96,7 +96,7 @@ def test_comparison_of_lists_and_unions_is_sound(writer: str) -> None:
         ("integer maxInclusive 99", "integer"), ("NMTOKENS maxLength 2", "NMTOKENS"), ("NMTOKEN", "NMTOKENS"),
         ("string length 2", "string maxLength 3"), ("string enumeration ab", "string pattern [a-z]+"),
         ("string enumeration 12", "integer"), ("boolean", "union int boolean"), ("list int", "list integer"),
-        ("union int boolean", "string"),
+        ("union int boolean", "string"), ("token", "anyURI"), ("int", "anyURI"), ("list int", "anyURI"),
     ],
 )  # fmt: skip
 def test_narrower_types_are_compatible(old: str, new: str) -> None:

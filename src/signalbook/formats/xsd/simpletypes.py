@@ -201,7 +201,7 @@ def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth:
         lengths = old.lengths if spaced else (1, 1)
         return found or [*_ranges(lengths, new.lengths, "items"), *_texts(old, new), *_values(old, new, same=spaced)]
     if spaced:
-        if new.primitive != names.XSD_STRING or new.builtin.name != names.XSD_STRING:
+        if not _takes_any_text(new):
             return [_changed(old.xsd, new.xsd, "a list need not be such a text")]
         return _as_text(old, new)
     return _atomic(old, new)
@@ -268,16 +268,15 @@ def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Si
 def _atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if new.primitive in _EXACT and old.primitive != new.primitive:
         return _floats(old, new)
-    if new.primitive == names.XSD_STRING and old.primitive != names.XSD_STRING:
-        if new.builtin.name not in _SPACED | {names.XSD_STRING}:
-            return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be such a text")]
+    takes_any_text = _takes_any_text(new)
+    if old.primitive not in (names.XSD_STRING, new.primitive) and (takes_any_text or new.builtin.name in _SPACED):
         return _as_text(old, new)
-    if old.primitive != new.primitive:
+    if old.primitive != new.primitive and not takes_any_text:
         return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
     if old.primitive == names.XSD_DECIMAL:
         if new.is_integer and not old.is_integer:
             return [_narrowed(old.xsd, new.xsd, "decimals may have a point, integers may not")]
-    elif not _is_within(old.builtin, new.builtin):
+    elif not takes_any_text and not _is_within(old.builtin, new.builtin):
         return [_narrowed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
     elif _identity(old.builtin) != _identity(new.builtin):
         why = "identifiers and references to them are checked in the whole document"
@@ -294,6 +293,12 @@ def _atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
             )
         ]
     return [*_ranges(old.lengths, new.lengths, "characters"), *_texts(old, new), *_values(old, new, same=True)]
+
+
+def _takes_any_text(facets: _Facets) -> bool:
+    """Return True if every text is of the built-in type: only in XSD 1.0 an anyURI has to be a URI (part 2, 3.2.17)."""
+    name = facets.builtin.name
+    return bool(name == names.XSD_STRING or (name == names.XSD_ANY_URI and facets.xsd.xsd_version != "1.0"))
 
 
 def _floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
