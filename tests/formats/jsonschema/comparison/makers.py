@@ -163,6 +163,7 @@ class Guide:
             self._collect(root)
         self.goals = [self._goal(difference) for difference in differences]
         self.goal: Goal | None = None
+        self.left = 0
 
     def _collect(self, node: JSON) -> None:
         if isinstance(node, list):
@@ -210,6 +211,7 @@ class Guide:
 
     def value(self) -> JSON:
         self.goal = self.dice.choice(self.goals) if self.goals and self.dice.random() < 0.9 else None
+        self.left = 100  # parts: schemas that contain themselves would make thousands
         return self._of([(0, self.roots[0]), (1, self.roots[1])], 0)
 
     def _lead(self, schema: JSONObject) -> tuple[str, str]:
@@ -270,6 +272,9 @@ class Guide:
 
     def _of(self, views: list[tuple[int, JSON]], depth: int) -> JSON:
         dice = self.dice
+        self.left -= 1
+        if self.left < 0:
+            return dice.choice(self.scalars)
         schemas = self._applied(views)
         leads = [(chosen, *self._lead(chosen)) for side, chosen in schemas if side == 1 and self._lead(chosen)[0]]
         if not leads and len(views) > 1 and dice.random() < 0.3:
