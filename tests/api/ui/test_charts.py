@@ -38,7 +38,13 @@ def test_bars_stand_on_each_other_in_proportion() -> None:
 
 
 def test_numbers_are_formatted_for_people() -> None:
-    assert [format_number(value) for value in (0, 12345, 0.5, 99.96, 1e6)] == ["0", "12,345", "0.5", "100.0", "1,000,000"]
+    assert [format_number(value) for value in (0, 12345, 0.5, 99.96, 1e6)] == [
+        "0",
+        "12,345",
+        "0.5",
+        "100.0",
+        "1,000,000",
+    ]
 
 
 @pytest.mark.parametrize(

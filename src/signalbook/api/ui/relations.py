@@ -214,4 +214,5 @@ def _list_notes(entity_relations: Relations, cut: int) -> list[str]:
 
 def _describe_left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
-    return f"{_describe_place(part.steps).capitalize()}: {least}{format_count(part.entities, 'more is', 'more are')} not shown."
+    count = format_count(part.entities, "more is", "more are")
+    return f"{_describe_place(part.steps).capitalize()}: {least}{count} not shown."
