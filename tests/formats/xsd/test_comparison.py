@@ -258,6 +258,21 @@ def test_a_built_in_type_has_the_path_of_its_element() -> None:
     assert why(text('<xs:element name="r"/>'), new) == [("r", "any_attribute_removed"), ("r", "content_changed")]
 
 
+@pytest.mark.parametrize(
+    ("written", "version", "expected"),
+    [
+        ("token", "1.0", "type_changed"),
+        ("token", "1.1", None),
+        ("int", "1.1", None),
+        ("string", "1.1", "whitespace_changed"),
+        ("ID", "1.1", "undecided"),
+    ],
+)
+def test_any_text_is_an_any_uri_in_xsd_1_1(written: str, version: str, expected: str | None) -> None:
+    old, new = (text(f'<xs:element name="r" type="xs:{kind}"/>', "", version) for kind in (written, "anyURI"))
+    assert why(old, new) == ([("r", expected)] if expected else [])
+
+
 def test_namespaces_and_qualification_matter() -> None:
     body = of(seq(A))
     expected = [("", "namespace_changed")]
