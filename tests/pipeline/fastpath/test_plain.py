@@ -152,11 +152,13 @@ def plain_records(draw: st.DrawFn) -> Record:
     """A record without an envelope."""
     value = draw(st.sampled_from([*JSONS, *JSONS, *AVRO_VALUES[:4], *PROTO_VALUES[:4], None]))
     headers = draw(st.lists(HEADERS, max_size=2))
-    match draw(st.integers(0, 9)) if value is not None else 9:
+    if value is None:
+        return None, headers
+    match draw(st.integers(0, 9)):
         case 0:
-            value, headers = gzip.compress(value), [*headers, ("content-encoding", b"gzip")]
+            return gzip.compress(value), [*headers, ("content-encoding", b"gzip")]
         case 1:
-            value = b"\0\0\0\0\7" + value
+            return b"\0\0\0\0\7" + value, headers
     return value, headers
 
 
