@@ -173,7 +173,7 @@ def test_claimed_identity_needs_no_proof(store: Store, authenticator: Asking) ->
 
 def test_two_authorization_headers_are_rejected(authenticator: Asking) -> None:
     two = presented(("Authorization", "Bearer x"), ("Authorization", "Bearer y"))
-    for ask in (authenticator.known, authenticator.identify):
+    for ask in (authenticator.find_verified, authenticator.identify):
         with pytest.raises(Unauthenticated, match="more than one"):
             ask(two, 1)
 
@@ -225,8 +225,8 @@ def test_a_trusted_proxy_names_the_user(sqlite_store: Callable[[], Store]) -> No
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "", "unix", "11.0.0.1"])
 def test_forwarded_user_of_an_untrusted_peer_is_ignored(sqlite_store: Callable[[], Store], peer: str) -> None:
-    assert Asking(sqlite_store(), Settings(**PROXY)).known(named(peer=peer), 1) is ANONYMOUS
-    assert Asking(sqlite_store(), Settings()).known(named(), 1) is ANONYMOUS
+    assert Asking(sqlite_store(), Settings(**PROXY)).find_verified(named(peer=peer), 1) is ANONYMOUS
+    assert Asking(sqlite_store(), Settings()).find_verified(named(), 1) is ANONYMOUS
 
 
 def test_proxy_certificate_is_not_the_caller(sqlite_store: Callable[[], Store]) -> None:

@@ -215,14 +215,14 @@ def crawl(full: Store, bare: Store, seed: int, share: float) -> Comparison:
 
 def test_hidden_entities_change_no_response(sqlite_store: Callable[[], Store]) -> None:
     comparison = crawl(sqlite_store(), sqlite_store(), seed=1, share=0.05)
-    assert not comparison.find_differences, "\n".join(comparison.find_differences[:_MAX_SHOWN])
+    assert not comparison.differences, "\n".join(comparison.differences[:_MAX_SHOWN])
 
 
 @pytest.mark.merge
 @pytest.mark.parametrize("store", ["postgres", pytest.param("sqlite", marks=pytest.mark.soak)], indirect=True)
 def test_hidden_entities_change_no_response_to_any_request(store: Store, sqlite_store: Callable[[], Store]) -> None:
     comparison = crawl(store, sqlite_store(), seed=2, share=SHARE)
-    assert not comparison.find_differences, "\n".join(comparison.find_differences[:_MAX_SHOWN])
+    assert not comparison.differences, "\n".join(comparison.differences[:_MAX_SHOWN])
 
 
 def test_an_association_that_a_hidden_subject_has_is_taken(sqlite_store: Callable[[], Store]) -> None:

@@ -310,7 +310,7 @@ def test_disappearing_server_ends_the_run() -> None:
     cases = [CASES["entities-registry-hides-configuration"], CASES["model-model-can-be-read"]]
     transport = httpx.MockTransport(handle)
     with open_session(transport, Options()) as session:
-        failed, skipped = run_all_cases(session, cases, shown=iter)
+        failed, skipped = run_all_cases(session, cases, track=iter)
     assert failed.outcome is CaseOutcome.FAILED
     assert "too slow" in str(failed.mismatches[0])
     assert skipped.reason.startswith(f"the server does not answer since {cases[0].id}")
@@ -417,7 +417,7 @@ def test_lockout_case_runs_last(calm: InProcess, monkeypatch: pytest.MonkeyPatch
         before = client.get("/capabilities").json()
         monkeypatch.setattr(calm, "app", broken)
         with open_session(calm) as session:
-            results = run_all_cases(session, cases, shown=iter)
+            results = run_all_cases(session, cases, track=iter)
         monkeypatch.undo()
         client.put("/capabilities", json=before)
     assert [row.case.id for row in results] == [riskier, risky, first]
@@ -434,7 +434,7 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
         raise KeyboardInterrupt
 
     with open_session(calm) as session:
-        finished, skipped = run_all_cases(session, cases, shown=interrupted)
+        finished, skipped = run_all_cases(session, cases, track=interrupted)
     assert (finished.outcome, skipped.outcome, skipped.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
     assert session.unrestored == []
 

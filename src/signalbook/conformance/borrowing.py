@@ -162,11 +162,11 @@ def complete(cast: Cast, method: str, target: str, body: JSON) -> JSON:
     path, details = _split_target(target)
     match path:
         case []:
-            return _fill_nested(cast, body, own={})
+            return _fill_nested(cast, body, attributes={})
         case [plural] if plural in cast.required:
             return _map_members(body, partial(_fill_member, cast, plural))
         case [_, _]:
-            return _fill_nested(cast, body, own={} if method == "POST" else cast.required.get(path[0], {}))
+            return _fill_nested(cast, body, attributes={} if method == "POST" else cast.required.get(path[0], {}))
         case [_, _, resources] | [_, _, resources, _, "versions"]:
             return _map_members(body, lambda entity: _fill_entity(cast.required.get(resources, {}), entity))
         case [_, _, resources, _] | [_, _, resources, _, "versions", _] if details or not _is_document(cast, resources):
@@ -215,7 +215,9 @@ def _fill_nested(cast: Cast, body: JSON, *, attributes: JSONObject) -> JSON:
 def _fill_member(cast: Cast, plural: str, body: JSON) -> JSON:
     attributes = cast.required[plural]
     return (
-        _fill_nested(cast, body, own=attributes) if plural == cast.names.get("dirs") else _fill_entity(attributes, body)
+        _fill_nested(cast, body, attributes=attributes)
+        if plural == cast.names.get("dirs")
+        else _fill_entity(attributes, body)
     )
 
 

@@ -53,7 +53,7 @@ class Right:
 def subject_right(
     subjects: Subjects, subject: Subject, *actions: Action, shown_subject: Subject | None = None
 ) -> Right:
-    """Return the right to do one of ``actions`` to a subject; errors name ``shown`` if the subject is behind an alias.
+    """Return the right to do one of ``actions`` to a subject; errors name ``shown_subject`` if the subject is behind an alias.
 
     A name that no subject can have takes the right to read something: the operation then refuses the name.
     """
@@ -76,7 +76,7 @@ def list_deletion_rights(subjects: Subjects, request: ConfluentRequest) -> Itera
 
 def _on_path(subjects: Subjects, request: ConfluentRequest, *actions: Action) -> Right:
     requested = requested_subject(subjects, request)
-    return subject_right(subjects, subject_of(subjects, request), *actions, shown=requested)
+    return subject_right(subjects, subject_of(subjects, request), *actions, shown_subject=requested)
 
 
 def list_setting_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:

@@ -62,7 +62,7 @@ class FormTokens:
 
     async def require(self, text: str, request: HTTPRequest, path: str) -> None:
         """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
-        if not await self.knows(text, request, path):
+        if not await self.is_valid(text, request, path):
             raise Denied(f"{FORGED} Open it anew.")
 
     async def key(self, purpose: bytes) -> bytes:

@@ -266,7 +266,7 @@ class AvroSchema:
         return self._shape
 
     @cached_property
-    def _build_shape(self) -> Shape:
+    def _shape(self) -> Shape:
         return shape_of(self.type, self.names.types)
 
     def tree(self) -> SchemaNode:

@@ -85,7 +85,7 @@ def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Differen
     Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
     """
     comparison = _Comparison(MAX_STEPS)
-    return comparison.find_differences("documents", lambda: comparison.files(reader, writer))
+    return comparison.differences("documents", lambda: comparison.files(reader, writer))
 
 
 def wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
@@ -94,7 +94,7 @@ def wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Dif
     These rules are about the bytes on the wire: names of fields, JSON and defaults do not count.
     """
     comparison = _WireComparison(MAX_STEPS)
-    return comparison.find_differences("documents", lambda: comparison.files(reader, writer))
+    return comparison.differences("documents", lambda: comparison.files(reader, writer))
 
 
 def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:

@@ -68,7 +68,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
             content = renamed(path)
         if content is None:
             if not is_built_in(path):
-                missing[path] = _build_missing(path, by, asked=resolve is not None)
+                missing[path] = _build_missing(path, by, searched=resolve is not None)
             continue
         first_path = first.setdefault(_check_text(content, path), path)
         files[path] = content if first_path == path else f'syntax = "proto3"; import public "{first_path}";'.encode()

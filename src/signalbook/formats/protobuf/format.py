@@ -303,7 +303,7 @@ class ProtobufFormat:
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
-        return comparison.find_differences(self._compile_text(reader).file, self._compile_text(writer).file)
+        return comparison.differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what keeps ``reader`` from following ``writer`` by their bytes alone. Raises ``SchemaError``."""

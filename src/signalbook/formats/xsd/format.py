@@ -82,7 +82,7 @@ class XsdFormat:
             for side in (reader, writer)
         )
         try:
-            return comparison.find_differences(new, old, paths.roots)
+            return comparison.differences(new, old, paths.roots)
         except documents.FAILED as error:
             # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
             return [inclusion.undecided("", f"comparing failed: {error or type(error).__name__}")]
