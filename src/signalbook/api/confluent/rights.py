@@ -53,7 +53,7 @@ class Right:
 def subject_right(
     subjects: Subjects, subject: Subject, *actions: Action, shown_subject: Subject | None = None
 ) -> Right:
-    """Return the right to do one of ``actions`` to a subject; errors name ``shown_subject`` if the subject is behind an alias.
+    """Return the right to do one of ``actions`` to a subject. Errors name ``shown_subject`` if it is an alias.
 
     A name that no subject can have takes the right to read something: the operation then refuses the name.
     """
