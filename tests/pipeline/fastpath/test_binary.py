@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,6 +59,7 @@ from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.mqtt import MQTT5
 from signalbook.pipeline.sources.nats import SOURCE as NATS
+from signalbook.values import JSONObject
 
 MQTT = "MQTT/5.0"
 AMQP = "AMQP/1.0"
@@ -71,6 +72,32 @@ Record = tuple[bytes | None, Sequence[tuple[str, bytes | None]]]
 @pytest.fixture(scope="module")
 def contracts(parcels: Any) -> list[Contract]:
     """Events with payloads in each encoding, some of them bound to a place of each protocol."""
+    return compiled(parcels, {})
+
+
+@pytest.fixture(scope="module")
+def mixed_contracts(parcels: Any) -> list[Contract]:
+    """The same with messages of each protocol that are no events, one of which a header or the payload tells apart."""
+    typed = written("JsonSchema/draft-07", "parcel")
+    more: dict[str, JSONObject] = {}
+    for protocol in PREFIXES:
+        address = "/7" if protocol == "HTTP" else "7"
+        place: JSONObject = {PLACES[protocol]: address} if protocol in PLACES else {"properties": {"to": address}}
+        for name, options in (("plain", place), ("traced", {**place, **_traced(protocol)})):
+            more[f"{name}.{protocol[:4].lower()}"] = {"protocol": protocol, "protocoloptions": options, **typed}
+    return compiled(parcels, more)
+
+
+def _traced(protocol: str) -> JSONObject:
+    """Return options that require a header."""
+    header = {"value": "x", "required": True}
+    if protocol == AMQP:
+        return {"application-properties": {"trace": header}}
+    return {"user_properties" if protocol == MQTT else "headers": [{"name": "trace", **header}]}
+
+
+def compiled(parcels: Any, more: Mapping[str, JSONObject]) -> list[Contract]:
+    """Return the contract of parcels with more definitions, by each policy."""
     document = parcels.catalogue()
     messages = document["messagegroups"]["parcels"]["messages"]
     typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
@@ -85,6 +112,7 @@ def contracts(parcels: Any) -> list[Contract]:
         name = f"sorted.{protocol[:4].lower()}"
         options = {place: "orders" if protocol == "NATS" else "{depot}"}
         messages[name] = parcels.message(f"parcel.{name}", protocol=protocol, protocoloptions=options, **typed)
+    messages |= more
     for name, kind, text in (("measure", "Avro/1.11", AVRO), ("scan", "Protobuf/3", PROTO)):
         version = {"format": kind, "schema": text, "labels": {"confluent.id": "7"}}
         document["schemagroups"]["parcels"]["schemas"][name] = {"versions": {"1": version}}
@@ -216,14 +244,18 @@ def events(draw: st.DrawFn, protocol: str) -> Record:
     return value, header_pairs
 
 
-@given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)))
-@settings(max_examples=examples(150))
-def test_both_paths_have_equal_outcomes(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
+@given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)), st.booleans())
+@settings(max_examples=examples(200))
+def test_both_paths_have_equal_outcomes(
+    contracts: list[Contract], mixed_contracts: list[Contract], data: Any, policy: int, protocol: str, mixed: bool
+) -> None:
     """The property holds for the attributes of each binding with any headers and values (K-21)."""
-    pairs = data.draw(st.lists(events(protocol), min_size=1, max_size=10))
+    plain = events(protocol).map(lambda drawn: (drawn[0], [pair for pair in drawn[1] if not pair[0].endswith("id")]))
+    pairs = data.draw(st.lists(st.one_of(events(protocol), plain), min_size=1, max_size=10))
     place = data.draw(st.sampled_from(["orders", "7", "/7?x=1", "", None]))
-    check(contracts[policy], *frames_of(protocol, pairs, place or ("/7" if protocol == "HTTP" else "")))
-    check(contracts[policy], FRAME, list(base.record_batches(records(protocol, pairs, place))))
+    contract = (mixed_contracts if mixed else contracts)[policy]
+    check(contract, *frames_of(protocol, pairs, place or ("/7" if protocol == "HTTP" else "")))
+    check(contract, FRAME, list(base.record_batches(records(protocol, pairs, place))))
 
 
 def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more: str) -> Record:

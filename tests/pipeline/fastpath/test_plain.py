@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import check_batches
+from tests.pipeline.fastpath.test_routing import check_batches, outcome, same
 from tests.pipeline.kafkarows import (
     AVRO,
     AVRO_VALUES,
@@ -31,6 +31,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
+from signalbook.pipeline.sources.plain import PLAIN_JSON
 from signalbook.values import JSONObject
 
 POLICIES = (
@@ -186,9 +187,80 @@ def test_paths_agree_about_records(contracts: list[Contract], policy: int, found
 PARCEL = JSON_VALUES[0]
 
 
+@pytest.mark.parametrize(
+    ("topic", "record", "landed"),
+    [
+        ("taken", (PARCEL, []), "taken"),
+        ("taken", (gzip.compress(PARCEL), [("content-encoding", b"gzip"), ("content-type", b"text/json")]), "taken"),
+        ("measures", (AVRO_VALUES[0], []), "measured.plain"),
+        ("scans", (PROTO_VALUES[0], [("content-type", b"application/protobuf")]), "scanned.plain"),
+        ("raw", (b"\xff", []), "raw"),
+        ("text", (b"x", [("content-type", b"text/plain")]), "text"),
+        ("regions/eu", (PARCEL, []), "regional"),
+        ("kinds", (PARCEL, [("kind", b"a"), ("trace", b"x")]), "a"),
+        ("kinds", (AVRO_VALUES[0], [("kind", b"b")]), "b"),
+        ("tickets", (TICKETS[1], []), "opened"),
+        ("tickets", (TICKETS[3], []), "moved"),
+        ("lost", (TICKETS[4], []), "lost.1"),
+        ("nested", (NESTED[0], []), "x"),
+        ("nested", (NESTED[1], [("kind", b"k")]), "y"),
+    ],
+)
+def test_plain_records_take_the_fast_path(contracts: list[Contract], topic: str, record: Record, landed: str) -> None:
+    tally, tables = check_batches(contracts[0], records_of([(topic, record)] * 3), CAPTURES, fast=True)
+    assert tally.landed == {f"/messagegroups/plain/messages/{landed}": 3}
+    (found,) = tables.values()
+    context = {"regional": [("region", "eu"), ("parcel", "k")], "y": [("kind", "k")]}.get(landed)
+    assert (found[0]["_context"], found[0]["ce_datacontenttype"]) == (context, None)
+
+
 def test_events_take_it_next_to_plain_definitions(contracts: list[Contract]) -> None:
     """Wherever no definition without an envelope may take them, whatever becomes of them."""
     changes: list[dict[str, bytes | None]] = [{}, {"ce_source": b"/else"}, {"ce_id": b""}]
     found = [("orders", (PARCEL, event_headers(change))) for change in changes]
     tally, _ = check_batches(contracts[0], records_of(found), CAPTURES, fast=True)
     assert tally.reasons == {"metadata_violation": 1, "invalid_cloudevent": 1}
+
+
+def test_rejected_plain_records_take_it(contracts: list[Contract]) -> None:
+    found: list[tuple[str, Record]] = [("taken", (value, [])) for value in (PARCEL, b'{"id":1}', b"{", b'{"id":1}')]
+    tally, _ = check_batches(contracts[0], records_of(found), CAPTURES, fast=True)
+    assert (tally.landed.total(), tally.reasons) == (1, {"schema_violation": 2, "decode_error": 1})
+
+
+class SlowJson:
+    """The same messages, one by one."""
+
+    name = "slow"
+    cloudevents_json = False
+    read = staticmethod(PLAIN_JSON.read)
+    message = staticmethod(PLAIN_JSON.message)
+
+
+def kinds(*names: str) -> Contract:
+    """Return a contract of messages in files, with these schemas."""
+    messages = {name: {"dataschemaformat": "JsonSchema/2020-12", "dataschema": SCHEMAS[name]} for name in names}
+    return Snapshot.of_documents([("d", {"messagegroups": {"g": {"messages": messages}}})]).compile(parse_flags(()))
+
+
+FILES: dict[tuple[str, ...], Contract] = {
+    names: kinds(*names) for names in (("opened", "closed", "moved"), ("x", "y"), ("closed",), ("one", "lost"))
+}
+
+
+@settings(max_examples=examples(150))
+@given(
+    st.sampled_from(list(FILES)),
+    st.lists(st.one_of(st.sampled_from(JSONS), st.sampled_from([b"", b"  ", b" {}", b"\r", b"\0", b"1"])), max_size=14),
+)
+def test_paths_agree_about_files(names: tuple[str, ...], lines: list[bytes]) -> None:
+    text = b"\n".join(lines)
+    quick = outcome(FILES[names], PLAIN_JSON, text)
+    same(quick, outcome(FILES[names], SlowJson(), text))
+
+
+def test_lines_of_several_kinds_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
+    text = b"\n".join([*TICKETS[:4], *TICKETS[:4], b""])
+    tally, _ = outcome(FILES["opened", "closed", "moved"], PLAIN_JSON, text)
+    assert sorted(tally.landed.values()) == [2, 2, 4]

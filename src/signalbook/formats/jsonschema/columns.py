@@ -111,13 +111,28 @@ def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
 
 def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     """Required members of an object that have a closed set of scalar values, by name (K-30)."""
-    return {} if node.objects is None else _find_constants(node.objects)
+    return {path[0]: values for path, values in closed_members(node, 1).items()}
 
 
-def _find_constants(part: Objects) -> dict[str, frozenset[JSON]]:
-    """Return the constants of alternatives, if all have any."""
-    first, *alternatives = map(_find_constants, part.alternatives) if part.alternatives else ({},)
-    shared = [name for name in first if all(name in other for other in alternatives)]
-    constants = {name: first[name].union(*(other[name] for other in alternatives)) for name in shared}
-    closed_members = {name: closed(member) for name, member in part.properties.items() if name in part.required}
-    return constants | {name: values for name, values in closed_members.items() if values}
+def closed_members(node: NormalForm, depth: int) -> dict[tuple[str, ...], frozenset[JSON]]:
+    """Return the closed sets of scalar values of required members, by path, at most ``depth`` names long.
+
+    An object with another value there, or with none, does not conform.
+    """
+    return {} if node.objects is None else _find_closed_members(node.objects, depth)
+
+
+def _find_closed_members(part: Objects, depth: int) -> dict[tuple[str, ...], frozenset[JSON]]:
+    """Return the closed sets of alternatives, if all have any."""
+    first, *alternatives = [_find_closed_members(branch, depth) for branch in part.alternatives] or [{}]
+    shared = [path for path in first if all(path in other for other in alternatives)]
+    closed_sets = {path: first[path].union(*(other[path] for other in alternatives)) for path in shared}
+    for name, member in part.properties.items():
+        if name not in part.required:
+            continue
+        if values := closed(member):
+            closed_sets[name,] = values
+        elif depth > 1 and member.objects and member.kinds == 1 and not member.null:
+            inner_sets = _find_closed_members(member.objects, depth - 1)
+            closed_sets |= {(name, *path): inner for path, inner in inner_sets.items()}
+    return closed_sets

@@ -166,6 +166,8 @@ def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
     yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
 
 
+# Input bytes that wait until they are a batch: enough for each type to have company.
+LEAST_BATCH: Final = 64 * 1024 * 1024
 # So many payloads are decoded at once, if events are no larger than that: more bytes do not fit a processor's cache.
 _MOST_PAYLOADS: Final = 4096
 _LIGHT: Final = 512

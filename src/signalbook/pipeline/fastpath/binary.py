@@ -42,7 +42,8 @@ class Manner:
     ``typed``: the content type of the data may stand among them. ``bare``: other headers may have such names.
     ``strict``: a message that lacks a required attribute, and has no content type of events, is not an event.
     ``bodied``: all messages have a body, perhaps an empty one. ``other`` may precede all names instead of the prefix.
-    ``native``: values have types that headers do not show, but keys of records do.
+    ``native``: values have types that headers do not show, but keys of records do. ``guessed``: a message without
+    headers may be an event in structured mode, by its looks.
     """
 
     prefix: str
@@ -53,6 +54,7 @@ class Manner:
     strict: bool = False
     bodied: bool = False
     native: bool = False
+    guessed: bool = False
 
 
 # No protocol is that of rows with attributes in columns of their own.
@@ -60,8 +62,8 @@ _MANNERS: Final = {
     "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
     "": Manner(prefix=ATTRIBUTE_PREFIX),
     "HTTP": Manner(prefix="ce-", folded=True, strict=True),
-    "NATS": Manner(prefix="ce-", folded=True, typed=True, bodied=True),
-    "MQTT/5.0": Manner(prefix="", bare=True, bodied=True),
+    "NATS": Manner(prefix="ce-", folded=True, typed=True, strict=True, bodied=True, guessed=True),
+    "MQTT/5.0": Manner(prefix="", bare=True, strict=True, bodied=True),
     "AMQP/1.0": Manner(prefix="cloudEvents_", other="cloudEvents:", strict=True, bodied=True, native=True),
 }
 # Which records have an attribute that is no text, and the type of each.
@@ -77,6 +79,7 @@ class BinaryMode:
 
     def __init__(self, protocol: str) -> None:
         self._manner = _MANNERS[protocol]
+        self.reads_plain = self._manner.strict
         # headers of extension attributes met so far: anybody may make up any number of names
         self._extensions: dict[str, None] = {}
 
@@ -108,6 +111,8 @@ class BinaryMode:
             forms[absent] = NO_DATA
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
+        if self._manner.guessed:
+            headers.refused |= _may_look_like_event(records, values)
         prefix = _prefix(self._manner, headers)
         typed = _attribute_types(records, headers, prefix) if self._manner.native else {}
         arrays, versions = self._attributes(headers, prefix)
@@ -144,13 +149,17 @@ class BinaryMode:
         One that surely is none lacks an attribute that all events have.
         """
         # A second content type is a contradiction that has its own reason.
-        headers.forbid([SCHEMA_HEADER])
         stated = f"{prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
         found = {name: self._value(headers, prefix + name) for name in _ASKED}
-        for name in REQUIRED if not self._manner.strict else ():
-            headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
+        lacking = np.zeros(len(headers.refused), np.bool_)
+        for name in REQUIRED:
+            lacking |= found[name].is_null().to_numpy(zero_copy_only=False)
+        if not self._manner.strict:
+            headers.refused |= lacking
+        # Which schema wrote the data of an event the slow path finds out.
+        headers.refused |= ~lacking & headers.values(SCHEMA_HEADER).is_valid().to_numpy(zero_copy_only=False)
         versions = odd_versions(found["specversion"])
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
         return [found[name] for name in ATTRIBUTES], versions
@@ -217,6 +226,15 @@ def _prefix(manner: Manner, headers: Headers) -> str:
         return manner.other
     headers.forbid(names)
     return manner.prefix
+
+
+def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Return which messages without headers may be events in structured mode (``options.implied_format``)."""
+    bare = pc.equal(pc.list_value_length(records.column("headers")).fill_null(0), 0)
+    looks: npt.NDArray[np.bool_] = (
+        pc.and_(bare, pc.match_substring(values, '"specversion"')).fill_null(False).to_numpy(zero_copy_only=False)
+    )
+    return looks
 
 
 def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:

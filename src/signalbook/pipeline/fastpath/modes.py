@@ -27,7 +27,7 @@ from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import NO_DATA, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.headers import ENCODING, Headers, undo_encodings
 from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.sources.base import ALONE, CASELESS, MessageBatch
+from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 # Members of a JSON event that are no context attributes.
@@ -43,9 +43,13 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ContentMode(Protocol):
-    """A content mode. ``all_events``: messages without a required attribute are events as well."""
+    """A content mode. ``all_events``: messages without a required attribute are events as well.
+
+    ``reads_plain``: what lacks one is a message without an event, whose content type is among the attributes.
+    """
 
     all_events: ClassVar[bool]
+    reads_plain: bool
 
     def columns(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
         """The events among messages, and the indices of those that are not taken."""
@@ -60,6 +64,7 @@ class StructuredMode:
     """Structured mode in JSON. Takes events with the extension attributes that some event had, while there is room."""
 
     all_events: ClassVar[bool] = True
+    reads_plain: bool = False
 
     def __init__(self) -> None:
         self._expect(())
@@ -157,6 +162,28 @@ class StructuredMode:
         attributes = ("specversion", *ATTRIBUTES)
         self._envelopes = native.module().Envelopes(attributes, extensions)
         self._columns = pa.schema([(name, pa.string()) for name in (*attributes, *extensions)])
+
+
+class PlainMode:
+    """No mode of events: the messages of files of plain JSON. Blank lines are not taken."""
+
+    all_events: ClassVar[bool] = False
+    reads_plain: bool = True
+
+    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+        """Take messages as they are."""
+        spans = PayloadSpans.within(messages.content, messages.starts, messages.ends)
+        # Few lines begin with a blank, which an empty one does here as well.
+        doubtful = np.flatnonzero(np.isin(spans.heads(1)[:, 0], np.frombuffer(b"\0" + BLANK, np.uint8)))
+        blank = [index for index in doubtful.tolist() if messages.is_blank(index)]
+        arrays = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
+        arrays[ATTRIBUTES.index("datacontenttype")] = pa.repeat(pa.scalar("application/json"), len(messages))
+        events = EventColumns(messages, arrays, {}, spans, np.arange(len(messages)), lambda _: ())
+        return (events.take(np.delete(events.indices, blank)), blank) if blank else (events, blank)
+
+    def is_decided(self, _definition: CompiledDefinition) -> bool:
+        """Return False: no definition of events is for such messages."""
+        return False
 
 
 def _names(event: bytes) -> Iterable[str]:

@@ -75,7 +75,7 @@ def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch]
         # The content type of MQTT is no user property, but stands among them.
         if protocol == V5 and header == "content-type":
             return None
-        return lambda _, records: _header(records.column("headers"), header, manner)
+        return lambda messages, records: _header(messages, records, header, manner)
     if name == ADDRESSES.get(protocol):
         return lambda _, records: _encoded(record_addresses(records), str)
     if protocol == _AMQP:
@@ -105,9 +105,12 @@ def _encoded(values: pa.Array, read: Callable[[Any], Any]) -> _Column:
     return codes, [*found, None]
 
 
-def _header(listed: pa.ListArray, name: str, manner: _Headers) -> _Column:
-    names = HeaderNames.of(listed, folded=manner.folded)
+def _header(messages: MessageBatch, records: pa.RecordBatch, name: str, manner: _Headers) -> _Column:
+    listed, whole = records.column("headers"), len(records) == len(messages)
+    names = messages.header_names(folded=manner.folded) if whole else HeaderNames.of(listed, folded=manner.folded)
     places = names.places([name])
+    if not len(places):
+        return np.zeros(len(listed), np.int64), [None]
     owners = pc.list_parent_indices(listed).to_numpy()[places]
     values = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places))
     codes, texts = _encoded(values, manner.read)

@@ -72,6 +72,17 @@ class EventRoute(Route):
     reasons: PayloadReasons | SameReason | None
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRoute(Route):
+    """The route of messages that are no events, with checks of what the protocol says, if the definition asks for any.
+
+    Without ``reasons`` refused payloads are for the slow path.
+    """
+
+    checks: EnvelopeChecks | None
+    reasons: PayloadReasons | None
+
+
 def refuse_all(payloads: PayloadSpans) -> Decoded:
     """Refuses all payloads."""
     return [], list(range(len(payloads)))

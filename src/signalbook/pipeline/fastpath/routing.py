@@ -22,9 +22,10 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, demands, lacking
-from signalbook.pipeline.fastpath.batch import IN_JSON, NO_DATA, SENT_AS, EventBatch, EventColumns
+from signalbook.pipeline.fastpath.batch import IN_JSON, LEAST_BATCH, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode, are_json, in_json, sent_as, without_schema
 from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.fastpath.plain import PlainPath
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import (
     PayloadReasons,
@@ -51,9 +52,7 @@ from signalbook.pipeline.fastpath.verdicts import UNSAID, Rejections, RejectionV
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
-# Input bytes that wait until they are a batch: enough for each type to have company.
-LEAST_BATCH: Final = 64 * 1024 * 1024
-LARGEST_BATCH: Final = 128 * 1024 * 1024
+_LARGEST_BATCH: Final = 128 * 1024 * 1024
 _BATCH_OF_TYPE: Final = 256 * 1024
 # Of large messages so many of a type: what is done once per column and slice is worth it only for as many.
 _COMPANY: Final = 100
@@ -97,6 +96,8 @@ class FastPath:
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
         self._unknown = contract.of_unknown_type(protocol, self._plain.property)
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
+        plain_path = PlainPath(contract, protocol, target) if mode.reads_plain else None
+        self._plain_path = plain_path if plain_path and plain_path.is_needed else None
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], Sequence[EventRoute]] = {}
         self._target = target
@@ -106,21 +107,33 @@ class FastPath:
 
     def take(self, messages: MessageBatch) -> Iterator[Result]:
         """Take messages; most wait a while for others of their type."""
-        if not self._types:
+        if not self._types and self._plain_path is None:
             yield LeftOver(messages, range(len(messages)))
             return
         events, refused = self.mode.columns(messages)
         if refused:
             yield from _refused_events(messages, refused)
-        if len(events):
+        if self._plain_path is not None and len(events):
+            plain = lacking(EventBatch([events])) > 0
+            if plain.any():
+                yield from self._plain_path.take(events if plain.all() else events.take(np.flatnonzero(plain)))
+                events = events.take(np.flatnonzero(~plain))
+        if not self._types and len(events):
+            yield LeftOver(messages, events.indices.tolist())
+        elif len(events):
             self._waiting.append(events)
             # Data that was encoded takes more than its messages.
             self._waiting_bytes += max(messages.weight, events.data.weight)
         if self._is_enough():
-            yield from self.flush()
+            yield from self._flush_events()
 
     def flush(self) -> Iterator[Result]:
         """Process all that waits."""
+        yield from self._flush_events()
+        if self._plain_path is not None:
+            yield from self._plain_path.flush()
+
+    def _flush_events(self) -> Iterator[Result]:
         parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if parts:
             yield from self.process(EventBatch(parts))
@@ -198,7 +211,7 @@ class FastPath:
         of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(events, 1))
         # Many types in a small batch make columns of a few rows each, and Arrow costs the same for five rows as for
         # five thousand.
-        return self._waiting_bytes >= min(len(self._routes) * of_type, LARGEST_BATCH)
+        return self._waiting_bytes >= min(len(self._routes) * of_type, _LARGEST_BATCH)
 
     def _without_definition(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
         """Return the outcomes of valid events of undefined types, and of messages that are not events, if known."""

@@ -30,8 +30,7 @@ from signalbook.messages import (
 )
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.binary import BinaryMode
-from signalbook.pipeline.fastpath.modes import ContentMode, StructuredMode
-from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
+from signalbook.pipeline.fastpath.modes import ContentMode, PlainMode, StructuredMode
 from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
@@ -49,6 +48,7 @@ from signalbook.pipeline.sources.base import (
     UnreadableMessage,
     give_back,
 )
+from signalbook.pipeline.sources.plain import PlainJson
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
@@ -104,7 +104,6 @@ class Processing:
         self._keeps_letters = on_dead_letter is not None
         # By protocol, and whether events are in binary mode.
         self._fast_paths: dict[tuple[str, bool], FastPath | None] = {}
-        self._prefixed = PrefixedPath(contract, self._target)
         self._window = 0
 
     def take(self, batch: MessageBatch) -> None:
@@ -121,8 +120,6 @@ class Processing:
                 self._slowly(batch, [index], presume=False)
                 if batch.ends[index] - batch.starts[index] > ALONE:
                     self.clear()
-        elif batch.binary and not batch.slow_path and batch.protocol == PROTOCOL and self._prefixed.is_needed:
-            self._take_prefixed(batch, fast)
         elif fast is None or batch.slow_path:
             self._slowly(batch, range(len(batch)), presume=not batch.slow_path)
         else:
@@ -135,7 +132,6 @@ class Processing:
         """Land all messages taken: at the end, and now and then, since a row that waits keeps its batch in memory."""
         self._window = 0
         # the fast path first: what it leaves over may become waiting rows and dead letters
-        self._take_results(self._prefixed.flush())
         for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
@@ -144,25 +140,22 @@ class Processing:
             self._flush(waiting)
         self._land_dead_letters()
 
-    def _take_prefixed(self, batch: MessageBatch, fast: FastPath | None) -> None:
-        """Take records of Kafka by their schemas, and what is left by what else there is."""
-        found, others = self._prefixed.take(batch)
-        self._take_results(found)
-        if len(others) == len(batch) and fast is not None:
-            self._take_results(fast.take(batch))
-        elif others:
-            self._slowly(batch, others, presume=True)
-
     def _fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
         """Return the fast path for events of a content mode that came by ``protocol``, if any."""
         key = protocol, binary
         if key not in self._fast_paths:
-            known = BinaryMode.is_known(protocol) if binary else self._source.cloudevents_json
-            mode: ContentMode = BinaryMode(protocol) if binary and known else StructuredMode()
+            mode = self._mode(protocol, binary=binary)
             self._fast_paths[key] = (
-                FastPath(self._contract, protocol, mode, self._target, self._judge) if known else None
+                None if mode is None else FastPath(self._contract, protocol, mode, self._target, self._judge)
             )
         return self._fast_paths[key]
+
+    def _mode(self, protocol: str, *, binary: bool) -> ContentMode | None:
+        if binary:
+            return BinaryMode(protocol) if BinaryMode.is_known(protocol) else None
+        if isinstance(self._source, PlainJson):
+            return PlainMode()
+        return StructuredMode() if self._source.cloudevents_json else None
 
     def _take_results(self, results: Iterable[Result]) -> None:
         """Land what the fast path has rows of, and judge what it leaves over."""
