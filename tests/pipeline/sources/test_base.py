@@ -10,7 +10,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base
 
 
-@pytest.mark.parametrize("name", entry_points(group=base.GROUP).names)
+@pytest.mark.parametrize("name", sorted(entry_points(group=base.GROUP).names))
 def test_source_is_found_by_its_name(name: str) -> None:
     assert base.find_source(name).name == name
 
