@@ -171,7 +171,7 @@ def test_trials_do_not_block_other_requests(strict: Client, monkeypatch: pytest.
         go.wait(60)
         return build_trial_document(*arguments)
 
-    monkeypatch.setattr(impact_api, "trial_document", slow)
+    monkeypatch.setattr(impact_api, "build_trial_document", slow)
 
     async def asked() -> list[int]:
         transport = httpx.ASGITransport(app=strict.app)
@@ -209,7 +209,7 @@ def test_trial_ends_when_the_client_disconnects(strict: Client, monkeypatch: pyt
             finished.set()
 
     monkeypatch.setattr(Work, "abandon", noted)
-    monkeypatch.setattr(impact_api, "trial_document", slow)
+    monkeypatch.setattr(impact_api, "build_trial_document", slow)
     messages = iter([{"type": "http.request", "body": json.dumps(CHANGED).encode(), "more_body": False}])
 
     async def receive() -> Any:
@@ -252,7 +252,7 @@ def test_a_refused_candidate_takes_a_part_of_the_work(strict: Client, monkeypatc
                 work.spend(settings.max_work // 10 + 2)
         return build_trial_work(settings, accepted=accepted)
 
-    monkeypatch.setattr(impact_api, "trial_work", counted)
+    monkeypatch.setattr(impact_api, "build_trial_work", counted)
     assert not attempt(strict, CHANGED).json()["check"]["accepted"]
     assert len(spent) == 1
 

@@ -143,8 +143,8 @@ def create_app(
 def _build_health_routes(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
     """Return the routes for load balancers.
 
-    ``live`` returns 200 as long as the process answers, ``ready`` while the store can be read. Callers that can list
-    everything also see ``states``: those of the parts of this server that work by themselves.
+    ``report_live`` returns 200 as long as the process answers, ``report_ready`` while the store can be read. Callers
+    that can list everything also see ``states``: those of the parts of this server that work by themselves.
     """
 
     def read() -> None:
@@ -283,13 +283,13 @@ class _Paths:
 
     def routes(self, path: str) -> Iterable[Route]:
         """Return the possible routes of a path, the longest first: a draft's mount takes what nothing in it does."""
-        node, found = self, self._routes
+        node, possible_routes = self, self._routes
         for part in _split_segments(path):
             below = node._below.get(part)
             if below is None:
                 break
-            node, found = below, [*below._routes, *found]
-        return found
+            node, possible_routes = below, [*below._routes, *possible_routes]
+        return possible_routes
 
 
 def _split_segments(path: str) -> list[str]:

@@ -106,7 +106,7 @@ class ImpactAPI:
         )
 
     async def tried(self, candidate: CandidateDocument, request: HTTPRequest) -> JSONObject:
-        """Return the ``trial_document`` of a candidate that was checked in its turn among the writes."""
+        """Return the ``build_trial_document`` of a candidate that was checked in its turn among the writes."""
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)

@@ -60,8 +60,10 @@ class SubscriptionsAPI:
         single = PathEndpoint(single_handlers, kernel, needs=needs, explain=_explain)
         # Each registry offers them (D-25), and to its clients every mount of a CNCF draft is one.
         paths = (f"{mount}{PATH}" for mount in ("", *API_PATHS))
-        found = [route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))]
-        return [*found, Route(CALLBACK, consent)]
+        subscription_routes = [
+            route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))
+        ]
+        return [*subscription_routes, Route(CALLBACK, consent)]
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Return all subscriptions, or a page with a link to the next one."""

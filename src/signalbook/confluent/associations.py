@@ -175,7 +175,7 @@ def complete(request: Wanted, own_subject: str, existing: Association | None) ->
     """Return what is wanted with all that it leaves open. Raises 42212 for what cannot be, whatever else exists.
 
     A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. The subject is
-    stated already; ``own`` is the one that belongs to the resource alone.
+    stated already; ``own_subject`` is the one that belongs to the resource alone.
     """
     if existing is None:
         if request.operation == "UPSERT" and request.schema is not None:

@@ -85,7 +85,7 @@ def _trim_name(name: Any, space: str) -> Any:
     return last if prefix and prefix == space and last not in _PRIMITIVES else name
 
 
-def inline_types(schema: Any, resolve: Resolve) -> Any:
+def inline_named_types(schema: Any, resolve: Resolve) -> Any:
     """``schema`` as one document: ``resolve`` is asked for the types that it names and does not define."""
     return _Inlining(resolve).inline(schema, "")
 

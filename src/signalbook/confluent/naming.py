@@ -107,8 +107,8 @@ def context_of(group: str, default_group: str) -> str:
 def list_schema_ids(name: str) -> tuple[str, ...]:
     """The ids that the schema of a subject may have, in the order in which they are looked for."""
     generated = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
-    generated = generated if generated[0].isalnum() else f"_{generated}"
-    generated += digest(name.encode("utf-8", "surrogatepass"))[:_DIGEST_CHARS]
+    name_digest = digest(name.encode("utf-8", "surrogatepass"))[:_DIGEST_CHARS]
+    generated = f"{generated if generated[0].isalnum() else '_' + generated}{name_digest}"
     return (name, generated) if ID.fullmatch(name) else (generated,)
 
 

@@ -109,7 +109,7 @@ def read_config(body: Mapping[str, JSON]) -> JSONObject:
     """Return the settings of a request as they are stored; null removes one. Raises ``ConfluentError``."""
     config = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
     levels = [config.pop(name, None) for name in ("compatibility", _LEVEL)]
-    level = next((each for each in levels if each is not None), None)
+    level = next((stated_level for stated_level in levels if stated_level is not None), None)
     if level is not None:
         if not isinstance(level, str) or level.upper() not in LEVELS:
             raise invalid_compatibility(level)

@@ -168,6 +168,6 @@ def with_associations(resource: JSONObject, associations: list[JSON]) -> JSONObj
 
 
 def with_schema(subjects: Subjects, association: Association, include: bool) -> JSONObject:
-    """An association as a result shows it; if it is ``wanted``, with the latest version of its subject."""
+    """An association as a result shows it; if ``include`` is true, with the latest version of its subject."""
     latest = subjects.latest(subjects.parse(association.subject, ".")) if include else None
     return {**association.info(), **({} if latest is None else {"schema": latest.to_json()})}

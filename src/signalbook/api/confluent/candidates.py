@@ -174,7 +174,7 @@ def _find_known(
     document, subject = new.body.document, new.subject
     if new.stated_version is not None:
         versions = subjects.all(subject) if deleted else subjects.live(subject)
-        return next((each for each in versions if _is_numbered(new, each)), None)
+        return next((candidate for candidate in versions if _is_numbered(new, candidate)), None)
     contents = [new.content]
     number = properties(last.get("metadata")).get(VERSION_PROPERTY)
     if number is not None and not new.imported:
@@ -215,13 +215,13 @@ def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSON
     links: list[JSON] = []
     referred = find_referred(subjects, ((reference, context) for reference in body.references))
     targets = dict(zip(body.references, referred, strict=True))
-    for each, target in targets.items():
+    for body_reference, target in targets.items():
         # An Avro schema names types, whatever its references are called.
         types = defined_names(target.document) if target.type == "AVRO" else ()
-        type_names = (name for name in types if name != each.name and name.rpartition(".")[2] in body.text)
+        type_names = (name for name in types if name != body_reference.name and name.rpartition(".")[2] in body.text)
         defined = next(type_names, None)
         type_member: JSONObject = {} if defined is None else {"type": defined}
-        links.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **type_member})
+        links.append({**body_reference.to_json(), "version": target.version, "xid": str(target.xid), **type_member})
     return {"references": links} if links else {}
 
 

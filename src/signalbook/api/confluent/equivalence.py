@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from signalbook.api.confluent.resolution import inline_referenced_types
+from signalbook.api.confluent.resolution import inline_types
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import ConfluentError
@@ -82,7 +82,7 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
                 return _is_equal_protobuf(sent, version)
             case "AVRO":
                 is_inlined = not sent.references and read_stored_references(version.attributes)
-                text = inline_referenced_types(subjects, version) if is_inlined else version.text
+                text = inline_types(subjects, version) if is_inlined else version.text
                 return _normalize_text(text, "AVRO") == _normalize_text(sent.text, "AVRO")
         return _normalize_text(version.text, sent.type) == _normalize_text(sent.text, sent.type)
     except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

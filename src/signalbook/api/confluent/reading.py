@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from signalbook.api.confluent.references import find_referrer_ids
 from signalbook.api.confluent.requests import ConfluentRequest, answer, raw
-from signalbook.api.confluent.resolution import inline_referenced_types, serialize
+from signalbook.api.confluent.resolution import inline_types, serialize
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.api.kernel.responses import Response
@@ -178,7 +178,7 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
     text_format = request.query.get("format", "")
     match version.type, text_format:
         case "AVRO", "resolved":
-            return inline_referenced_types(subjects, version)
+            return inline_types(subjects, version)
         case "PROTOBUF", "serialized":
             return serialize(subjects, version)
         case "PROTOBUF", "ignore_extensions":

@@ -114,7 +114,7 @@ class ConfluentRequest:
             return error
 
     def json(self, member_names: frozenset[str]) -> Mapping[str, Any]:
-        """The body, an object with ``known`` members only unless a header says that others are to be passed over.
+        """The body, an object with members of ``member_names`` only, unless a header says that others are ignored.
 
         Raises ``ConfluentError``: 422 for others, and as ``members``.
         """

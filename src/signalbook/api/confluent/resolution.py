@@ -10,7 +10,7 @@ import msgspec
 
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
-from signalbook.confluent.avro import inline_types
+from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import MAX_REFERENCES, Reference, read_stored_references
@@ -72,13 +72,13 @@ def find_referred(
     return [versions[pair] for pair in requested]
 
 
-def inline_referenced_types(subjects: Subjects, version: SchemaVersion) -> str:
+def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
     """Return an Avro schema with the types that it refers to in it, each where it is first named."""
     references = load_resolver(
         subjects, read_stored_references(version.attributes), version.subject.context, deleted=True
     )
     try:
-        return dump_json(inline_types(msgspec.json.decode(version.document), references)).decode("utf-8")
+        return dump_json(inline_named_types(msgspec.json.decode(version.document), references)).decode("utf-8")
     except RecursionError:
         raise too_large("with all that it refers to, the schema is nested too deeply") from None
 

@@ -340,7 +340,7 @@ class Subjects:
         return 0 if row is None else self.view.reader.count_schemas(row.key)
 
     def load_live_rows(self, subjects: Sequence[Subject]) -> list[list[Row]]:
-        """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
+        """The Versions of each of these subjects that are not deleted, by number, for ``load_versions``."""
         schemas = self.schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
         for number, row in _list_numbered(self.view.reader.children(list(by_owner), "versions")):

@@ -143,7 +143,7 @@ def register_in(
     subject: Subject,
     ruleset: JSONObject | None = None,
 ) -> Response:
-    """Do the same in this subject, whatever it is an alias of. ``ruleset`` is as ``candidate`` takes it."""
+    """Do the same in this subject, whatever it is an alias of. ``ruleset`` is as ``build_candidate`` takes it."""
     new = build_candidate(subjects, request, subject, ruleset=ruleset)
     if new.known is not None and new.is_registered:
         return answer(_render_registered(new.known, subjects, request))

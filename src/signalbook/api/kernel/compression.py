@@ -40,7 +40,7 @@ def is_compressible(response: Response) -> bool:
 
 def choose_coding(response: Response, request_headers: Headers) -> str:
     """Return the compression of ``response`` for this client; "" for none."""
-    wanted = next(
+    chosen_coding = next(
         (
             _read_accepted_coding(value[:_MAX_HEADER_BYTES])
             for name, value in request_headers
@@ -48,7 +48,7 @@ def choose_coding(response: Response, request_headers: Headers) -> str:
         ),
         "",
     )
-    return wanted if wanted and (wanted in response.encodings or is_compressible(response)) else ""
+    return chosen_coding if chosen_coding and (chosen_coding in response.encodings or is_compressible(response)) else ""
 
 
 def compress_response(response: Response, name: str) -> Response:

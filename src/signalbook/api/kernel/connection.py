@@ -45,7 +45,7 @@ class HTTPConnection(HttpToolsProtocol):
     """Bytes received since then."""
     _deadline: asyncio.TimerHandle | None = None
     _resuming = False
-    """The parser is given again how the body of a request is delimited; see ``_stay``."""
+    """The parser is given again how the body of a request is delimited; see ``_resume_parsing``."""
 
     _refusal = ""
     """The reason why the head of a request is refused."""

@@ -346,7 +346,7 @@ class PathEndpoint(Endpoint):
         if method not in self._handlers:
             raise NotAllowed(subject=self.subject(scope), allow=self._allow, action=method)
         for action in self._needs:
-            if not scope["access"].somewhere(action):
+            if not scope["access"].allows_somewhere(action):
                 raise Forbidden(action, ROOT)
         return await self._handlers[method](HTTPRequest(scope, receive, self.kernel.settings, self._subject))
 

@@ -163,7 +163,7 @@ def _read_entity(view: View, request: UIRequest, xid: Xid) -> JSONObject:
 
 
 def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Heading:
-    """The head of an entity's page; ``shown`` is it as JSON, a Resource with its meta."""
+    """The head of an entity's page; ``entity`` is its JSON, a Resource with its meta."""
     meta = entity.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
     deprecated = entity.get("deprecated", meta.get("deprecated"))
     documentation = str(entity.get("documentation", ""))

@@ -413,7 +413,7 @@ def _build_code_field(name: str, label: str, text: str) -> Field:
 
 
 def format_field(text: object) -> str:
-    """A text as a form shows it, which ``written_text`` reads back."""
+    """A text as a form shows it, which ``restore_hidden`` reads back."""
     return str(escape_hidden(str(text)))
 
 
@@ -436,7 +436,7 @@ def can_edit(access: Access, xid: Xid) -> bool:
 
 
 def require_edit(access: Access, xid: Xid) -> None:
-    """Raise ``Forbidden`` where ``may_edit`` is false."""
+    """Raise ``Forbidden`` where ``can_edit`` is false."""
     if not can_edit(access, xid):
         raise Forbidden(Action.CREATE if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else Action.UPDATE, xid.resource)
 

@@ -129,9 +129,9 @@ class LoginPages:
     def routes(self) -> list[Route]:
         """The paths and their handlers; without logins the page of who one is alone."""
         page = partial(FormPage, kernel=self._kernel, pages=self._pages)
-        found = [Route(IDENTITY, page({"GET": self._show_identity}))]
+        identity_routes = [Route(IDENTITY, page({"GET": self._show_identity}))]
         if not self._taken:
-            return found
+            return identity_routes
         return [
             Route(
                 LOGIN, page({"GET": self._limit(self._show_form), "POST": self._limit(self._with_token)}, public=True)
@@ -139,7 +139,7 @@ class LoginPages:
             Route(ISSUER, page({"GET": self._limit(self._redirect_to_issuer)}, public=True)),
             Route(CALLBACK, page({"GET": self._limit(self._receive_callback)}, public=True)),
             Route(LOGOUT, page({"POST": self._log_out})),
-            *found,
+            *identity_routes,
         ]
 
     def _limit(self, handler: Handler) -> Handler:

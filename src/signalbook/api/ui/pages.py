@@ -145,7 +145,7 @@ def escape_hidden(value: object) -> object:
 
 
 def restore_hidden(text: str) -> str:
-    """Restore the text that ``shown_text`` changed, because fields of forms show it, too."""
+    """Restore the text that ``escape_hidden`` changed, because fields of forms show it, too."""
     return _CODE_POINT.sub(_restore_character, text)
 
 

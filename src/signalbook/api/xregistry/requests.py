@@ -426,7 +426,7 @@ class RegistryRequest:
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
     def options(self, view: View, xid: Xid) -> ViewOptions:
-        """Return the view options for ``shown`` in the response.
+        """Return the view options for ``xid`` in the response.
 
         Raises ``bad_inline``, ``inline_noninlineable``, ``bad_filter``, ``bad_sort``, ``sort_noncollection``.
         """
