@@ -119,32 +119,37 @@ class _Around:
         self.entities = {own.id: own}
         self.left_out: list[UnshownEntities] = []
         # The middle of a Version is the middle of what has it.
-        self._seen = {own.id, str(middle.resource)} if middle.kind is Kind.VERSION else {own.id}
+        start = {own.id, str(middle.resource)} if middle.kind is Kind.VERSION else {own.id}
+        # By direction: an entity of a circle is found in both, and each direction goes on behind it.
+        self._seen = {True: set(start), False: set(start)}
         self._levels: dict[int, list[RelatedEntity]] = {0: [own]}
 
     def extend(self, steps: int, step: _Step) -> None:
         """Take one step more in a direction."""
         level = self._levels.get(steps - 1 if steps > 0 else steps + 1, [])
-        new = list(islice(self._unseen(level, abs(steps), step), _COUNTED)) if level else []
+        unseen = list(islice(self._unseen(level, steps, step), _COUNTED)) if level else []
+        new = [entity for entity in unseen if entity.id not in self.entities]
         room = min(WIDTH, MOST - len(self.entities))
         taken = new[: max(0, room)]
-        self.entities |= {each.id: each for each in taken}
-        self._levels[steps] = taken
+        self._levels[steps] = [*taken, *(entity for entity in unseen if entity.id in self.entities)]
+        self.entities |= {entity.id: entity for entity in taken}
         if len(new) > len(taken):
             self.left_out.append(
-                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(new) == _COUNTED)
+                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(unseen) == _COUNTED)
             )
 
     def has_more(self, steps: int, step: _Step) -> bool:
         """Return True if there is anything after the last step."""
         level = self._levels.get(steps, [])
-        return bool(level) and next(iter(self._unseen(level, abs(steps) + 1, step)), None) is not None
+        following = steps + 1 if steps > 0 else steps - 1
+        return bool(level) and any(entity.id not in self.entities for entity in self._unseen(level, following, step))
 
-    def _unseen(self, level: list[RelatedEntity], at: int, step: _Step) -> Iterator[RelatedEntity]:
-        for each in step(level, at):
-            if each.id not in self._seen:
-                self._seen.add(each.id)
-                yield each
+    def _unseen(self, level: list[RelatedEntity], steps: int, step: _Step) -> Iterator[RelatedEntity]:
+        seen = self._seen[steps > 0]
+        for entity in step(level, abs(steps)):
+            if entity.id not in seen:
+                seen.add(entity.id)
+                yield entity
 
 
 class _ForwardLinks:
