@@ -91,7 +91,7 @@ class Deliveries(RuleBasedStateMachine):
         which=st.integers(0, 1),
         outcome=st.sampled_from(["", "", "", "503", "503", "415", "410", "not yet"]),
         retry_after=st.none() | st.floats(0.5, 900),
-        known=st.sampled_from([0, 1, 2, 7, 64, 64]),
+        reported=st.sampled_from([0, 1, 2, 7, 64, 64]),
         took=st.sampled_from([0.01, 0.01, 0.01, 5.0]),
     )
     def an_attempt_ends(self, which: int, outcome: str, retry_after: float | None, reported: int, took: float) -> None:
@@ -116,7 +116,7 @@ class Deliveries(RuleBasedStateMachine):
             self.write(self.servers[self.holder])
 
     @rule(
-        what=st.sampled_from(["", "", "", "", "kill", "stop", "lease", "lease", "update", "update"]),
+        event_name=st.sampled_from(["", "", "", "", "kill", "stop", "lease", "lease", "update", "update"]),
         server=st.integers(0, 1),
         other=st.integers(0, 1),
         noticed=st.booleans(),

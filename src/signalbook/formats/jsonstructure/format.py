@@ -77,7 +77,7 @@ class _Holder:
             yield finding_at(path, "type", f"{wrong} ({kind})")
             return
         if kind not in PRIMITIVES and kind != "any":
-            yield from getattr(self, f"_{kind}")(value, schema, path)
+            yield from getattr(self, f"_check_{kind}")(value, schema, path)
         if "const" in schema and canonical_json(value) != canonical_json(schema["const"]):
             yield finding_at(path, "const", f"expected {schema['const']!r}")
         # Compared as canonical JSON, since to Python ``1``, ``1.0`` and ``true`` are all equal.
@@ -128,12 +128,12 @@ class _Holder:
         for index, item in enumerate(value):
             yield from self.check_value(item, schema["items"], (*path, index))
 
-    def _set(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+    def _check_set(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         yield from self._check_array(value, schema, path)
         if isinstance(value, list) and len(set(map(canonical_json, value))) < len(value):
             yield finding_at(path, "set", "the items of a set must differ from each other")
 
-    def _map(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+    def _check_map(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         if not isinstance(value, dict):
             yield finding_at(path, "type", "expected an object that maps keys to values")
             return
