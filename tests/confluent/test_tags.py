@@ -1,4 +1,4 @@
-"""Tags in Avro and JSON Schemas (requirements: tags of POST versions and of findTags, confluent.md)."""
+"""Tags in Avro and JSON Schemas (tags of POST versions and of findTags)."""
 
 from __future__ import annotations
 

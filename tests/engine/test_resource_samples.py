@@ -1,4 +1,4 @@
-"""The request/initial/final-state samples of core/resource.md as one table (R216-R232, core.md f.8)."""
+"""The request/initial/final-state samples of core/resource.md as one table (R216-R232)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message is rebuilt from its record, whatever its protocol puts beside the body (domain.md K-45)."""
+"""A message is rebuilt from its record, whatever its protocol puts beside the body (K-45)."""
 
 from __future__ import annotations
 

@@ -335,7 +335,7 @@ class Access:
         return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
     def can_see_all_ids(self, collection: Xid) -> bool:
-        """Return True if the caller may see the ids of all members of a collection, readable or not (domain.md A-9).
+        """Return True if the caller may see the ids of all members of a collection, readable or not (A-9).
 
         That needs the right to list the collection or to create in it; reading something there is not enough.
         """

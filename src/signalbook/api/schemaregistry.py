@@ -1,4 +1,4 @@
-"""The API of the Schema Registry draft 0.2 (domain.md A.5, A-33 to A-54)."""
+"""The API of the Schema Registry draft 0.2 (A.5, A-33 to A-54)."""
 
 from __future__ import annotations
 

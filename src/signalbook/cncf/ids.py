@@ -1,4 +1,4 @@
-"""Ids, API paths and URIs of the drafts, as ids and xids of xRegistry, and back (domain.md A-2, A-27 to A-32, J-19).
+"""Ids, API paths and URIs of the drafts, as ids and xids of xRegistry, and back (A-2, A-27 to A-32, J-19).
 
 A draft's id is one segment of a path without colon (``segment-nz-nc`` of RFC3986): it may have ``!$&'()*+,;=`` and
 percent-encoded bytes, which an id of xRegistry may not; that may have ``:``, which becomes ``%3A``. What cannot stand

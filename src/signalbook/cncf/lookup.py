@@ -1,4 +1,4 @@
-"""The Versions that the CNCF drafts name: by URI (domain.md A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
+"""The Versions that the CNCF drafts name: by URI (A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
 
 All are found by index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
 the URI that its ``authority`` and its path in a draft's API make. Every Version has its URLs in every API, whatever

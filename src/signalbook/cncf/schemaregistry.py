@@ -1,4 +1,4 @@
-"""Documents of the Schema Registry draft 0.2, and the registry's entities in their place (domain.md A.1 to A.4, J.2).
+"""Documents of the Schema Registry draft 0.2, and the registry's entities in their place (A.1 to A.4, J.2).
 
 Pure functions over attributes: of a group its own, of a schema those of one of its versions.
 """

@@ -1,4 +1,4 @@
-"""Which documents are a message catalog's of before xRegistry, by their shape alone (domain.md C-12, C-14)."""
+"""Which documents are a message catalog's of before xRegistry, by their shape alone (C-12, C-14)."""
 
 from __future__ import annotations
 

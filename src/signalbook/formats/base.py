@@ -43,7 +43,7 @@ class UnresolvedReferences(SchemaError):
 
 
 class PayloadError(SignalbookError):
-    """A payload its schema rejects; ``reason`` is one of domain.md K-44, ``findings`` every violation found."""
+    """A payload its schema rejects; ``reason`` is one of K-44, ``findings`` every violation found."""
 
     def __init__(self, reason: Reason, findings: Iterable[Finding]) -> None:
         self.reason = reason
@@ -92,7 +92,7 @@ class Schema(Protocol):
         ...
 
     def reading(self, writer: Schema) -> Schema:
-        """The schema for payloads that ``writer``, another version of this one, wrote (domain.md K-40).
+        """The schema for payloads that ``writer``, another version of this one, wrote (K-40).
 
         A format with a schema resolution of its own decodes them to what this schema says; any other is ``writer``'s.
         """
@@ -182,7 +182,7 @@ class Format(Protocol):
         ...
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> Schema:
-        """The schema that ``link`` names in ``document`` (domain.md G.2; "" is the top-level one).
+        """The schema that ``link`` names in ``document`` (G.2; "" is the top-level one).
 
         References to other documents go through ``resolve`` and never to a network. Raises ``SchemaError``.
         """
@@ -304,7 +304,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 GROUP: Final = "signalbook.formats"
-# Other names for formats, met in registry documents (domain.md G-13).
+# Other names for formats, met in registry documents (G-13).
 ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsonschema"}
 
 

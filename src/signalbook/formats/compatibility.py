@@ -1,6 +1,6 @@
 """Whether readers of one schema can read what was written with another, and what is in the way where they cannot.
 
-core/spec.md "compatibility" names the six rules; what "can read" means is up to each format (domain.md G-30).
+core/spec.md "compatibility" names the six rules; what "can read" means is up to each format (G-30).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def directions(rule: str) -> tuple[Direction, ...]:
 
 
 def is_transitive(rule: str) -> bool:
-    """Return True if a rule concerns all ancestors instead of the nearest one (domain.md G-27)."""
+    """Return True if a rule concerns all ancestors instead of the nearest one (G-27)."""
     return rule.casefold().endswith("_transitive")
 
 

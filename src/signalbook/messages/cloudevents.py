@@ -1,4 +1,4 @@
-"""CloudEvents 1.0: the event as a value, and what the specification demands of one (domain.md K-21 to K-25)."""
+"""CloudEvents 1.0: the event as a value, and what the specification demands of one (K-21 to K-25)."""
 
 from __future__ import annotations
 

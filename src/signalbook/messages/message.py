@@ -1,4 +1,4 @@
-"""A message as it was received, before anything is known about it (domain.md K-7)."""
+"""A message as it was received, before anything is known about it (K-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do where a contract leaves a choice (domain.md K-46), for all definitions or for some of them."""
+"""What to do where a contract leaves a choice (K-46), for all definitions or for some of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """URI templates of level 1 (RFC 6570) in both directions: values out of a text, and a text out of values.
 
-domain.md K-15 to K-18, F-26 to F-28.
+K-15 to K-18, F-26 to F-28.
 """
 
 from __future__ import annotations

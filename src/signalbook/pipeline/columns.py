@@ -100,7 +100,7 @@ DEAD_LETTER: Final = pa.schema(
 )
 # The key of a Kafka record by its schema, of tables whose keys have one.
 DECODED_KEY: Final = "_decoded_key"
-# The payload's column where it is no object, and the pair where no schema says what it is (domain.md K-42).
+# The payload's column where it is no object, and the pair where no schema says what it is (K-42).
 PAYLOAD: Final = "data"
 OPAQUE: Final = pa.schema(
     [

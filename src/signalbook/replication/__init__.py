@@ -1,1 +1,1 @@
-"""Copies of registries: made once, kept up to date, and ended where they came from (domain.md D)."""
+"""Copies of registries: made once, kept up to date, and ended where they came from (section D of docs/requirements)."""

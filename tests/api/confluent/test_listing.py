@@ -1,4 +1,4 @@
-"""Lists of schemas, chosen by what they have (confluent.md: GET /schemas), and what is never passed over unheard."""
+"""Lists of schemas, chosen by what they have (GET /schemas), and what is never passed over unheard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags put into schemas, and asked for (confluent.md: schemaTagsToAdd/Remove, propagateSchemaTags, findTags)."""
+"""Tags put into schemas, and asked for (schemaTagsToAdd/Remove, propagateSchemaTags, findTags)."""
 
 from __future__ import annotations
 

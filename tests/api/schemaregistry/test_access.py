@@ -1,4 +1,4 @@
-"""Groups that may be listed and not be read (domain.md A-8 to A-11)."""
+"""Groups that may be listed and not be read (A-8 to A-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written through one API reads rightly through the other (domain.md J)."""
+"""What is written through one API reads rightly through the other (section J of docs/requirements)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes of a Protobuf document keep readers reading (domain.md G-30)."""
+"""Which changes of a Protobuf document keep readers reading (G-30)."""
 
 from __future__ import annotations
 

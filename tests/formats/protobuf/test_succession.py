@@ -1,4 +1,4 @@
-"""What a new Protobuf document must not do to an old one (domain.md G-30)."""
+"""What a new Protobuf document must not do to an old one (G-30)."""
 
 from __future__ import annotations
 

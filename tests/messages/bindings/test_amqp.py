@@ -60,13 +60,13 @@ def test_values_of_a_message() -> None:
     ],
 )
 def test_modes(message_: Message, expected: Mode) -> None:
-    """K-21, K-5 AMQP row"""
+    """K-21, K.5 AMQP row"""
     assert mode(message_) is expected
 
 
 @pytest.mark.parametrize("separator", ["_", ":"])
 def test_binary_attributes(separator: str) -> None:
-    """The values have native types or are strings (K-5 AMQP row)."""
+    """The values have native types or are strings (K.5 AMQP row)."""
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     attributes_ = attributes(binary(separator, "text/plain", time=at, n=5, flag=True, raw=b"\xff", x=UUID(int=1)))
     assert attributes_ == {
@@ -87,7 +87,7 @@ def test_binary_attributes(separator: str) -> None:
     ],
 )
 def test_invalid_attribute_properties_are_rejected(message_: Message, complaint: str) -> None:
-    """A message uses one separator (K-5 AMQP row)."""
+    """A message uses one separator (K.5 AMQP row)."""
     with pytest.raises(EventError, match=complaint):
         attributes(message_)
 

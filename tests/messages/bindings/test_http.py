@@ -60,7 +60,7 @@ def test_modes(content_type: str, headers: list[tuple[str, str]], expected: Mode
 
 
 def test_binary_attributes() -> None:
-    """Values are percent-decoded once after unquoting; the content type is datacontenttype (K-5 HTTP row)."""
+    """Values are percent-decoded once after unquoting; the content type is datacontenttype (K.5 HTTP row)."""
     more = [("ce-subject", "Euro%20%E2%82%AC%20%F0%9F%98%80"), ("ce-ext", '"a \\"b\\" %25"'), ("X-Other", "x")]
     attributes_ = attributes(request("POST", "/", [*CE, *more, ("Content-Type", "text/plain")], b"x"))
     assert attributes_ == {
@@ -78,7 +78,7 @@ def test_binary_attributes() -> None:
     ],
 )
 def test_invalid_attribute_headers_are_rejected(header: tuple[str, str], message: str) -> None:
-    """K-5 HTTP row"""
+    """K.5 HTTP row"""
     with pytest.raises(EventError, match=message) as caught:
         attributes(request("POST", "/", [*CE, header], b""))
     assert caught.value.reason == "invalid_cloudevent"

@@ -55,12 +55,12 @@ def test_a_record_without_key_or_place() -> None:
     ],
 )
 def test_modes(headers: list[tuple[str, bytes]], expected: Mode) -> None:
-    """K-21, K-5 KAFKA row"""
+    """K-21, K.5 KAFKA row"""
     assert mode(record("x", b"", headers)) is expected
 
 
 def test_binary_attributes() -> None:
-    """The values are unchanged UTF-8 (K-5 KAFKA row)."""
+    """The values are unchanged UTF-8 (K.5 KAFKA row)."""
     headers = [*CE, ("ce_subject", "Größe %25".encode()), ("other", b"x"), ("content-type", b"text/plain")]
     assert attributes(record("x", b"", headers)) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "Größe %25",

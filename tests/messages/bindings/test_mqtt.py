@@ -68,12 +68,12 @@ def test_modes_of_version_3(payload: bytes, expected: Mode) -> None:
     ],
 )
 def test_modes_of_version_5(sections: dict[str, Any], expected: Mode) -> None:
-    """The content of a payload does not matter (K-21, K-5 MQTT rows)."""
+    """The content of a payload does not matter (K-21, K.5 MQTT rows)."""
     assert mode(five(EVENT, **sections)) is expected
 
 
 def test_binary_attributes() -> None:
-    """Names have no prefix; the Content Type overrides a property of the same name (K-5 MQTT 5.0 row)."""
+    """Names have no prefix; the Content Type overrides a property of the same name (K.5 MQTT 5.0 row)."""
     more = (("subject", "größe"), ("Trace-Id", "x"), ("datacontenttype", "a/b"))
     assert attributes(five(user_properties=(*CE, *more), content_type="text/plain")) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "größe",

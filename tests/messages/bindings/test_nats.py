@@ -49,12 +49,12 @@ def test_values_of_a_message() -> None:
     ],
 )
 def test_modes(headers: list[tuple[str, str]], payload: bytes, expected: Mode) -> None:
-    """Events without headers, as before NATS 2.2, are structured (K-21, K-5 NATS row)."""
+    """Events without headers, as before NATS 2.2, are structured (K-21, K.5 NATS row)."""
     assert mode(message("x", payload, headers)) is expected
 
 
 def test_binary_attributes() -> None:
-    """Values are percent-decoded once after unquoting; datacontenttype has a header like the others (K-5 NATS row)."""
+    """Values are percent-decoded once after unquoting; datacontenttype has a header like the others (K.5 NATS row)."""
     more = [("ce-subject", "Euro%20%E2%82%AC"), ("ce-ext", '"a \\"b\\" %25"'), ("ce-datacontenttype", "text/plain")]
     assert attributes(message("x", b"", [*CE, *more])) == {
         "specversion": "1.0", "id": "1", "source": "/s", "type": "t", "subject": "Euro €", "ext": 'a "b" %',

@@ -61,7 +61,7 @@ def test_native_message_is_accepted(protocol: str, contract_of: ContractOf) -> N
 @pytest.mark.parametrize("mode", [Mode.STRUCTURED, Mode.BINARY])
 @pytest.mark.parametrize("protocol", OPTIONS)
 def test_event_message_is_accepted(protocol: str, mode: Any, contract_of: ContractOf) -> None:
-    """The event is accepted as it was encoded (K-5, K-23)."""
+    """The event is accepted as it was encoded (K.5, K-23)."""
     binding = find_binding(protocol)
     assert binding is not None
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}

@@ -25,11 +25,11 @@ TYPE = {"type": {"value": "t"}}
         pytest.param(
             {"basemessageuri": "/m/1", "basemessage": "/m/1"}, {"basemessageuri": "/m/1"}, id="F-57-twice-the-same"
         ),
-        pytest.param({"envelopemetadata": {"attributes": TYPE}}, {"envelopemetadata": TYPE}, id="F-38a-F-36"),
+        pytest.param({"envelopemetadata": {"attributes": TYPE}}, {"envelopemetadata": TYPE}, id="F-38-F-36"),
         pytest.param(
             {"envelopeoptions": {"mode": "binary", **TYPE}},
             {"envelopeoptions": {"mode": "binary"}, "envelopemetadata": TYPE},
-            id="F-38b-F-37",
+            id="F-38-F-37",
         ),
         pytest.param(
             {"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},

@@ -1,4 +1,4 @@
-"""What is produced of a definition is received as one of that definition, with nothing lost (domain.md K-55)."""
+"""What is produced of a definition is received as one of that definition, with nothing lost (K-55)."""
 
 from __future__ import annotations
 

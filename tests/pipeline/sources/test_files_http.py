@@ -24,7 +24,7 @@ def logged(**members: Any) -> bytes:
 
 
 def test_a_line_is_a_request() -> None:
-    """The query is no part of the path, and methods are case-insensitive (K-5, K-7)."""
+    """The query is no part of the path, and methods are case-insensitive (K.5, K-7)."""
     line = logged(method="post", path="/orders?a=1&a=2", headers={"Content-Type": "text/plain", "X": ["1", "2"]})
     headers = [("Content-Type", "text/plain"), ("X", "1"), ("X", "2")]
     assert read(line) == request("POST", "/orders?a=1&a=2", headers, None)

@@ -1,7 +1,7 @@
 """Exceptions as responses: the bodies of xRegistry, and problem documents (RFC9457) for the CNCF drafts.
 
 All APIs that speak xRegistry have one body (core/http.md "Error Processing", R278-R284). The drafts leave the form of
-errors open (domain.md A-53): there the catalogue's errors are shown as problem documents, with 409 besides, and 405
+errors open (A-53): there the catalogue's errors are shown as problem documents, with 409 besides, and 405
 where a registry is read-only.
 """
 

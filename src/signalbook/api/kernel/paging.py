@@ -1,4 +1,4 @@
-"""Pages of collections: the parameters ``limit`` and ``cursor`` (pagination/spec.md; domain.md C-38).
+"""Pages of collections: the parameters ``limit`` and ``cursor`` (pagination/spec.md; C-38).
 
 A cursor is what a page has to know of those before it: where it begins, its size, and the total that all of them state.
 It names nothing that its holder could not ask for anyway, so it is checked for damage, not signed; the flags are in the

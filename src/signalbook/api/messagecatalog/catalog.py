@@ -1,4 +1,4 @@
-"""The messages of the registry as the Message Catalog drafts see and write them (domain.md A-45, B-6, C-7, C-10)."""
+"""The messages of the registry as the Message Catalog drafts see and write them (A-45, B-6, C-7, C-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first Message Catalog draft: documents as they were sent, attributes beside them (domain.md B-17 to B-24)."""
+"""The first Message Catalog draft: documents as they were sent, attributes beside them (B-17 to B-24)."""
 
 from __future__ import annotations
 

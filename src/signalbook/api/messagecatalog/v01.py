@@ -1,4 +1,4 @@
-"""The Message Catalog API 0.1: everything in JSON, with filters and pages (domain.md C-27 to C-38).
+"""The Message Catalog API 0.1: everything in JSON, with filters and pages (C-27 to C-38).
 
 What is posted becomes messages of xRegistry in ``cncf.messagecatalog.conversion``.
 """

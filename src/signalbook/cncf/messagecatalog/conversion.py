@@ -1,4 +1,4 @@
-"""Definitions of the drafts converted to messages of xRegistry, and messages to definitions (domain.md J-13 to J-18).
+"""Definitions of the drafts converted to messages of xRegistry, and messages to definitions (J-13 to J-18).
 
 Definitions are spelt as in 0.1. What has no place in xRegistry, such as a template where it has a number, is left out:
 ``originals`` keeps it. What the drafts cannot say is left out of definitions: property types and ``specurl``, and for

@@ -1,4 +1,4 @@
-"""Definitions, their versions and groups: what is posted, what is shown (domain.md B-1 to B-6, C-2 to C-17, J-16)."""
+"""Definitions, their versions and groups: what is posted, what is shown (B-1 to B-6, C-2 to C-17, J-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of a catalog, all shapes, as what is posted and as documents of xRegistry (domain.md C-8 to C-14)."""
+"""Documents of a catalog, all shapes, as what is posted and as documents of xRegistry (C-8 to C-14)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Formats of groups, the metaschemas of the predefined ones as tables, and the two drafts' spellings of a definition.
 
-domain.md B-12 to B-16, C-5, C-25, C-26, J-11, J-13. The names are those of the drafts; ``place`` is the member of the
+B-12 to B-16, C-5, C-25, C-26, J-11, J-13. The names are those of the drafts; ``place`` is the member of the
 message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents). The first draft has fields as values, 0.1 as
 objects; everything else works on the spelling of 0.1, which says more.
 """

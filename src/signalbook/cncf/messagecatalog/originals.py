@@ -1,4 +1,4 @@
-"""What was sent, kept beside what it became, so that it comes back as it was (domain.md B-20, C-11).
+"""What was sent, kept beside what it became, so that it comes back as it was (B-20, C-11).
 
 A message's attribute ``draft`` has the ``definition`` as 0.1 was given it, or the ``content`` (``contentbase64`` if
 that is no text) and ``contenttype`` of a document of the first draft. It holds as long as the message says what that

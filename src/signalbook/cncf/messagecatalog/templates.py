@@ -1,4 +1,4 @@
-"""Values of fields: the template language of both drafts (domain.md B-10, B-11, C-19 to C-22).
+"""Values of fields: the template language of both drafts (B-10, B-11, C-19 to C-22).
 
 The language is that of RFC6570, all levels, in the braces; the text around them is free, since it is no URI: a content
 type has spaces.

@@ -1,6 +1,6 @@
 """Whether a definition keeps to the metaschema of its format, with every fault by its path.
 
-domain.md B-12 to B-16, C-19 to C-26. Definitions are spelt as in 0.1; what has no metaschema is not looked at.
+B-12 to B-16, C-19 to C-26. Definitions are spelt as in 0.1; what has no metaschema is not looked at.
 """
 
 from __future__ import annotations

@@ -388,7 +388,7 @@ class View:
         return True
 
     def names(self, group: Xid) -> bool:
-        """Return True if a Group exists and its id is not secret (domain.md A-9), even if the Group is hidden."""
+        """Return True if a Group exists and its id is not secret (A-9), even if the Group is hidden."""
         return self.access.can_see_all_ids(group.parent) and self._entities.get(group) is not None
 
     def group_ids(self, groups: Xid) -> list[str]:

@@ -1,8 +1,8 @@
 """Rules of messages and endpoints beyond their model, looked at whenever one is written.
 
-The rules themselves are in ``messages/`` (domain.md sections F and H); here is what they need to know of the registry:
-groups, base messages, schemas, message groups. They hold for types whose model says ``modelcompatiblewith`` the
-specification's own, wherever it has them.
+The rules themselves are in ``messages/`` (sections F and H of docs/requirements); here is what they need to know of
+the registry: groups, base messages, schemas, message groups. They hold for types whose model says
+``modelcompatiblewith`` the specification's own, wherever it has them.
 """
 
 from __future__ import annotations

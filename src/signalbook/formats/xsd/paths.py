@@ -1,4 +1,4 @@
-"""XPath that may be run (identity constraints, simple assertions), and deep links to declarations (domain.md G.2)."""
+"""XPath that may be run (identity constraints, simple assertions), and deep links to declarations (G.2)."""
 
 from __future__ import annotations
 

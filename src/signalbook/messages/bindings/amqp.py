@@ -1,4 +1,4 @@
-"""AMQP 1.0 messages (domain.md F.7, K-5, K-7; CloudEvents AMQP protocol binding).
+"""AMQP 1.0 messages (F.7, K.5, K-7; CloudEvents AMQP protocol binding).
 
 Sections of a message: ``header``, ``delivery-annotations``, ``message-annotations``, ``properties``,
 ``application-properties`` and ``footer``, each a map; values are Python's own: text, whole and other numbers, booleans,

@@ -1,4 +1,4 @@
-"""HTTP requests and responses (domain.md F.7, K-5, K-7; CloudEvents HTTP protocol binding).
+"""HTTP requests and responses (F.7, K.5, K-7; CloudEvents HTTP protocol binding).
 
 Sections of a message: ``method``, ``path``, ``status`` (text), ``headers`` and ``query`` (pairs of name and value).
 Its values by property name: ``method``, ``path``, ``status``, ``headers.<name in lower case>``, ``query.<name>``.

@@ -1,4 +1,4 @@
-"""Kafka records (domain.md F.7, K-5, K-7; CloudEvents Kafka protocol binding).
+"""Kafka records (F.7, K.5, K-7; CloudEvents Kafka protocol binding).
 
 Sections of a message: ``topic``, ``partition``, ``offset``, ``key`` (bytes or ``None``), ``headers`` (pairs of name and
 bytes or ``None``). Its values by property name: ``topic``, ``partition``, ``key`` (text, where it is some),

@@ -1,4 +1,4 @@
-"""MQTT messages, of versions 3.1.1 and 5.0 (domain.md F.7, K-5, K-7; CloudEvents MQTT protocol binding).
+"""MQTT messages, of versions 3.1.1 and 5.0 (F.7, K.5, K-7; CloudEvents MQTT protocol binding).
 
 Sections of a message: ``topic_name``, ``qos``, ``retain``, and of version 5.0 ``payload_format_indicator``,
 ``message_expiry_interval``, ``response_topic``, ``correlation_data`` (bytes), ``content_type`` and ``user_properties``

@@ -1,4 +1,4 @@
-"""NATS messages (domain.md F.7, K-5, K-7; CloudEvents NATS protocol binding).
+"""NATS messages (F.7, K.5, K-7; CloudEvents NATS protocol binding).
 
 Sections of a message: ``subject``, ``reply-to``, ``headers`` (pairs of name and value). Its values by property name:
 ``subject``, ``reply-to``, ``headers.<name in lower case>``. Placeholders in subjects stand for one word each (K-16).

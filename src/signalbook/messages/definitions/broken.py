@@ -1,4 +1,4 @@
-"""Definitions that cannot be used: as much of one as its messages can be known by (domain.md K-44, K-45).
+"""Definitions that cannot be used: as much of one as its messages can be known by (K-44, K-45).
 
 A contract that goes on without them still has to say of their messages whose they are, and not that nobody knows them.
 """

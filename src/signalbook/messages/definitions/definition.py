@@ -1,4 +1,4 @@
-"""Message definitions, compiled: a check per declared property, and keys to find them by (domain.md K-8, K-14)."""
+"""Message definitions, compiled: a check per declared property, and keys to find them by (K-8, K-14)."""
 
 from __future__ import annotations
 

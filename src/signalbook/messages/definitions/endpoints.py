@@ -1,4 +1,4 @@
-"""What the endpoint specification demands of an endpoint and no model can say (domain.md H-3 to H-14, H-21)."""
+"""What the endpoint specification demands of an endpoint and no model can say (H-3 to H-14, H-21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is doubtful or wrong about definitions, before any message is held to them (domain.md K-13, F-7 to F-34).
+"""What is doubtful or wrong about definitions, before any message is held to them (K-13, F-7 to F-34).
 
 ``lint`` is for a definition by itself, ``review`` for one in its group or endpoint. Protocol options have rules that no
 model can hold them to (F.7; those of HTTP are in its binding): sections of AMQP properties are property definitions

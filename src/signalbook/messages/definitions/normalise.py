@@ -2,7 +2,7 @@
 
 Canonical is what the RC4 model has: ``basemessageuri``, canonical names of envelope and protocol, context attributes
 directly under ``envelopemetadata``, protocol options as their binding wants them, property values as text
-(domain.md K-11, F-38, F-41, F-57, I-6). What a definition does not say, its bases say (F-15 to F-22, K-12).
+(K-11, F-38, F-41, F-57, I-6). What a definition does not say, its bases say (F-15 to F-22, K-12).
 """
 
 from __future__ import annotations

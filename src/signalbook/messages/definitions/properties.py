@@ -1,4 +1,4 @@
-"""Property definitions and the checks compiled from them (domain.md F-23 to F-29, K-19, K-20).
+"""Property definitions and the checks compiled from them (F-23 to F-29, K-19, K-20).
 
 A check takes the values of a message by property name and the context of placeholders found so far; it answers with a
 finding, or ``None``, and adds to the context what its template captured.
@@ -334,7 +334,7 @@ _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
 }
 
 
-# Also as the 2022 documents write it (domain.md I-6).
+# Also as the 2022 documents write it (I-6).
 NOW: Final = "0000-01-01T00:00:00Z"
 
 

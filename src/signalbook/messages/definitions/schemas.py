@@ -1,4 +1,4 @@
-"""Which schema a payload is held to: resolved through a lookup of documents, parsed once each (domain.md K-39)."""
+"""Which schema a payload is held to: resolved through a lookup of documents, parsed once each (K-39)."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class ContractSchemas:
 
 
 def inline_document(schema: JSON) -> bytes:
-    """The document that a ``dataschema`` is (domain.md F-11): a text is its own, of other values it is their JSON."""
+    """The document that a ``dataschema`` is (F-11): a text is its own, of other values it is their JSON."""
     return schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
 
 

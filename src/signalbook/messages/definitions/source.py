@@ -104,7 +104,7 @@ class DefinitionSource:
     def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> DefinitionVerdict:
         """Return the verdict on a definition.
 
-        One with a missing schema can be used: its messages wait among the dead letters (domain.md K-45).
+        One with a missing schema can be used: its messages wait among the dead letters (K-45).
         """
         try:
             compiled = self.compiled(xid, schemas, policy)

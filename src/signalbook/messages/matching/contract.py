@@ -1,4 +1,4 @@
-"""A contract: all definitions a stream is held to, and what they say of each message (domain.md K-14, K-26 to K-47)."""
+"""A contract: all definitions a stream is held to, and what they say of each message (K-14, K-26 to K-47)."""
 
 from __future__ import annotations
 

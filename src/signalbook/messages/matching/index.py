@@ -1,4 +1,4 @@
-"""Finding the definitions a message may fit without trying each (domain.md K-14, K-30, K-32).
+"""Finding the definitions a message may fit without trying each (K-14, K-30, K-32).
 
 Every definition is filed once, under the constant or template that tells most: a message is looked up by the values it
 has. So a message costs the same among fifty definitions and among five thousand. Where many definitions share the

@@ -1,4 +1,4 @@
-"""Holding candidates against one message: which fit, and why the others do not (domain.md K-26 to K-29)."""
+"""Holding candidates against one message: which fit, and why the others do not (K-26 to K-29)."""
 
 from __future__ import annotations
 

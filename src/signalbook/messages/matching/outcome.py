@@ -1,6 +1,6 @@
-"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (domain.md K-47).
+"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (K-47).
 
-Of an accepted one also which other message it belongs to, as its definition says (domain.md C-15 to C-18, K-49).
+Of an accepted one also which other message it belongs to, as its definition says (C-15 to C-18, K-49).
 """
 
 from __future__ import annotations

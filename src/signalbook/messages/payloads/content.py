@@ -1,4 +1,4 @@
-"""What payloads are said to be: content types (domain.md F-14, F-33, K-20), encodings, and prefixes on the wire.
+"""What payloads are said to be: content types (F-14, F-33, K-20), encodings, and prefixes on the wire.
 
 Confluent's serializers put a prefix before a payload: a zero byte and the number of the schema that wrote it, which a
 label of that schema's Version holds; or they send its guid in a header. Nothing in a message says that there is a

@@ -1,4 +1,4 @@
-"""Payloads: decoded and held to a schema (domain.md K-39 to K-43)."""
+"""Payloads: decoded and held to a schema (K-39 to K-43)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of definitions: constants set, templates expanded, the rest as given (domain.md K-50)."""
+"""Messages of definitions: constants set, templates expanded, the rest as given (K-50)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GENERATED: Final = frozenset({"id", "type", "time", "datacontenttype"})
 class Param:
     """An input: a placeholder (``source`` is ``template``), or a property whose value the definition leaves open.
 
-    ``name`` is its key in ``context`` or ``overrides`` of ``build``; ``type`` is one of domain.md F-24, and ``paths``
+    ``name`` is its key in ``context`` or ``overrides`` of ``build``; ``type`` is one of F-24, and ``paths``
     are the properties of the definition that it is for.
     """
 

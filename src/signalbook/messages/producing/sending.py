@@ -1,4 +1,4 @@
-"""From a message to what an endpoint's protocol carries: content mode, event format, place (domain.md K-53)."""
+"""From a message to what an endpoint's protocol carries: content mode, event format, place (K-53)."""
 
 from __future__ import annotations
 

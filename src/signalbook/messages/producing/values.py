@@ -1,4 +1,4 @@
-"""Values for declared properties: given ones, expanded templates, constants (domain.md K-18, K-19, K-50)."""
+"""Values for declared properties: given ones, expanded templates, constants (K-18, K-19, K-50)."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time":
 _PROPERTY: Final = "@"
 # Stands for all values that fit a template.
 _FITS: Final = object()
-# Attributes that decide without being declared: a content type may be implied (domain.md F-32).
+# Attributes that decide without being declared: a content type may be implied (F-32).
 _UNDECLARED: Final = frozenset({"datacontenttype"})
 
 
 class AttributeChecks:
-    """Soundness of attribute values (domain.md K-24). With ``all_events`` what lacks one that all have is one, too."""
+    """Soundness of attribute values (K-24). With ``all_events`` what lacks one that all have is one, too."""
 
     def __init__(self, *, all_events: bool) -> None:
         self._all_events = all_events
@@ -250,7 +250,7 @@ def _length(value: Any) -> int:
 
 
 class EnvelopeChecks:
-    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (domain.md K-34).
+    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (K-34).
 
     ``properties`` are those of the protocol that are looked at as well.
     """

@@ -1,6 +1,6 @@
 """Properties that protocols give messages beside the body, for many at once: topics, keys, headers and the like.
 
-They have the names and values that ``messages.bindings`` gives them (domain.md F.7, K-7): text, or what else a protocol
+They have the names and values that ``messages.bindings`` gives them (F.7, K-7): text, or what else a protocol
 has types for; of what may come several times a tuple of all occurrences; ``None`` where a message has none.
 """
 

@@ -94,7 +94,7 @@ def undecoded(payloads: PayloadSpans) -> Decoded:
 
 
 def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Return which events are written with the definition's own schema, as far as they state it (domain.md K-39)."""
+    """Return which events are written with the definition's own schema, as far as they state it (K-39)."""
     array = batch.attributes["dataschema"]
     if array.null_count == len(array):
         return np.ones(len(events), np.bool_)

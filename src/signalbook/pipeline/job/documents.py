@@ -220,7 +220,7 @@ def groups_of(document: JSONObject) -> set[str]:
 
 
 def reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[str]:
-    """The xids of ``groups``, and of every message group an endpoint among them refers to (domain.md K-10)."""
+    """The xids of ``groups``, and of every message group an endpoint among them refers to (K-10)."""
     found = set(groups)
     for group in groups:
         endpoint = _entity(document, group)

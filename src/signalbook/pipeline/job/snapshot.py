@@ -315,7 +315,7 @@ class Snapshot:
         return self.messages.get(message_xid(reference))
 
     def schema(self, reference: str) -> SchemaDocument | None:
-        """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
+        """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (K-39)."""
         xid = local_xid(reference, SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
         if schema is not None and VERSIONS not in xid:
@@ -372,7 +372,7 @@ class Snapshot:
         Returns the snapshot with the outlines of its definitions, so that nobody under this policy does it again.
         Raises ``PipelineError`` naming those that are not to be left out, and why.
 
-        A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
+        A schema that is not there stops nobody else's messages: its own wait among the dead letters (K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
         In a later batch of the process only those definitions are checked again that look up something that changed.
         """

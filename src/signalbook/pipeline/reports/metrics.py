@@ -1,7 +1,7 @@
 """What the batches of an output folder come to, as Prometheus wants to have it.
 
 Nothing is counted here: whatever is exposed is out of reports, and adds up as they do. The labels are the pipeline's
-name, definitions (as many as the registry has) and reasons (domain.md K-44).
+name, definitions (as many as the registry has) and reasons (K-44).
 """
 
 from __future__ import annotations

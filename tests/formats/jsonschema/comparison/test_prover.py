@@ -1,4 +1,4 @@
-"""Comparing schemas: what each change means for readers, in both directions (domain.md G-30)."""
+"""Comparing schemas: what each change means for readers, in both directions (G-30)."""
 
 from __future__ import annotations
 
