@@ -13,7 +13,6 @@ from signalbook.values import Finding
 
 # Code, status, document and title of every error of xRegistry 1.0-rc4 (core/spec.md and core/http.md).
 PINNED = Path(__file__).parent / "data" / "errors.tsv"
-_ROW = re.compile(r"\| `(\w+)`( \(H\))? \| (\d+) \| [^|]* \| ([^|]*) \| `(.*)` \|")
 
 
 def catalogue() -> set[tuple[str, ...]]:
@@ -22,19 +21,6 @@ def catalogue() -> set[tuple[str, ...]]:
 
 def test_the_catalogue_is_the_specifications() -> None:  # R278, R279
     assert catalogue() == {tuple(line.split("\t")) for line in PINNED.read_text(encoding="utf-8").splitlines()}
-
-
-@pytest.mark.others("the requirements' table of errors", ours="test_arguments_are_those_of_the_titles")
-def test_the_catalogue_is_the_requirements(shared_data: Path) -> None:
-    text = (shared_data.parent / "spec" / "core.md").read_text(encoding="utf-8")
-    rows = _ROW.findall(text.partition("\n## (h) Errors")[2].partition("\n## (i)")[0])
-    assert catalogue() == {
-        (code, status, "http.md" if http else "spec.md", title) for code, http, status, _, title in rows
-    }
-    for code, _, _, names, _ in rows:
-        listed = set() if names == "-" else set(names.split(", "))
-        # header_error has error_detail in its title, but not among its arguments: both are sent.
-        assert set(CATALOGUE[code].arguments) == listed | ({"error_detail"} if code == "header_error" else set()), code
 
 
 @pytest.mark.parametrize("code", CATALOGUE)
