@@ -61,7 +61,7 @@ def test_a_policy_is_replaced_as_a_whole_or_not_at_all(cli: Cli, policy: Path) -
     assert "a policy of 3 rules" in cli("access", "check", policy).err
 
 
-def test_policy_warnings_are_shown(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
+def test_doubtful_policies_are_reported(cli: Cli, serve: Callable[..., str], tmp_path: Path) -> None:
     """A pattern of a type that there is not is taken, since there may be later, and protects nothing now."""
     rules = [RULES[0], {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroup/a", "/pipelines/*", "/*/b"]}]
     document = json.dumps({"rules": rules}).encode()
