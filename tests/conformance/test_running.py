@@ -272,6 +272,7 @@ def test_the_servers_own_model(calm: InProcess) -> None:
     assert "messages has no documents" in outcomes["model-model-document-attributes"][1]
 
 
+@pytest.mark.merge
 def test_the_models_of_the_specification() -> None:
     """Required attributes are given, and each case that is skipped says what the types there are cannot do."""
     with serving("sqlite://", model="spec") as transport:
@@ -283,6 +284,7 @@ def test_the_models_of_the_specification() -> None:
     assert "schemagroups/schemas has documents" in outcomes["http-details-without-documents"][1]
 
 
+@pytest.mark.merge
 def test_unsupported_features_are_skipped(calm: InProcess) -> None:
     """The cases of the model, which take longest, are omitted: they do not depend on what is supported."""
     with httpx.Client(transport=calm, base_url=ROOT) as client:

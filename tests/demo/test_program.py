@@ -115,7 +115,9 @@ def test_exit_code_of_a_program_is_returned(tmp_path: Path) -> None:
 
 def test_stubborn_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = tmp_path / "supervise.py"
-    hasty.write_text(program._SUPERVISOR.read_text().replace("_PATIENCE: Final = 120.0", "_PATIENCE: Final = 0.0"))
+    hasty.write_text(
+        program._SUPERVISOR.read_text().replace("_TIMEOUT_SECONDS: Final = 120.0", "_TIMEOUT_SECONDS: Final = 0.0")
+    )
     monkeypatch.setattr(program, "_SUPERVISOR", hasty)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as output, os.fdopen(writing, "wb") as out:

@@ -19,15 +19,8 @@ from signalbook.values import JSONObject
 CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
 """Where ``tools/setup test`` lays the connectors that Spark is given."""
 
-_PLACES = ("tests/pipeline/places/",)
-_REPEATED: dict[str, tuple[str, ...]] = {
-    "s3mock": (),
-    "google": _PLACES,
-    "hdfs": _PLACES,
-    "azurite": _PLACES,
-    "rest": (),
-}
-"""Stores and catalogs that repeat what others show, and the tests that ``make test`` runs with them."""
+_REPEATED = {"s3mock", "google", "hdfs", "azurite", "rest"}
+"""Stores and catalogs that repeat what a folder, S3Proxy and a catalog in SQL show. ``make merge`` runs their tests."""
 _ON_SPARK = tuple(
     f"tests/pipeline/{name}.py"
     for name in ("frames/test_functions", "frames/test_landing", "job/test_session", "tables/test_ddl")
@@ -116,9 +109,8 @@ def _mark_repetitions(items: list[pytest.Item]) -> None:
             continue
         parameters = getattr(item, "callspec", None)
         words = {word for value in parameters.params.values() for word in _split(value)} if parameters else set()
-        for word in words & _REPEATED.keys():
-            if not item.nodeid.startswith(_REPEATED[word]):
-                item.add_marker("merge")
+        if words & _REPEATED:
+            item.add_marker("merge")
 
 
 def _split(parameter: object) -> list[str]:

@@ -147,6 +147,7 @@ def test_one_of_several_servers_delivers(start: Start, hook: Hook) -> None:
     until(lambda: other.delivers)
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_stopping_server_hands_over_at_once(start: Start, hook: Hook) -> None:
     """The server finishes running attempts, stores its position and releases the lease: nothing is sent twice."""

@@ -22,6 +22,8 @@ from signalbook.pipeline.places import hdfs as module
 from signalbook.pipeline.tables.reading import LandedTables
 from signalbook.values import digest
 
+pytestmark = pytest.mark.merge
+
 
 @pytest.fixture
 def folder(tmp_path: Path, request: pytest.FixtureRequest) -> HdfsPlace:
@@ -176,7 +178,7 @@ def test_unknown_name_service_is_an_error() -> None:
         place_of("hdfs://lake/x").exists()
 
 
-@pytest.mark.parametrize("table_format", ["parquet", pytest.param("delta", marks=pytest.mark.merge)])
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_name_nodes_of_a_service(hdfs: Broker, spark_session: SparkSession, tmp_path: Path, table_format: str) -> None:
     """The first is away; Spark finds the other one, too."""
     storage = Storage.of({"namenodes": f"127.0.0.1:1, 127.0.0.1:{hdfs.ports['plain']}"})

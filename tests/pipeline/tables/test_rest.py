@@ -171,6 +171,7 @@ def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, m
     assert lake.journal.unfinished() == []
 
 
+@pytest.mark.merge
 def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, own_catalog: Broker) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         deliver()
