@@ -129,7 +129,7 @@ def test_list_is_read_again_if_its_pages_move(
     serve: Serve, changing: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A permanent deletion during the reading of a list moves the following pages: the list is read again."""
-    monkeypatch.setattr("signalbook.client.confluent._PAGE", 100)
+    monkeypatch.setattr("signalbook.client.confluent._PAGE_ITEMS", 100)
     real, target = mounts([serve(), serve()])
     for number in range(150):
         register(real, f"s{number // 5:02}", record("R", "f"), metadata={"properties": {"n": str(number)}})
