@@ -22,7 +22,7 @@ from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_maps
-from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, dense, firsts, text_codes
+from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, combine, dense, firsts, text_codes
 from signalbook.pipeline.fastpath.properties import hashable
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
@@ -325,8 +325,6 @@ class EnvelopeChecks:
 
     def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """Return attribute names, their distinct values, an event with each, and the number of each event's values."""
-        # Codes of several attributes become one number each, made dense after every step: their product would overflow.
-        combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
             part = self._part(batch, name, events)
@@ -334,8 +332,7 @@ class EnvelopeChecks:
                 parts[name] = part
         for name in self._properties:
             parts[_PROPERTY + name] = self._property(batch, name, events)
-        for codes, values in parts.values():
-            combined, count = dense(combined * len(values) + codes, count * len(values))
+        combined, count = combine(parts.values(), len(events))
         samples = firsts(combined, count)
         columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
         keys = list(zip(*columns, strict=True)) if columns else [()]

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -149,6 +149,18 @@ def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
     there[numbers] = True
     places = np.cumsum(there)
     return (places - 1)[numbers], int(places[-1]) if bound else 0
+
+
+def combine(parts: Iterable[tuple[Offsets, Sized]], length: int) -> tuple[Offsets, int]:
+    """Return a number for each event that it shares with the events of equal codes, and how many numbers there are.
+
+    Each part has the codes of ``length`` events and the values that these are of.
+    """
+    # Made dense after every step: the product of the numbers of values would overflow.
+    combined, count = np.zeros(length, np.int64), min(length, 1)
+    for codes, values in parts:
+        combined, count = dense(combined * len(values) + codes, count * len(values))
+    return combined, count
 
 
 def firsts(numbers: Offsets, count: int) -> Offsets:
@@ -293,10 +305,7 @@ class EventBatch:
     def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
         """The numbers of the events that share their values of some attributes, with those."""
         parts = [self.codes(name) for name in names]
-        combined, count = np.zeros(len(self), np.int64), 1
-        for codes, values in parts:
-            combined, count = dense(combined * len(values) + codes, count * len(values))
-        for events in groups(combined, count):
+        for events in groups(*combine(parts, len(self))):
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
     def attributes_of(self, number: int, names: Collection[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.batch import EventBatch, dense, firsts, text_codes
+from signalbook.pipeline.fastpath.batch import EventBatch, combine, firsts, text_codes
 from signalbook.pipeline.fastpath.native import Decode, NoPlan, PayloadSpans, Reading, json_name
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, JSONError, parse_json
@@ -55,10 +55,8 @@ class MemberChoice:
     def _places(self, payloads: PayloadSpans) -> Offsets:
         """Return the place of the one definition that may allow each payload, ``_NONE`` without one."""
         (members, _), refused = self._decode(payloads)
-        combined, count = np.zeros(len(members), np.int64), min(len(members), 1)
         parts = [text_codes(pc.struct_field(members, path)) for path in self._members]
-        for codes, texts in parts:
-            combined, count = dense(combined * len(texts) + codes, count * len(texts))
+        combined, count = combine(parts, len(members))
         samples = firsts(combined, count)
         keys = zip(*([texts[code] for code in codes[samples].tolist()] for codes, texts in parts), strict=True)
         found = np.full(len(payloads), _NONE, np.int64)

@@ -24,7 +24,15 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
-from signalbook.pipeline.fastpath.batch import LEAST_BATCH, NO_DATA, EventBatch, EventColumns, dense, groups, text_codes
+from signalbook.pipeline.fastpath.batch import (
+    LEAST_BATCH,
+    NO_DATA,
+    EventBatch,
+    EventColumns,
+    combine,
+    groups,
+    text_codes,
+)
 from signalbook.pipeline.fastpath.members import MemberChoice
 from signalbook.pipeline.fastpath.modes import sent_as, without_schema
 from signalbook.pipeline.fastpath.prefixed import Heads, PrefixedRoutes, is_prefixed, read_heads
@@ -187,7 +195,6 @@ class PlainPath:
         if len(candidates) < 2 or not names:
             yield candidates, events
             return
-        combined, count = np.zeros(len(events), np.int64), 1
         parts: list[tuple[Offsets, list[int]]] = []
         for name in names:
             codes, values = batch.property(name)
@@ -196,8 +203,7 @@ class PlainPath:
             allowing = _allowing(candidates, name)
             alike = np.array([numbers.setdefault(allowing(value), len(numbers)) for value in values], np.int64)
             parts.append((alike[codes[events]], list(numbers)))
-            combined, count = dense(combined * len(numbers) + parts[-1][0], count * len(numbers))
-        for same in groups(combined, count):
+        for same in groups(*combine(parts, len(events))):
             bits = reduce(and_, (masks[codes[same[0]]] for codes, masks in parts))
             yield [each for place, each in enumerate(candidates) if bits >> place & 1], events[same]
 
