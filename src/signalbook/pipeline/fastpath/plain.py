@@ -35,7 +35,7 @@ from signalbook.pipeline.fastpath.batch import (
 )
 from signalbook.pipeline.fastpath.members import MemberChoice
 from signalbook.pipeline.fastpath.modes import sent_as, without_schema
-from signalbook.pipeline.fastpath.prefixed import Heads, PrefixedRoutes, is_prefixed, read_heads
+from signalbook.pipeline.fastpath.prefixed import Heads, Plans, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import PayloadReasons, reasons
 from signalbook.pipeline.fastpath.routes import LeftOver, PlainRoute, Result, landed, undecoded
@@ -72,6 +72,7 @@ class PlainPath:
         self._has_prefixes = any(map(is_prefixed, self._definitions.definitions))
         self._routes: dict[tuple[str, str, bool], PlainRoute | None] = {}
         self._prefixed: dict[str, PrefixedRoutes] = {}
+        self._prefixed_plans: Plans = {}
         self._choices: dict[tuple[str, ...], MemberChoice] = {}
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
@@ -164,7 +165,9 @@ class PlainPath:
         if topic not in self._prefixed:
             if len(self._prefixed) >= _MAX_ROUTES:
                 self._prefixed.clear()
-            self._prefixed[topic] = PrefixedRoutes(self._contract, topic, candidates, self._target)
+            self._prefixed[topic] = PrefixedRoutes(
+                self._contract, topic, candidates, self._target, self._prefixed_plans
+            )
         return self._prefixed[topic]
 
     def _chosen(

@@ -43,6 +43,8 @@ _MOST_PLANS: Final = 10_000
 _Said = tuple[bool, bytes]
 # What becomes of records that say the same.
 Plan = PlainRoute | RejectionVerdict
+# Plans by topic and by what records say, None for the slow path.
+Plans = dict[tuple[str, _Said], Plan | None]
 Heads = npt.NDArray[np.uint64]
 
 
@@ -53,7 +55,10 @@ def read_heads(payloads: PayloadSpans) -> Heads:
 
 
 class PrefixedRoutes:
-    """The routes of the records of a topic, to the ``candidates`` that may fit them: all have a wire prefix."""
+    """The routes of the records of a topic, to the ``candidates`` that may fit them: all have a wire prefix.
+
+    ``plans`` keeps the plans of all topics, so that their number has one limit.
+    """
 
     def __init__(
         self,
@@ -61,12 +66,13 @@ class PrefixedRoutes:
         topic: str,
         candidates: Sequence[CompiledDefinition],
         target: Callable[[CompiledDefinition], RowBuilder],
+        plans: Plans,
     ) -> None:
         self._contract = contract
         self._topic = topic
         self._candidates = candidates
         self._target = target
-        self._plans: dict[_Said, Plan | None] = {}
+        self._plans = plans
 
     def of(self, batch: EventBatch, events: Offsets, heads: Heads) -> Iterator[tuple[Plan, Offsets]]:
         """Yield what becomes of records of the topic, whose payloads begin with ``heads``. Some are left out."""
@@ -136,11 +142,12 @@ class PrefixedRoutes:
         return any(is_indexed(schema) for schema in uses)
 
     def _plan(self, said: _Said) -> Plan | None:
-        if said not in self._plans:
+        key = self._topic, said
+        if key not in self._plans:
             if len(self._plans) >= _MOST_PLANS:
                 return None
-            self._plans[said] = self._planned(*said)
-        return self._plans[said]
+            self._plans[key] = self._planned(*said)
+        return self._plans[key]
 
     def _planned(self, in_header: bool, said: bytes) -> Plan | None:
         """The way of records of the one definition that has the schema they name, unless another may fit them.
