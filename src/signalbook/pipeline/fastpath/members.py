@@ -1,4 +1,4 @@
-"""Definitions told apart by members of JSON payloads that have closed sets of values."""
+"""Choosing one of several definitions by members of JSON payloads that have closed sets of values."""
 
 from __future__ import annotations
 
@@ -23,108 +23,117 @@ from signalbook.values import JSON, JSONError, parse_json
 
 _MAX_DEPTH: Final = 4
 _MAX_MEMBERS: Final = 8
-# Answers that are kept: anybody may send any number of values.
-_MAX_ANSWERS: Final = 10_000
-_NONE: Final = -1
+# Combinations of values whose definition is cached: anybody may send any number of values.
+_MAX_CACHED_VALUES: Final = 10_000
+# Stands for the position of a definition where no definition, or more than one, may allow a payload.
+_UNDECIDED: Final = -1
 
-Path = tuple[str, ...]
-# The values that each definition allows at a path.
-_Allowed = Sequence[frozenset[JSON]]
-_Tree = dict[str, Any]
+# The names that lead from the payload to a member.
+MemberPath = tuple[str, ...]
+# The values that each definition allows for one member, in the order of the definitions.
+_AllowedValues = Sequence[frozenset[JSON]]
+# Members by name, with the members in each; a member that is read as a whole has none.
+_MemberTree = dict[str, Any]
 
 
-class MemberChoice:
-    """A choice among definitions by the values of members that all of their schemas require, each with its own."""
+class DefinitionChooser:
+    """A chooser of one of several definitions by the values of members that all of their schemas require.
+
+    A payload whose value is not among those that a definition allows certainly breaks the schema of that definition.
+    """
 
     def __init__(self, definitions: Sequence[CompiledDefinition]) -> None:
         self._definitions = definitions
-        self._members = _telling_members([each.schema_use.schema for each in definitions])
-        self._decode = _decoder(self._members)
-        self._answers: dict[tuple[str | None, ...], int] = {}
+        self._members = _find_deciding_members([definition.schema_use.schema for definition in definitions])
+        self._decode = _build_decoder(self._members)
+        self._cache: dict[tuple[str | None, ...], int] = {}
 
-    def of(self, batch: EventBatch, events: Offsets) -> Iterator[tuple[CompiledDefinition, Offsets]]:
-        """Yield the messages whose payloads one definition alone may allow, with that; others are left out."""
+    def choose(self, batch: EventBatch, events: Offsets) -> Iterator[tuple[CompiledDefinition, Offsets]]:
+        """Yield each definition with the messages that only this definition may allow. Other messages are left out."""
         if not self._members:
             return
-        places = np.concatenate([self._places(batch.payloads(part)) for part in batch.portions(events)])
-        for place, definition in enumerate(self._definitions):
-            mine = events[places == place]
-            if len(mine):
-                yield definition, mine
+        chosen = np.concatenate([self._choose_positions(batch.payloads(part)) for part in batch.portions(events)])
+        for position, definition in enumerate(self._definitions):
+            chosen_events = events[chosen == position]
+            if len(chosen_events):
+                yield definition, chosen_events
 
-    def _places(self, payloads: PayloadSpans) -> Offsets:
-        """Return the place of the one definition that may allow each payload, ``_NONE`` without one."""
-        (members, _), refused = self._decode(payloads)
+    def _choose_positions(self, payloads: PayloadSpans) -> Offsets:
+        """Return for each payload the position of the only definition that may allow it, or ``_UNDECIDED``."""
+        (members, _), unreadable = self._decode(payloads)
         parts = [text_codes(pc.struct_field(members, path)) for path in self._members]
         combined, count = combine(parts, len(members))
         samples = firsts(combined, count)
-        keys = zip(*([texts[code] for code in codes[samples].tolist()] for codes, texts in parts), strict=True)
-        found = np.full(len(payloads), _NONE, np.int64)
-        found[np.delete(np.arange(len(payloads)), refused)] = np.array(list(map(self._answer, keys)), np.int64)[
-            combined
-        ]
-        return found
+        combinations = zip(*([texts[code] for code in codes[samples].tolist()] for codes, texts in parts), strict=True)
+        by_combination = np.array(list(map(self._choose_position, combinations)), np.int64)
+        positions = np.full(len(payloads), _UNDECIDED, np.int64)
+        positions[np.delete(np.arange(len(payloads)), unreadable)] = by_combination[combined]
+        return positions
 
-    def _answer(self, texts: tuple[str | None, ...]) -> int:
-        """Return the place of the definition that allows these values, as JSON texts, if it is the only one."""
-        if texts not in self._answers:
-            if len(self._answers) >= _MAX_ANSWERS:
-                self._answers.clear()
-            places = set(range(len(self._definitions)))
-            for text, allowed in zip(texts, self._members.values(), strict=True):
-                places &= _allowing(text, allowed)
-            self._answers[texts] = places.pop() if len(places) == 1 else _NONE
-        return self._answers[texts]
+    def _choose_position(self, texts: tuple[str | None, ...]) -> int:
+        """Return the position of the only definition that allows these values, or ``_UNDECIDED``.
+
+        The values are JSON texts in the order of the members, ``None`` where a payload lacks the member.
+        """
+        if texts not in self._cache:
+            if len(self._cache) >= _MAX_CACHED_VALUES:
+                self._cache.clear()
+            positions = set(range(len(self._definitions)))
+            for text, allowed_values in zip(texts, self._members.values(), strict=True):
+                positions &= _find_allowing(text, allowed_values)
+            self._cache[texts] = positions.pop() if len(positions) == 1 else _UNDECIDED
+        return self._cache[texts]
 
 
-def _allowing(text: str | None, allowed: _Allowed) -> set[int]:
-    """Return the places of the sets that have a value, given as JSON text."""
-    # Numbers beyond what is read, and lists and objects, are in no set.
+def _find_allowing(text: str | None, allowed_values: _AllowedValues) -> set[int]:
+    """Return the positions of the definitions that allow a value, which is given as JSON text."""
+    # No set contains lists, objects, or numbers that are too large to be read.
     with suppress(JSONError, TypeError):
         if text is not None:
             value = parse_json(text, exact=True)
-            return {place for place, values in enumerate(allowed) if value in values}
+            return {position for position, values in enumerate(allowed_values) if value in values}
     return set()
 
 
-def _telling_members(schemas: Sequence[Schema | None]) -> Mapping[Path, _Allowed]:
-    """Return the members that tell payloads of schemas apart, with the values that each schema allows.
+def _find_deciding_members(schemas: Sequence[Schema | None]) -> Mapping[MemberPath, _AllowedValues]:
+    """Return members by which payloads of the schemas differ, with the values that each schema allows.
 
-    There is one if it is enough.
+    The result is a single member if no two schemas allow the same value of it. It is empty if nothing decides.
     """
-    closed = [closed_members(each.node, _MAX_DEPTH) if isinstance(each, JsonSchema) else {} for each in schemas]
-    shared = [path for path in closed[0] if all(path in each for each in closed) and _is_readable(path)]
-    members = {path: [each[path] for each in closed] for path in shared}
-    for path, allowed in members.items():
-        if sum(map(len, allowed)) == len(frozenset().union(*allowed)):
-            return {path: allowed}
-    return {path: members[path] for path in shared[:_MAX_MEMBERS] if len(set(members[path])) > 1}
+    closed = [closed_members(schema.node, _MAX_DEPTH) if isinstance(schema, JsonSchema) else {} for schema in schemas]
+    shared = [path for path in closed[0] if all(path in members for members in closed) and _is_readable(path)]
+    allowed = {path: [members[path] for members in closed] for path in shared}
+    for path, value_sets in allowed.items():
+        if sum(map(len, value_sets)) == len(frozenset().union(*value_sets)):
+            return {path: value_sets}
+    return {path: allowed[path] for path in shared[:_MAX_MEMBERS] if len(set(allowed[path])) > 1}
 
 
-def _is_readable(path: Path) -> bool:
+def _is_readable(path: MemberPath) -> bool:
+    """Return True if the native module can look for members of these names."""
     with suppress(NoPlan):
         return all(map(json_name, path))
     return False
 
 
-def _decoder(paths: Iterable[Path]) -> Decode:
-    """Return the decoder of payloads into a column of objects with these members alone, as JSON texts."""
-    tree: _Tree = {}
+def _build_decoder(paths: Iterable[MemberPath]) -> Decode:
+    """Return the decoder of payloads into one column of objects. Each has the members at ``paths`` as JSON texts."""
+    tree: _MemberTree = {}
     for *parents, name in paths:
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {})
         node[name] = {}
-    read = native.module().JsonDecoder(_program(tree), rescue.ALL).read
-    return native.decoder(read, Reading(_kind(tree)), members=False, rest=True)
+    read = native.module().JsonDecoder(_build_program(tree), rescue.ALL).read
+    return native.decoder(read, Reading(_build_type(tree)), members=False, rest=True)
 
 
-def _program(tree: _Tree) -> tuple[Any, ...]:
-    return ("object", False, False, [(name, False, _program(inner)) for name, inner in tree.items()]) if tree else _RAW
+def _build_program(tree: _MemberTree) -> tuple[Any, ...]:
+    """Return the program by which the native module reads the members of a tree."""
+    if not tree:
+        return ("raw", False, False)
+    return ("object", False, False, [(name, False, _build_program(inner)) for name, inner in tree.items()])
 
 
-def _kind(tree: _Tree) -> pa.DataType:
-    return pa.struct([(name, _kind(inner)) for name, inner in tree.items()]) if tree else pa.string()
-
-
-_RAW: Final = ("raw", False, False)
+def _build_type(tree: _MemberTree) -> pa.DataType:
+    return pa.struct([(name, _build_type(inner)) for name, inner in tree.items()]) if tree else pa.string()

@@ -1,10 +1,10 @@
-"""The fast path for messages that are no CloudEvents: routed by their address, and by what tells definitions apart.
+"""The fast path for messages that carry no CloudEvent: rows in bulk, with a decoder for each definition.
 
-Messages with the same address, content type and values of properties that some definition demands have the same
-candidates. Among several candidates a closed set of values of a member of the payload decides, wherever it is in there:
-the definitions that do not allow its value certainly reject the payload. So one definition is left, whose decoder says
-whether the payload lands. Records that state their schema are routed by that (``prefixed.py``). Whatever is in doubt
-goes the slow path.
+Messages are grouped by address and content type, and then by the values of properties for which definitions have
+constants. All messages of a group have the same candidates. Where a group has several candidates, members of the
+payload with closed sets of values leave at most one of them (``members.py``). The decoder of that definition then
+decides whether the payload lands. Kafka records that state their schema are routed by it (``prefixed.py``). Whatever
+is in doubt goes the slow path.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from signalbook.pipeline.fastpath.batch import (
     groups,
     text_codes,
 )
-from signalbook.pipeline.fastpath.members import MemberChoice
+from signalbook.pipeline.fastpath.members import DefinitionChooser
 from signalbook.pipeline.fastpath.modes import sent_as, without_schema
-from signalbook.pipeline.fastpath.prefixed import Heads, Plans, PrefixedRoutes, is_prefixed, read_heads
+from signalbook.pipeline.fastpath.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import PayloadReasons, reasons
 from signalbook.pipeline.fastpath.routes import LeftOver, PlainRoute, Result, landed, undecoded
@@ -44,247 +44,267 @@ from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import Offsets
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
-# Anybody may send any number of content types, and of values that are no definition's.
+# Anybody may send any number of content types. A route may hold a decoder, so the slow path is the
+# cheaper way for messages of further content types.
 _MAX_ROUTES: Final = 10_000
+# Lists of candidates depend on values of properties, of which anybody may send any number.
+_MAX_CHOOSERS: Final = 10_000
 _Candidates = Sequence[CompiledDefinition]
+# A function from a value of a property, None if a message lacks it, to the candidates that allow the value: bit ``n``
+# stands for candidate ``n``.
+_CandidateBits = Callable[[Any], int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Messages of one batch: their content types, and how their payloads begin if these may have a wire prefix."""
+class _WaitingMessages:
+    """Messages of one batch that wait to be processed, with their content types.
+
+    ``heads`` are the first bytes of their payloads, ``None`` if no definition expects a wire prefix.
+    """
 
     columns: EventColumns
     content_types: pa.StringArray
-    heads: Heads | None
+    heads: PayloadHeads | None
 
 
 class PlainPath:
-    """The fast path of a contract for messages that came by ``protocol`` (empty for files) and carry no event.
+    """The fast path of a contract for messages that carry no event and came by ``protocol`` (empty for files).
 
-    Results come as they are found; the caller has to take all of them.
+    Callers must exhaust the iterators that ``take`` and ``flush`` return: results are made while they are read.
     """
 
     def __init__(self, contract: Contract, protocol: str, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
         self._contract = contract
         self._protocol = protocol
         self._target = target
-        self._definitions = AddressIndex(_definitions(contract, protocol), protocol)
-        self._has_prefixes = any(map(is_prefixed, self._definitions.definitions))
+        self._index = AddressIndex(_find_plain_definitions(contract, protocol), protocol)
+        self._has_prefixes = any(map(is_prefixed, self._index.definitions))
         self._routes: dict[tuple[str, str, bool], PlainRoute | None] = {}
-        self._prefixed: dict[str, PrefixedRoutes] = {}
-        self._prefixed_plans: Plans = {}
-        self._choices: dict[tuple[str, ...], MemberChoice] = {}
-        self._waiting: list[_Waiting] = []
+        self._prefixed_plans: PlanCache = {}
+        self._choosers: dict[tuple[str, ...], DefinitionChooser] = {}
+        self._waiting: list[_WaitingMessages] = []
         self._waiting_bytes = 0
 
     @property
     def is_needed(self) -> bool:
-        """True if there are definitions of such messages."""
-        return bool(self._definitions.definitions)
+        """True if the contract has definitions that such messages may fit."""
+        return bool(self._index.definitions)
 
     def take(self, events: EventColumns) -> Iterator[Result]:
-        """Take messages; most wait a while for others of their kind. Those without a body do not."""
+        """Take messages and yield the results that are ready.
+
+        Messages without a body are left over at once. The others wait until there are enough for a batch.
+        """
         if events.forms is not None and (events.forms == NO_DATA).any():
             absent = events.forms == NO_DATA
             yield LeftOver(events.messages, events.indices[absent].tolist())
             events = events.take(np.flatnonzero(~absent))
         if not len(events):
             return
-        # Of attributes these have none, whatever headers have their names.
-        nothing = [pa.nulls(len(events), pa.string())] * len(ATTRIBUTES)
-        plain = replace(events, arrays=nothing, extensions={}, versions=None)
-        # While they are in the processor's caches: each lies far from the next of its topic.
+        # These messages have no attributes, even if some of their headers have the names of attributes.
+        no_attributes = [pa.nulls(len(events), pa.string())] * len(ATTRIBUTES)
+        plain = replace(events, arrays=no_attributes, extensions={}, versions=None)
+        # Read now, while the payloads are in the processor's caches. Later each is far from the next of its topic.
         heads = read_heads(events.data) if self._has_prefixes else None
-        self._waiting.append(_Waiting(plain, events.arrays[_CONTENT_TYPE], heads))
+        self._waiting.append(_WaitingMessages(plain, events.arrays[_CONTENT_TYPE], heads))
         self._waiting_bytes += max(events.messages.weight, events.data.weight)
         if self._waiting_bytes >= LEAST_BATCH:
             yield from self.flush()
 
     def flush(self) -> Iterator[Result]:
-        """Process all that waits."""
+        """Process all waiting messages and yield the results."""
         parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if parts:
             yield from self._process(EventBatch([part.columns for part in parts]), parts)
 
-    def _process(self, batch: EventBatch, parts: Sequence[_Waiting]) -> Iterator[Result]:
+    def _process(self, batch: EventBatch, parts: Sequence[_WaitingMessages]) -> Iterator[Result]:
         left, verdicts = np.ones(len(batch), np.bool_), Verdicts(len(batch))
         routed: list[tuple[PlainRoute, Offsets]] = []
         contexts = [pa.nulls(0, columns.TEXT_MAP)]
-        asked: list[tuple[PayloadReasons, Offsets]] = []
-        for plan, events in self._plans(batch, parts):
+        explained: list[tuple[PayloadReasons, Offsets]] = []
+        for plan, events in self._plan_messages(batch, parts):
             if isinstance(plan, RejectionVerdict):
                 verdicts.say(events, np.zeros(len(events), np.int64), [plan])
                 continue
-            fitting, context = _fitting(batch, plan, events)
+            fitting, context = _select_fitting(batch, plan, events)
             if plan.reasons is not None:
-                asked.append((plan.reasons, fitting))
+                explained.append((plan.reasons, fitting))
             if plan.decode is not undecoded:
                 routed.append((plan, fitting))
                 contexts.append(context)
                 left[fitting] = False
         yield from landed(batch, routed, pa.concat_arrays(contexts), left)
-        for said, events in asked:
+        # What is left of these messages now are those whose payloads were refused.
+        for payload_reasons, events in explained:
             for part in batch.portions(events[left[events]]):
-                verdicts.say(part, *said.of(batch.payloads(part)))
+                verdicts.say(part, *payload_reasons.of(batch.payloads(part)))
         left[verdicts.events] = False
         yield from verdicts.rejections(batch)
         for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
-    def _plans(
-        self, batch: EventBatch, parts: Sequence[_Waiting]
+    def _plan_messages(
+        self, batch: EventBatch, parts: Sequence[_WaitingMessages]
     ) -> Iterator[tuple[PlainRoute | RejectionVerdict, Offsets]]:
-        """Yield what becomes of messages; those that the slow path has to look at are left out."""
+        """Yield messages with their route or their rejection. Messages for the slow path are left out."""
         heads = np.concatenate([part.heads for part in parts if part.heads is not None] or [np.zeros(0, np.uint64)])
-        for address, content_type, events in self._places(batch, parts):
-            candidates = self._definitions.candidates(address)
-            if not candidates or (self._definitions.property and not address):
+        for address, content_type, events in self._group_by_address(batch, parts):
+            candidates = self._index.candidates(address)
+            if not candidates or (self._index.address_property and not address):
                 continue
             if all(map(is_prefixed, candidates)):
                 if not content_type:
-                    yield from self._of_topic(address, candidates).of(batch, events, heads[events])
+                    routes = PrefixedRoutes(self._contract, address, candidates, self._target, self._prefixed_plans)
+                    yield from routes.plan_records(batch, events, heads[events])
                 continue
-            alone = len(candidates) == 1 and candidates[0].options <= {self._definitions.property}
-            for definition, mine in self._chosen(batch, candidates, content_type, events):
-                route = self._route(definition, content_type, alone)
+            alone = len(candidates) == 1 and candidates[0].options <= {self._index.address_property}
+            for definition, chosen_events in self._choose_definitions(batch, candidates, content_type, events):
+                route = self._get_route(definition, content_type, alone)
                 if route is not None:
-                    yield route, mine
+                    yield route, chosen_events
 
-    def _places(self, batch: EventBatch, parts: Sequence[_Waiting]) -> Iterator[tuple[str, str, Offsets]]:
-        """Yield the messages that share address and content type, with both."""
+    def _group_by_address(
+        self, batch: EventBatch, parts: Sequence[_WaitingMessages]
+    ) -> Iterator[tuple[str, str, Offsets]]:
+        """Yield each address and content type with the messages that have both; either may be empty."""
         codes, content_types = text_codes(pa.concat_arrays([part.content_types for part in parts]))
         addresses = [""]
-        if self._definitions.property:
-            of_address, addresses = batch.property(self._definitions.property)
-            codes = codes * len(addresses) + of_address
+        if self._index.address_property:
+            address_codes, addresses = batch.property(self._index.address_property)
+            codes = codes * len(addresses) + address_codes
         for events in groups(codes, len(content_types) * len(addresses)):
             content_type, address = divmod(int(codes[events[0]]), len(addresses))
             yield addresses[address] or "", content_types[content_type] or "", events
 
-    def _of_topic(self, topic: str, candidates: _Candidates) -> PrefixedRoutes:
-        if topic not in self._prefixed:
-            if len(self._prefixed) >= _MAX_ROUTES:
-                self._prefixed.clear()
-            self._prefixed[topic] = PrefixedRoutes(
-                self._contract, topic, candidates, self._target, self._prefixed_plans
-            )
-        return self._prefixed[topic]
-
-    def _chosen(
+    def _choose_definitions(
         self, batch: EventBatch, candidates: _Candidates, content_type: str, events: Offsets
     ) -> Iterator[tuple[CompiledDefinition, Offsets]]:
-        """Yield the messages that may fit one definition alone, with that."""
+        """Yield each definition with the messages that only this definition may fit. Other messages are left out."""
         message = Message(content_type=content_type)
-        fitting = [each for each in candidates if not any(check(message, Mode.NONE) for check in each.message_checks)]
-        if not all(map(self._is_decided, fitting)):
+        fitting = [
+            candidate
+            for candidate in candidates
+            if not any(check(message, Mode.NONE) for check in candidate.message_checks)
+        ]
+        if not all(map(self._is_decidable, fitting)):
             return
-        for few, same in self._by_constants(batch, fitting, events):
-            if len(few) == 1:
-                yield few[0], same
-            elif len(few) > 1 and not any(each.policy.prefer_specific for each in few):
-                yield from self._choice(few).of(batch, same)
+        for remaining, group in self._group_by_constants(batch, fitting, events):
+            if len(remaining) == 1:
+                yield remaining[0], group
+            elif len(remaining) > 1 and not any(candidate.policy.prefer_specific for candidate in remaining):
+                yield from self._get_chooser(remaining).choose(batch, group)
 
-    def _is_decided(self, definition: CompiledDefinition) -> bool:
-        """Return True if what has columns decides whether messages fit a definition, and what becomes of them."""
+    def _is_decidable(self, definition: CompiledDefinition) -> bool:
+        """Return True if columns decide whether messages fit a definition, and nothing else affects what lands."""
         plain = not definition.is_event and definition.removal is None and definition.policy.wire_prefix == "none"
         return plain and all(is_known(self._protocol, name) for name in definition.options)
 
-    def _by_constants(
+    def _group_by_constants(
         self, batch: EventBatch, candidates: _Candidates, events: Offsets
     ) -> Iterator[tuple[_Candidates, Offsets]]:
-        """Yield the messages to which constants of the protocol's properties leave the same candidates, with these."""
-        keys = (key for each in candidates for key in each.protocol_keys if isinstance(key.value, str))
-        names = dict.fromkeys(key.name for key in keys if key.name != self._definitions.property)
+        """Yield the candidates that allow the properties of messages, with these messages.
+
+        Only constants of properties other than the address count.
+        """
+        keys = (key for candidate in candidates for key in candidate.protocol_keys if isinstance(key.value, str))
+        names = dict.fromkeys(key.name for key in keys if key.name != self._index.address_property)
         if len(candidates) < 2 or not names:
             yield candidates, events
             return
         parts: list[tuple[Offsets, list[int]]] = []
         for name in names:
-            codes, values = batch.property(name)
-            # Values that leave the same candidates are alike: there may be as many as messages.
-            numbers: dict[int, int] = {}
-            allowing = _allowing(candidates, name)
-            alike = np.array([numbers.setdefault(allowing(value), len(numbers)) for value in values], np.int64)
-            parts.append((alike[codes[events]], list(numbers)))
-        for same in groups(*combine(parts, len(events))):
-            bits = reduce(and_, (masks[codes[same[0]]] for codes, masks in parts))
-            yield [each for place, each in enumerate(candidates) if bits >> place & 1], events[same]
+            value_codes, values = batch.property(name)
+            # There may be as many values as messages, so values that the same candidates allow share a code.
+            code_by_bits: dict[int, int] = {}
+            allowing = _build_candidate_bits(candidates, name)
+            codes = np.array(
+                [code_by_bits.setdefault(allowing(value), len(code_by_bits)) for value in values], np.int64
+            )
+            parts.append((codes[value_codes[events]], list(code_by_bits)))
+        for group in groups(*combine(parts, len(events))):
+            bits = reduce(and_, (bits_by_code[codes[group[0]]] for codes, bits_by_code in parts))
+            remaining = [candidate for position, candidate in enumerate(candidates) if bits >> position & 1]
+            yield remaining, events[group]
 
-    def _choice(self, candidates: _Candidates) -> MemberChoice:
-        key = tuple(each.xid for each in candidates)
-        if key not in self._choices:
-            if len(self._choices) >= _MAX_ROUTES:
-                self._choices.clear()
-            self._choices[key] = MemberChoice(candidates)
-        return self._choices[key]
+    def _get_chooser(self, candidates: _Candidates) -> DefinitionChooser:
+        key = tuple(candidate.xid for candidate in candidates)
+        if key not in self._choosers:
+            if len(self._choosers) >= _MAX_CHOOSERS:
+                self._choosers.clear()
+            self._choosers[key] = DefinitionChooser(candidates)
+        return self._choosers[key]
 
-    def _route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
+    def _get_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
         key = definition.xid, content_type, alone
         if key not in self._routes:
             if len(self._routes) >= _MAX_ROUTES:
                 return None
-            self._routes[key] = self._planned(*key)
+            self._routes[key] = self._build_route(definition, content_type, alone)
         return self._routes[key]
 
-    def _planned(self, xid: str, content_type: str, alone: bool) -> PlainRoute | None:
-        """Return the route to a definition, if payloads of a content type can be decoded.
+    def _build_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
+        """Return the route to a definition, or ``None`` if payloads of this content type cannot be decoded.
 
-        If it is ``alone`` at its address, what it rejects is rejected.
+        If the definition is ``alone`` at its address, the route rejects the payloads that break its schema.
         """
-        definition = self._contract.definitions[xid]
         has_schema = definition.schema_use.schema is not None
         decode = sent_as(definition, content_type) if has_schema else without_schema(definition, content_type)
         if decode is None:
             return None
-        asks = definition.protocol == self._protocol and (
-            definition.protocol_templates or definition.options - {self._definitions.property}
+        has_checks = definition.protocol == self._protocol and (
+            definition.protocol_templates or definition.options - {self._index.address_property}
         )
-        checks = EnvelopeChecks(definition, "", definition.options) if asks else None
-        said = None
+        checks = EnvelopeChecks(definition, "", definition.options) if has_checks else None
+        payload_reasons = None
         if alone:
 
             def judge(payload: bytes) -> Rejected | None:
                 return rejected_payload(Message(content_type=content_type, body=payload), None, definition)
 
-            said = PayloadReasons(definition, reasons(definition), judge)
+            payload_reasons = PayloadReasons(definition, reasons(definition), judge)
         target = self._target(definition)
-        return PlainRoute(definition, target, target.decoding(decode), checks, said)
+        return PlainRoute(definition, target, target.decoding(decode), checks, payload_reasons)
 
 
-def _allowing(candidates: _Candidates, name: str) -> Callable[[Any], int]:
-    """Return the function from a value of a property, ``None`` for none, to the candidates that allow it, as bits."""
-    by_value: dict[str, int] = {}
-    absent = any_value = 0
-    for place, definition in enumerate(candidates):
+def _build_candidate_bits(candidates: _Candidates, name: str) -> _CandidateBits:
+    """Return the function from a value of the property ``name`` to the candidates that allow it."""
+    bits_by_value: dict[str, int] = {}
+    bits_without_value = bits_of_any_value = 0
+    for position, definition in enumerate(candidates):
         keys = [key for key in definition.protocol_keys if key.name == name and isinstance(key.value, str)]
         for key in keys:
-            by_value[str(key.value)] = by_value.get(str(key.value), 0) | 1 << place
-        any_value |= 0 if keys else 1 << place
-        absent |= 0 if any(key.required for key in keys) else 1 << place
+            bits_by_value[str(key.value)] = bits_by_value.get(str(key.value), 0) | 1 << position
+        bits_of_any_value |= 0 if keys else 1 << position
+        bits_without_value |= 0 if any(key.required for key in keys) else 1 << position
 
     def allowing(value: Any) -> int:
         if value is None:
-            return absent
+            return bits_without_value
         occurrences = value if isinstance(value, tuple) else (value,)
-        return reduce(or_, (by_value.get(each, 0) for each in occurrences), any_value)
+        return reduce(or_, (bits_by_value.get(occurrence, 0) for occurrence in occurrences), bits_of_any_value)
 
     return allowing
 
 
-def _fitting(batch: EventBatch, route: PlainRoute, events: Offsets) -> tuple[Offsets, pa.Array]:
-    """Return the messages that fit the definition of a route by what the protocol says, and their contexts."""
+def _select_fitting(batch: EventBatch, route: PlainRoute, events: Offsets) -> tuple[Offsets, pa.Array]:
+    """Return the messages whose protocol properties fit the definition of a route, with their contexts."""
     if route.checks is None:
         return events, pa.nulls(len(events), columns.TEXT_MAP)
     numbers = route.checks.numbers(batch, events)
-    fit = numbers >= 0
-    return events[fit], route.checks.maps(batch, events[fit], numbers[fit])
+    fits = numbers >= 0
+    return events[fits], route.checks.maps(batch, events[fits], numbers[fits])
 
 
-def _definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
-    """Return the definitions that messages without an event may fit."""
+def _find_plain_definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
+    """Return the definitions that messages without an event may fit.
+
+    These are the definitions for the protocol. If it has none, they are the definitions without a protocol.
+    """
     policy = contract.policy
-    own = [each for each in contract.outlines if each.protocol == protocol]
-    fit = [each.xid for each in own if not each.is_event or (protocol and policy.of(each.xid).native_mapping)]
-    if not fit:  # then those for any protocol, which their payloads tell apart
-        fit = [each.xid for each in contract.outlines if not each.is_event and not each.protocol]
-    return [contract.definitions[xid] for xid in fit]
+    own = [outline for outline in contract.outlines if outline.protocol == protocol]
+    xids = [
+        outline.xid for outline in own if not outline.is_event or (protocol and policy.of(outline.xid).native_mapping)
+    ]
+    if not xids:
+        xids = [outline.xid for outline in contract.outlines if not outline.is_event and not outline.protocol]
+    return [contract.definitions[xid] for xid in xids]

@@ -1,7 +1,7 @@
-"""Routes of Kafka records that say by which schema they were written: in a wire prefix, or in a header.
+"""Routes of Kafka records that state the schema that wrote them: in a wire prefix, or in a header.
 
-Records that share their topic and what they say of the schema have one route: the definition that has this schema, and
-what decodes its payloads into the columns of the definition's table. Whatever has none is left over.
+Records of a topic with the same statement share a route: the one definition that has this schema, and the decoder of
+its payloads into the columns of that definition's table. Records without a route go the slow path.
 """
 
 from __future__ import annotations
@@ -26,38 +26,41 @@ from signalbook.pipeline.fastpath.verdicts import RejectionVerdict
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import Offsets
 
-PROTOCOL: Final = "KAFKA"
-_STATED: Final = f"headers.{SCHEMA_HEADER}"
-_PREFIX: Final = 5
-# What a byte of a number has if another one follows.
-_MORE: Final = 0x80
-# A head as a number, the first byte in the lowest bits.
-_NUMBER: Final = np.dtype("<u8")
-# Bytes in which all of a prefix mostly is, as many as a number has.
-_HEAD: Final = 8
-# Message types inside of each other, beyond which indices are looked at one by one.
-_MOST_NESTED: Final = 8
-# Anybody may send any number of ids that mean nothing.
-_MOST_PLANS: Final = 10_000
-# What a record says of its schema: a header, or else the beginning of its value.
-_Said = tuple[bool, bytes]
-# What becomes of records that say the same.
+_PROTOCOL: Final = "KAFKA"
+_SCHEMA_HEADER_PROPERTY: Final = f"headers.{SCHEMA_HEADER}"
+# The magic byte of the wire prefix, and the number of the schema in four bytes. Indices of a message type may follow.
+_PREFIX_BYTES: Final = 5
+# A byte of a variable-length number has this bit if another byte follows.
+_CONTINUATION_BIT: Final = 0x80
+# Mostly the whole prefix is in so many bytes, which are compared as one number.
+_HEAD_BYTES: Final = 8
+# The first byte of the head is in the lowest bits of the number.
+_HEAD_NUMBER: Final = np.dtype("<u8")
+# Records with more indices go the slow path.
+_MAX_INDICES: Final = 8
+# Anybody may send any number of ids that no schema has.
+_MAX_PLANS: Final = 10_000
+# The statement of a record about its schema: whether it is in a header, and the bytes of that header or of the prefix.
+# The bytes are empty for records that state no schema.
+_SchemaStatement = tuple[bool, bytes]
+# The route or the rejection of records with the same statement.
 Plan = PlainRoute | RejectionVerdict
-# Plans by topic and by what records say, None for the slow path.
-Plans = dict[tuple[str, _Said], Plan | None]
-Heads = npt.NDArray[np.uint64]
+# Plans by topic and statement; None stands for the slow path.
+PlanCache = dict[tuple[str, _SchemaStatement], Plan | None]
+# The first bytes of payloads, as one number each.
+PayloadHeads = npt.NDArray[np.uint64]
 
 
-def read_heads(payloads: PayloadSpans) -> Heads:
-    """Return how payloads begin, each as one number."""
-    found: Heads = payloads.heads(_HEAD).view(_NUMBER)[:, 0]
-    return found
+def read_heads(payloads: PayloadSpans) -> PayloadHeads:
+    """Return the first bytes of each payload as one number."""
+    heads: PayloadHeads = payloads.heads(_HEAD_BYTES).view(_HEAD_NUMBER)[:, 0]
+    return heads
 
 
 class PrefixedRoutes:
-    """The routes of the records of a topic, to the ``candidates`` that may fit them: all have a wire prefix.
+    """The routes of the records of one topic, all of whose ``candidates`` expect a wire prefix.
 
-    ``plans`` keeps the plans of all topics, so that their number has one limit.
+    All topics share ``plans``, so that the number of plans in memory has one limit.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class PrefixedRoutes:
         topic: str,
         candidates: Sequence[CompiledDefinition],
         target: Callable[[CompiledDefinition], RowBuilder],
-        plans: Plans,
+        plans: PlanCache,
     ) -> None:
         self._contract = contract
         self._topic = topic
@@ -74,132 +77,145 @@ class PrefixedRoutes:
         self._target = target
         self._plans = plans
 
-    def of(self, batch: EventBatch, events: Offsets, heads: Heads) -> Iterator[tuple[Plan, Offsets]]:
-        """Yield what becomes of records of the topic, whose payloads begin with ``heads``. Some are left out."""
-        for said, same in self._kinds(batch, events, heads):
-            plan = self._plan(said)
+    def plan_records(self, batch: EventBatch, events: Offsets, heads: PayloadHeads) -> Iterator[tuple[Plan, Offsets]]:
+        """Yield plans with the records of the topic that they are for. Records for the slow path are left out.
+
+        ``heads`` are the first bytes of the payloads of ``events``.
+        """
+        for statement, group in self._group_by_statement(batch, events, heads):
+            plan = self._get_plan(statement)
             if plan is not None:
-                yield plan, same
+                yield plan, group
 
-    def _kinds(self, batch: EventBatch, events: Offsets, heads: Heads) -> Iterator[tuple[_Said, Offsets]]:
-        """Yield the records that say the same of their schema."""
-        codes, values = batch.property(_STATED)
-        for same in groups(codes[events], len(values)):
-            stated = values[codes[events[same[0]]]]
-            if stated is None:
-                yield from self._by_prefix(batch, events[same], heads[same])
-            elif len(stated) == 1:
-                (header,) = stated
-                yield (True, header if isinstance(header, bytes) else header.encode()), events[same]
+    def _group_by_statement(
+        self, batch: EventBatch, events: Offsets, heads: PayloadHeads
+    ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
+        """Yield each statement with the records that make it. Records with several headers are left out."""
+        codes, values = batch.property(_SCHEMA_HEADER_PROPERTY)
+        for group in groups(codes[events], len(values)):
+            occurrences = values[codes[events[group[0]]]]
+            if occurrences is None:
+                yield from self._group_by_prefix(batch, events[group], heads[group])
+            elif len(occurrences) == 1:
+                (value,) = occurrences
+                header = value if isinstance(value, bytes) else value.encode()
+                yield (True, header), events[group]
 
-    def _by_prefix(self, batch: EventBatch, events: Offsets, heads: Heads) -> Iterator[tuple[_Said, Offsets]]:
-        """Yield the records by prefix; the prefix is empty for records without one. Guids are left out."""
+    def _group_by_prefix(
+        self, batch: EventBatch, events: Offsets, heads: PayloadHeads
+    ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
+        """Yield each prefix with the records that have it, an empty one for records without. Guids are left out."""
         payloads = batch.payloads(events)
-        # Mostly all have the prefix of the first.
-        first = self._beginning(heads[0].tobytes()[: payloads.lengths[0]])
+        # Mostly all records have the prefix of the first one.
+        first = self._read_prefix(heads[0].tobytes()[: payloads.lengths[0]])
         if first:
-            bits = np.uint64(8 * (_HEAD - len(first)))
-            alike = (payloads.lengths >= len(first)) & (heads << bits == heads[0] << bits)
-            yield (False, first), events[alike]
-            if alike.all():
+            bits = np.uint64(8 * (_HEAD_BYTES - len(first)))
+            same = (payloads.lengths >= len(first)) & (heads << bits == heads[0] << bits)
+            yield (False, first), events[same]
+            if same.all():
                 return
-            events = events[~alike]
+            events = events[~same]
             payloads = batch.payloads(events)
-        yield from self._by_each_prefix(events, payloads)
+        yield from self._group_by_any_prefix(events, payloads)
 
-    def _by_each_prefix(self, events: Offsets, payloads: PayloadSpans) -> Iterator[tuple[_Said, Offsets]]:
-        heads, lengths = payloads.heads(_PREFIX + 1 + _MOST_NESTED), payloads.lengths
-        bare = (lengths < _PREFIX) | (heads[:, 0] > 1)
-        if bare.any():
-            yield (False, b""), events[bare]
-        sound = (lengths >= _PREFIX) & (heads[:, 0] == 0)
-        events, heads, lengths = events[sound], heads[sound], lengths[sound]
+    def _group_by_any_prefix(
+        self, events: Offsets, payloads: PayloadSpans
+    ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
+        """Yield the same as ``_group_by_prefix`` for records with many different prefixes."""
+        heads, lengths = payloads.heads(_PREFIX_BYTES + 1 + _MAX_INDICES), payloads.lengths
+        without_prefix = (lengths < _PREFIX_BYTES) | (heads[:, 0] > 1)
+        if without_prefix.any():
+            yield (False, b""), events[without_prefix]
+        has_number = (lengths >= _PREFIX_BYTES) & (heads[:, 0] == 0)
+        events, heads, lengths = events[has_number], heads[has_number], lengths[has_number]
         if not len(events):
             return
-        found, codes = _distinct(np.ascontiguousarray(heads[:, 1:_PREFIX]).view(">u4")[:, 0])
-        for place, same in enumerate(groups(codes, len(found))):
-            prefix = b"\0" + int(found[place]).to_bytes(_PREFIX - 1, "big")
-            if not self._has_indices(int(found[place])):
-                yield (False, prefix), events[same]
+        numbers, codes = _find_distinct(np.ascontiguousarray(heads[:, 1:_PREFIX_BYTES]).view(">u4")[:, 0])
+        for number, group in zip(numbers.tolist(), groups(codes, len(numbers)), strict=True):
+            prefix = b"\0" + number.to_bytes(_PREFIX_BYTES - 1, "big")
+            if not self._has_indices(number):
+                yield (False, prefix), events[group]
                 continue
-            for indices, some in _by_indices(heads[same], lengths[same]):
-                yield (False, prefix + indices), events[same][some]
+            for indices, positions in _group_by_indices(heads[group], lengths[group]):
+                yield (False, prefix + indices), events[group][positions]
 
-    def _beginning(self, head: bytes) -> bytes:
-        """The number of a schema in the head of a payload, and the indices behind it; empty if it has none."""
-        if len(head) < _PREFIX or head[0]:
+    def _read_prefix(self, head: bytes) -> bytes:
+        """Return the prefix at the beginning of a payload, with its indices; empty if ``head`` has no whole prefix."""
+        if len(head) < _PREFIX_BYTES or head[0]:
             return b""
-        if not self._has_indices(int.from_bytes(head[1:_PREFIX], "big")):
-            return head[:_PREFIX]
+        if not self._has_indices(int.from_bytes(head[1:_PREFIX_BYTES], "big")):
+            return head[:_PREFIX_BYTES]
         try:
             return head.removesuffix(read_schema_id(head, PROTOBUF.name)[1])
         except ValueError:
             return b""
 
     def _has_indices(self, number: int) -> bool:
-        """Return True if indices of a message type follow this number."""
-        uses = [each.schema_of_number(number).schema for each in self._candidates]
-        return any(is_indexed(schema) for schema in uses)
+        """Return True if indices of a message type follow this number of a schema."""
+        schemas = [candidate.schema_of_number(number).schema for candidate in self._candidates]
+        return any(map(is_indexed, schemas))
 
-    def _plan(self, said: _Said) -> Plan | None:
-        key = self._topic, said
+    def _get_plan(self, statement: _SchemaStatement) -> Plan | None:
+        key = self._topic, statement
         if key not in self._plans:
-            if len(self._plans) >= _MOST_PLANS:
+            if len(self._plans) >= _MAX_PLANS:
                 return None
-            self._plans[key] = self._planned(*said)
+            self._plans[key] = self._build_plan(*statement)
         return self._plans[key]
 
-    def _planned(self, in_header: bool, said: bytes) -> Plan | None:
-        """The way of records of the one definition that has the schema they name, unless another may fit them.
+    def _build_plan(self, in_header: bool, stated: bytes) -> Plan | None:
+        """Return the plan of records with a statement, ``None`` if only the slow path can decide.
 
-        Where the only one that may fit has no such schema, they are rejected, whatever their payloads are.
+        The route leads to the definition that has the schema, if it is the only one. If the topic has a single
+        candidate, and that lacks the schema, the records are rejected whatever their payloads are.
         """
-        found, candidates = [], self._candidates
+        matches, candidates = [], self._candidates
         for definition in candidates:
             own = definition.schema_use.schema
             if own is None:
                 return None
             try:
-                written, rest = read_schema_id(said, own.format)
-            except ValueError:  # of another format
+                schema_id, remainder = read_schema_id(stated, own.format)
+            except ValueError:  # an id of another format
                 continue
-            use = definition.schema_of_number(written.id)
+            use = definition.schema_of_number(schema_id.id)
             schema = use.schema
-            if schema is None or is_elsewhere(schema, written.indices):
+            if schema is None or is_elsewhere(schema, schema_id.indices):
                 continue
-            if rest:  # of a header, which ends there
+            if remainder:  # a header must end with the id
                 return None
-            found.append((definition, use))
-        judge, prefix = self._judge(said if in_header else None), 0 if in_header else len(said)
+            matches.append((definition, use))
+        judge, prefix_bytes = self._build_judge(stated if in_header else None), 0 if in_header else len(stated)
         alone = len(candidates) == 1
-        if not found:
-            # Behind an unknown number may be indices, and what is wrong with these goes before that. Of several
-            # definitions the payload may say which it was meant for.
-            indexed = any(is_indexed(each.schema_use.schema) for each in candidates)
-            rejected = judge(said) if alone and (in_header or not said or not indexed) else None
+        if not matches:
+            # Indices may follow an unknown number, and errors in the indices are reported before the unknown number.
+            # Of several definitions, the payload may show which one was meant.
+            indexed = any(is_indexed(candidate.schema_use.schema) for candidate in candidates)
+            rejected = judge(stated) if alone and (in_header or not stated or not indexed) else None
             if rejected is not None:
                 return RejectionVerdict.of(rejected)
-            reasons = PayloadReasons(candidates[0], None, judge, prefix)
-            return PlainRoute(candidates[0], self._target(candidates[0]), undecoded, None, reasons)
-        if len(found) != 1:
+            payload_reasons = PayloadReasons(candidates[0], None, judge, prefix_bytes)
+            return PlainRoute(candidates[0], self._target(candidates[0]), undecoded, None, payload_reasons)
+        if len(matches) != 1:
             return None
-        definition, use = found[0]
+        definition, use = matches[0]
         decode = resolving.decoder(definition, use)
         if decode is None:
             return None
         target = self._target(definition)
-        reasons = PayloadReasons(
-            definition, reasons_of(use.schema, definition.policy) if alone else None, judge, prefix
+        same_reasons = reasons_of(use.schema, definition.policy) if alone else None
+        payload_reasons = PayloadReasons(definition, same_reasons, judge, prefix_bytes)
+        return PlainRoute(
+            definition, target, target.decoding(_skip_prefix(prefix_bytes, decode)), None, payload_reasons
         )
-        return PlainRoute(definition, target, target.decoding(_behind(prefix, decode)), None, reasons)
 
-    def _judge(self, header: bytes | None) -> Judge:
-        """Return the judge of refused records that state their schema in a header or prefix."""
+    def _build_judge(self, header: bytes | None) -> Judge:
+        """Return the judge of refused records, which state their schema in ``header``, or in a prefix if it is None."""
         headers = () if header is None else ((SCHEMA_HEADER, header),)
         sections: dict[str, Any] = {"topic": self._topic, "headers": headers}
 
         def judge(payload: bytes) -> Rejected | None:
-            message = Message(protocol=PROTOCOL, body=payload, sections=sections)
+            message = Message(protocol=_PROTOCOL, body=payload, sections=sections)
             if len(self._candidates) == 1:
                 return rejected_payload(message, None, self._candidates[0])
             return self._contract.rejection(message)
@@ -208,37 +224,41 @@ class PrefixedRoutes:
 
 
 def is_prefixed(definition: CompiledDefinition) -> bool:
-    """Return True if a definition only demands a topic and a schema, which records state."""
+    """Return True if a definition demands nothing but a topic and a schema that records state in a wire prefix."""
     constant = all(isinstance(key.value, str) for key in definition.protocol_keys)
     plain = not definition.is_event and definition.removal is None and definition.options <= {"topic"}
-    of_kafka = definition.protocol == PROTOCOL and definition.policy.wire_prefix == "confluent"
+    of_kafka = definition.protocol == _PROTOCOL and definition.policy.wire_prefix == "confluent"
     return plain and constant and of_kafka and not definition.broken
 
 
-def _by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
-    """The places of values with the same indices; those with numbers of several bytes are left out."""
-    # How many there are, twice over, as zigzag has it; a single zero stands for one of zero.
-    count = np.where(lengths > _PREFIX, heads[:, _PREFIX], 1)
-    for twice in np.unique(count[(count % 2 == 0) & (count <= 2 * _MOST_NESTED)]).tolist():
-        width = 1 + twice // 2
-        found = np.flatnonzero((count == twice) & (lengths >= _PREFIX + width))
-        indices = heads[found, _PREFIX : _PREFIX + width]
-        short = (indices < _MORE).all(axis=1)
-        found, indices = found[short], indices[short]
-        # Each is below 128, so that they are the digits of a number.
-        _, codes = _distinct(indices @ _MORE ** np.arange(width, dtype=np.int64))
-        for same in groups(codes, int(codes.max(initial=-1)) + 1):
-            yield indices[same[0]].tobytes(), found[same]
+def _group_by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
+    """Yield the bytes of indices with the positions of the payloads that have them.
+
+    Payloads with more than ``_MAX_INDICES`` indices, or with an index of several bytes, are left out.
+    """
+    # The number of indices is encoded as zigzag, that is doubled. A single zero stands for one index, which is zero.
+    doubled_counts = np.where(lengths > _PREFIX_BYTES, heads[:, _PREFIX_BYTES], 1)
+    short_counts = doubled_counts[(doubled_counts % 2 == 0) & (doubled_counts <= 2 * _MAX_INDICES)]
+    for doubled_count in np.unique(short_counts).tolist():
+        width = 1 + doubled_count // 2
+        positions = np.flatnonzero((doubled_counts == doubled_count) & (lengths >= _PREFIX_BYTES + width))
+        indices = heads[positions, _PREFIX_BYTES : _PREFIX_BYTES + width]
+        one_byte_each = (indices < _CONTINUATION_BIT).all(axis=1)
+        positions, indices = positions[one_byte_each], indices[one_byte_each]
+        # Each byte is below 128, so that the bytes are the digits of one number.
+        _, codes = _find_distinct(indices @ _CONTINUATION_BIT ** np.arange(width, dtype=np.int64))
+        for group in groups(codes, int(codes.max(initial=-1)) + 1):
+            yield indices[group[0]].tobytes(), positions[group]
 
 
-def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Offsets]:
-    """Distinct numbers, and the place of each among those."""
-    # Mostly there is one of them, and to sort them takes longer than to see that.
+def _find_distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Offsets]:
+    """Return the distinct numbers, and the position of each number among them."""
+    # Mostly all numbers are equal, and finding that out is faster than sorting them.
     if (numbers == numbers[:1]).all():
         return numbers[:1], np.zeros(len(numbers), np.int64)
     return np.unique(numbers, return_inverse=True)
 
 
-def _behind(length: int, decode: Decode) -> Decode:
-    """Return the decoder of payloads after a prefix of ``length`` bytes."""
+def _skip_prefix(length: int, decode: Decode) -> Decode:
+    """Return the decoder of payloads that have a prefix of ``length`` bytes before what ``decode`` reads."""
     return lambda payloads: decode(payloads.behind(length))

@@ -94,7 +94,7 @@ class FastPath:
         self._types = _types(contract, protocol, self._plain)
         counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
-        self._unknown = contract.of_unknown_type(protocol, self._plain.property)
+        self._unknown = contract.of_unknown_type(protocol, self._plain.address_property)
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         plain_path = PlainPath(contract, protocol, target) if mode.reads_plain else None
         self._plain_path = plain_path if plain_path and plain_path.is_needed else None
@@ -175,7 +175,7 @@ class FastPath:
         """Return which events were sent to an address that a definition without an envelope may take."""
         if not self._plain.definitions:
             return np.zeros(len(batch), np.bool_)
-        codes, addresses = batch.property(self._plain.property)
+        codes, addresses = batch.property(self._plain.address_property)
         taken = np.array([bool(self._plain.candidates(each or "")) for each in addresses], np.bool_)
         found: npt.NDArray[np.bool_] = taken[codes]
         return found
@@ -330,7 +330,7 @@ def _types(contract: Contract, protocol: str, plain: AddressIndex) -> dict[str, 
     Addresses that a ``plain`` definition may take are another matter; without addresses it may fit any event.
     """
     events = [each for each in contract.outlines if each.is_event]
-    if any(each.type is None for each in events) or (plain.definitions and not plain.property):
+    if any(each.type is None for each in events) or (plain.definitions and not plain.address_property):
         return {}
     typed: dict[str, list[Outline]] = {}
     for outline in events:
