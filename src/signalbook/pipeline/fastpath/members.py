@@ -23,8 +23,9 @@ from signalbook.values import JSON, JSONError, parse_json
 
 _MAX_DEPTH: Final = 4
 _MAX_MEMBERS: Final = 8
-# Combinations of values whose definition is cached: anybody may send any number of values.
+# Combinations of values whose definition is cached: anybody may send any number of values, of any length.
 _MAX_CACHED_VALUES: Final = 10_000
+_MAX_CACHED_CHARS: Final = 1_000
 # Stands for the position of a definition where no definition, or more than one, may allow a payload.
 _UNDECIDED: Final = -1
 
@@ -75,14 +76,17 @@ class DefinitionChooser:
 
         The values are JSON texts in the order of the members, ``None`` where a payload lacks the member.
         """
-        if texts not in self._cache:
+        if texts in self._cache:
+            return self._cache[texts]
+        positions = set(range(len(self._definitions)))
+        for text, allowed_values in zip(texts, self._members.values(), strict=True):
+            positions &= _find_allowing(text, allowed_values)
+        position = positions.pop() if len(positions) == 1 else _UNDECIDED
+        if sum(len(text or "") for text in texts) <= _MAX_CACHED_CHARS:
             if len(self._cache) >= _MAX_CACHED_VALUES:
                 self._cache.clear()
-            positions = set(range(len(self._definitions)))
-            for text, allowed_values in zip(texts, self._members.values(), strict=True):
-                positions &= _find_allowing(text, allowed_values)
-            self._cache[texts] = positions.pop() if len(positions) == 1 else _UNDECIDED
-        return self._cache[texts]
+            self._cache[texts] = position
+        return position
 
 
 def _find_allowing(text: str | None, allowed_values: _AllowedValues) -> set[int]:

@@ -44,9 +44,10 @@ from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import Offsets
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
-# Anybody may send any number of content types. A route may hold a decoder, so the slow path is the
+# Anybody may send any number of content types, of any length. A route may hold a decoder, so the slow path is the
 # cheaper way for messages of further content types.
 _MAX_ROUTES: Final = 10_000
+_MAX_CONTENT_TYPE_CHARS: Final = 1_000
 # Lists of candidates depend on values of properties, of which anybody may send any number.
 _MAX_CHOOSERS: Final = 10_000
 _Candidates = Sequence[CompiledDefinition]
@@ -237,7 +238,7 @@ class PlainPath:
     def _get_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
         key = definition.xid, content_type, alone
         if key not in self._routes:
-            if len(self._routes) >= _MAX_ROUTES:
+            if len(self._routes) >= _MAX_ROUTES or len(content_type) > _MAX_CONTENT_TYPE_CHARS:
                 return None
             self._routes[key] = self._build_route(definition, content_type, alone)
         return self._routes[key]

@@ -28,6 +28,8 @@ from signalbook.pipeline.sources.base import Offsets
 
 _PROTOCOL: Final = "KAFKA"
 _SCHEMA_HEADER_PROPERTY: Final = f"headers.{SCHEMA_HEADER}"
+# Longer headers are no schema ids, and would be kept with their plans.
+_MAX_HEADER_BYTES: Final = 256
 # The magic byte of the wire prefix, and the number of the schema in four bytes. Indices of a message type may follow.
 _PREFIX_BYTES: Final = 5
 # A byte of a variable-length number has this bit if another byte follows.
@@ -99,12 +101,16 @@ class PrefixedRoutes:
             elif len(occurrences) == 1:
                 (value,) = occurrences
                 header = value if isinstance(value, bytes) else value.encode()
-                yield (True, header), events[group]
+                if len(header) <= _MAX_HEADER_BYTES:
+                    yield (True, header), events[group]
 
     def _group_by_prefix(
         self, batch: EventBatch, events: Offsets, heads: PayloadHeads
     ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
-        """Yield each prefix with the records that have it, an empty one for records without. Guids are left out."""
+        """Yield each prefix with the records that have it, an empty one for records without a prefix.
+
+        Records whose prefix has a GUID instead of a number are left out.
+        """
         payloads = batch.payloads(events)
         # Mostly all records have the prefix of the first one.
         first = self._read_prefix(heads[0].tobytes()[: payloads.lengths[0]])
