@@ -110,7 +110,8 @@ def _find_deciding_members(schemas: Sequence[Schema | None]) -> Mapping[MemberPa
     for path, value_sets in allowed.items():
         if sum(map(len, value_sets)) == len(frozenset().union(*value_sets)):
             return {path: value_sets}
-    return {path: allowed[path] for path in shared[:_MAX_MEMBERS] if len(set(allowed[path])) > 1}
+    different = [path for path in shared if len(set(allowed[path])) > 1]
+    return {path: allowed[path] for path in different[:_MAX_MEMBERS]}
 
 
 def _is_readable(path: MemberPath) -> bool:
