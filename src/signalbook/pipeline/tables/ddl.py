@@ -92,11 +92,13 @@ _Member: TypeAlias = tuple[str, str, bool]
 
 
 def _members(definition: CompiledDefinition) -> Iterator[_Member]:
-    found = layout(definition)
-    shape = found.shape
+    table_layout = layout(definition)
+    shape = table_layout.shape
     if isinstance(shape, Struct) and shape.fields and not shape.nullable:
-        # Columns have the names of members but for those that are taken: they are in the same order.
-        for name, member in zip(found.columns.names[len(columns.ENVELOPE) :], shape.fields, strict=False):
+        # The columns of the payload are in the order of its members, but some have other names than their members.
+        start = len(columns.ENVELOPE)
+        names = table_layout.columns.names[start : start + table_layout.width]
+        for name, member in zip(names, shape.fields, strict=True):
             yield name, member.name, member.required and not member.shape.nullable
 
 
