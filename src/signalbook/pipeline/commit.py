@@ -85,9 +85,9 @@ def _assigned(
 
 
 def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tuple[TableName, pa.Schema]:
-    """Return the newest table of a definition that takes ``columns``, or a new one, and their names in there.
+    """Return the newest table of a definition that can take ``columns``, or a new one, and the columns to write.
 
-    In a table each member keeps its column, whatever the definition calls it by now.
+    These are ``columns`` themselves, or the same columns under the names that their members have in the table already.
     """
     there = tables.versions(table)
     # Newest first; a definition that changed back finds an older table that takes its columns again.

@@ -43,7 +43,7 @@ class Manner:
     ``strict``: a message that lacks a required attribute, and has no content type of events, is not an event.
     ``bodied``: all messages have a body, perhaps an empty one. ``other`` may precede all names instead of the prefix.
     ``native``: values have types that headers do not show, but keys of records do. ``guessed``: a message without
-    headers may be an event in structured mode, by its looks.
+    headers is an event in structured mode if its body looks like one.
     """
 
     prefix: str
@@ -158,7 +158,7 @@ class BinaryMode:
             lacking |= found[name].is_null().to_numpy(zero_copy_only=False)
         if not self._manner.strict:
             headers.refused |= lacking
-        # Which schema wrote the data of an event the slow path finds out.
+        # Events with a header for the schema of their data go the slow path, which resolves the schema.
         headers.refused |= ~lacking & headers.values(SCHEMA_HEADER).is_valid().to_numpy(zero_copy_only=False)
         versions = odd_versions(found["specversion"])
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)

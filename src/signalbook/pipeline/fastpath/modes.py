@@ -43,9 +43,10 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ContentMode(Protocol):
-    """A content mode. ``all_events``: messages without a required attribute are events as well.
+    """A content mode.
 
-    ``reads_plain``: what lacks one is a message without an event, whose content type is among the attributes.
+    ``all_events``: messages that lack a required attribute are events as well. ``reads_plain``: messages that lack a
+    required attribute carry no event, and their content type is in the column of ``datacontenttype``.
     """
 
     all_events: ClassVar[bool]
@@ -165,15 +166,15 @@ class StructuredMode:
 
 
 class PlainMode:
-    """No mode of events: the messages of files of plain JSON. Blank lines are not taken."""
+    """The content mode of files of plain JSON, whose messages carry no events. Blank lines are not messages."""
 
     all_events: ClassVar[bool] = False
     reads_plain: bool = True
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """Take messages as they are."""
+        """Return the messages as JSON without attributes, and the indices of blank lines."""
         spans = PayloadSpans.within(messages.content, messages.starts, messages.ends)
-        # Few lines begin with a blank, which an empty one does here as well.
+        # Few lines begin with a blank character. The head of an empty line is a zero byte.
         doubtful = np.flatnonzero(np.isin(spans.heads(1)[:, 0], np.frombuffer(b"\0" + BLANK, np.uint8)))
         blank = [index for index in doubtful.tolist() if messages.is_blank(index)]
         arrays = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
@@ -182,7 +183,7 @@ class PlainMode:
         return (events.take(np.delete(events.indices, blank)), blank) if blank else (events, blank)
 
     def is_decided(self, _definition: CompiledDefinition) -> bool:
-        """Return False: no definition of events is for such messages."""
+        """Return False, because no message carries an event."""
         return False
 
 

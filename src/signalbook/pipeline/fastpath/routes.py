@@ -74,9 +74,10 @@ class EventRoute(Route):
 
 @dataclass(frozen=True, slots=True)
 class PlainRoute(Route):
-    """The route of messages that are no events, with checks of what the protocol says, if the definition asks for any.
+    """The route of messages that carry no event.
 
-    Without ``reasons`` refused payloads are for the slow path.
+    ``checks`` are those of the protocol's properties, ``None`` if the definition demands none. Without ``reasons``
+    messages with refused payloads go the slow path.
     """
 
     checks: EnvelopeChecks | None

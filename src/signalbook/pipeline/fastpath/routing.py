@@ -90,11 +90,11 @@ class FastPath:
         self._protocol = protocol
         self._attribute_checks = AttributeChecks(all_events=mode.all_events)
         self._definitions = contract.definitions
-        self._plain = AddressIndex(_plain_definitions(contract, protocol), protocol)
-        self._types = _types(contract, protocol, self._plain)
+        self._plain_index = AddressIndex(_plain_definitions(contract, protocol), protocol)
+        self._types = _types(contract, protocol, self._plain_index)
         counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
-        self._unknown = contract.of_unknown_type(protocol, self._plain.address_property)
+        self._unknown = contract.of_unknown_type(protocol, self._plain_index.address_property)
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         plain_path = PlainPath(contract, protocol, target) if mode.reads_plain else None
         self._plain_path = plain_path if plain_path and plain_path.is_needed else None
@@ -114,10 +114,10 @@ class FastPath:
         if refused:
             yield from _refused_events(messages, refused)
         if self._plain_path is not None and len(events):
-            plain = lacking(EventBatch([events])) > 0
-            if plain.any():
-                yield from self._plain_path.take(events if plain.all() else events.take(np.flatnonzero(plain)))
-                events = events.take(np.flatnonzero(~plain))
+            is_plain = lacking(EventBatch([events])) > 0
+            if is_plain.any():
+                yield from self._plain_path.take(events if is_plain.all() else events.take(np.flatnonzero(is_plain)))
+                events = events.take(np.flatnonzero(~is_plain))
         if not self._types and len(events):
             yield LeftOver(messages, events.indices.tolist())
         elif len(events):
@@ -173,12 +173,14 @@ class FastPath:
 
     def _may_be_plain(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Return which events were sent to an address that a definition without an envelope may take."""
-        if not self._plain.definitions:
+        if not self._plain_index.definitions:
             return np.zeros(len(batch), np.bool_)
-        codes, addresses = batch.property(self._plain.address_property)
-        taken = np.array([bool(self._plain.candidates(each or "")) for each in addresses], np.bool_)
-        found: npt.NDArray[np.bool_] = taken[codes]
-        return found
+        codes, addresses = batch.property(self._plain_index.address_property)
+        has_candidates = np.array(
+            [bool(self._plain_index.candidates(address or "")) for address in addresses], np.bool_
+        )
+        may_be_plain: npt.NDArray[np.bool_] = has_candidates[codes]
+        return may_be_plain
 
     def _judge_alike(
         self, batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool_], verdicts: Verdicts
@@ -319,18 +321,24 @@ def _refused_events(messages: MessageBatch, indices: list[int]) -> Iterator[Resu
 
 
 def _plain_definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
-    """Return the definitions without an envelope for messages that came by ``protocol``: events may fit them, too."""
-    found = (each for each in contract.outlines if protocol and not each.is_event and each.protocol == protocol)
-    return [contract.definitions[each.xid] for each in found]
+    """Return the definitions without an envelope for messages that came by ``protocol``. Events may fit them, too."""
+    return [
+        contract.definitions[outline.xid]
+        for outline in contract.outlines
+        if protocol and not outline.is_event and outline.protocol == protocol
+    ]
 
 
-def _types(contract: Contract, protocol: str, plain: AddressIndex) -> dict[str, tuple[str, ...]]:
-    """Event types that lead to few definitions, whatever else an event that came by ``protocol`` says, with xids.
+def _types(contract: Contract, protocol: str, plain_index: AddressIndex) -> dict[str, tuple[str, ...]]:
+    """Return the xids of the definitions of each event type that has few of them.
 
-    Addresses that a ``plain`` definition may take are another matter; without addresses it may fit any event.
+    The result is empty if the type of an event that came by ``protocol`` does not decide: if a definition has no type,
+    or if definitions of ``plain_index`` may fit any event because the protocol has no addresses.
     """
-    events = [each for each in contract.outlines if each.is_event]
-    if any(each.type is None for each in events) or (plain.definitions and not plain.address_property):
+    events = [outline for outline in contract.outlines if outline.is_event]
+    if any(outline.type is None for outline in events):
+        return {}
+    if plain_index.definitions and not plain_index.address_property:
         return {}
     typed: dict[str, list[Outline]] = {}
     for outline in events:

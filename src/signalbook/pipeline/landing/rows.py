@@ -229,7 +229,8 @@ class Layout:
 
     ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records in the
     same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload. ``built``
-    are the same columns under the names that the newest version alone gives them, as decoders build them.
+    are the columns as decoders build them, with the names that the newest version of the schema alone gives them. In
+    ``columns`` they may have the names of earlier versions.
     """
 
     shape: Shape | None
@@ -248,7 +249,7 @@ class Layout:
 
     @cached_property
     def states_members(self) -> bool:
-        """True if names of columns depend on more than the names of their own members."""
+        """True if the description of a column states its member, because the column's name does not show it."""
         return has_stated_members(self.built)
 
     @cached_property
@@ -273,14 +274,16 @@ def layout(definition: CompiledDefinition) -> Layout:
     parts = definition.key_use.schema, policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
     if parts not in known:
         known[parts] = _laid_out(schema, *parts)
-    found = known[parts]
-    if not found.states_members:
-        return found
-    # Where members share a spelling, each keeps the name that the first version with it gave it.
+    own_layout = known[parts]
+    if not own_layout.states_members:
+        return own_layout
+    # Members may compete for a column name, as those do whose names differ in case alone. Each keeps the name that it
+    # had in the first version of the schema with this member.
     earlier = tuple(definition.schemas.earlier(definition.schema_use))
     if (parts, earlier) not in known:
-        named = first_names((columns.payload(version.shape()) for version in earlier), found.built)
-        known[parts, earlier] = found if named.equals(found.built) else replace(found, columns=named)
+        renamed = first_names((columns.payload(version.shape()) for version in earlier), own_layout.built)
+        unchanged = renamed.equals(own_layout.built)
+        known[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
     return known[parts, earlier]
 
 

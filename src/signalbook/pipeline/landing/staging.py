@@ -92,7 +92,11 @@ def read_rows(place: Where, what: str, names: Iterable[str] | None = None) -> It
 
 
 def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
-    """Write a staged file anew with ``schema``, which ``rename_columns`` made of its columns. Raises ``OSError``."""
+    """Replace a staged file by one with the columns of ``schema``, and return the new file. Raises ``OSError``.
+
+    ``schema`` is what ``rename_columns`` made of the columns of the file. The batch must not be in the journal yet. If
+    a run is killed here, its batch was never begun, and the next run sweeps both files.
+    """
     staged = f"{file.staged.removesuffix('.parquet')}-named.parquet"
     with open_rows(output / file.staged) as source, (output / staged).output() as target, ExitStack() as stack:
         writer = None

@@ -60,6 +60,7 @@ def merge(there: pa.Schema, coming: pa.Schema, judge: Judgement) -> pa.Schema:
     return pa.schema(_members(there, coming, judge, ""))
 
 
+# From the columns of a table and coming columns to the coming columns by the names that the table has for them.
 Match = Callable[[Iterable[pa.Field], Iterable[pa.Field]], dict[str, pa.Field]]
 
 
@@ -81,7 +82,7 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
 
 
 def match_members(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return by the names of ``there`` the columns of ``coming`` that are of exactly the same members."""
+    """Return the columns of ``coming`` that hold exactly the same member as a column of ``there``, by its name."""
     there, coming = list(there), list(coming)
     names, members = _by_member(there), _by_member(coming)
     reserved = RESERVED.intersection(field.name for field in there)
@@ -125,18 +126,21 @@ def has_stated_members(fields: Iterable[pa.Field]) -> bool:
 
 
 def rename_rows(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return the rows with ``columns``, which ``rename_columns`` made of theirs."""
+    """Return the rows of a table with ``columns``, which ``rename_columns`` made of the columns of the rows."""
     return pa.Table.from_batches((rename_batch(batch, columns) for batch in rows.to_batches()), columns)
 
 
 def rename_batch(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with ``columns``, which ``rename_columns`` made of theirs."""
+    """Return the rows of a batch with ``columns``, which ``rename_columns`` made of the columns of the rows."""
     return pa.record_batch(_RenamedRows(rows, columns))
 
 
 @dataclass(frozen=True, slots=True)
 class _RenamedRows:
-    """Rows that Arrow takes for rows with other names: casts of members are by name."""
+    """Rows that present themselves to Arrow with other column names, without a copy.
+
+    A cast cannot rename members of structs, because it matches them by name.
+    """
 
     rows: pa.RecordBatch
     columns: pa.Schema
