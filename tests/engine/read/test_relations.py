@@ -120,11 +120,11 @@ def test_hidden_entities_look_like_missing_ones(engine: Engine) -> None:
 
 
 def test_relations_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relations, "WIDTH", 2)
+    monkeypatch.setattr(relations, "MAX_ENTITIES_PER_STEP", 2)
     result = find(engine, ADDRESS, steps=3)
     assert next((entry.steps, entry.entities, entry.more) for entry in result.left_out) == (-1, 1, False)
     assert len([entry for entry in result.entities if entry.steps == -1]) == 2
-    monkeypatch.setattr(relations, "MOST", 3)
+    monkeypatch.setattr(relations, "MAX_ENTITIES", 3)
     assert len(find(engine, ADDRESS).entities) == 3
 
 

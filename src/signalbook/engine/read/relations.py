@@ -1,4 +1,4 @@
-"""The entities around one: what refers to it, what it refers to, in steps to either side, and all links among these."""
+"""Finds the entities that refer to an entity and those that it refers to, step by step, with all links among them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from signalbook.storage.base import Row
 from signalbook.xid import Kind, Xid, XidError
 
 MAX_STEPS: Final = 10
-MOST: Final = 200
-"""Entities around one."""
-WIDTH: Final = 60
-"""Entities of one step, so that there is room for the next one."""
-_COUNTED: Final = 1_000
-"""Of what is left out: beyond it there is only "more"."""
-_MOST_LINKS: Final = 1_000
+MAX_ENTITIES: Final = 200
+"""The number of entities that are shown, with the one in the middle."""
+MAX_ENTITIES_PER_STEP: Final = 60
+"""The number of entities that are shown of one step, so that there is room for the next step."""
+# Further entities of a step are not counted.
+_MAX_COUNTED: Final = 1_000
+_MAX_LINKS: Final = 1_000
 _CONTAINS: Final = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedEntity:
-    """An entity, so many ``steps`` behind the one in the middle (below 0: before it), or the path of a Protobuf file.
+    """An entity or the path of a Protobuf file, with the number of steps from the entity in the middle.
 
-    ``there`` is false for what is named and cannot be read, be it missing or hidden.
+    ``steps`` is below 0 for entities that refer to the middle, and above 0 for those that it refers to. ``there`` is
+    false if the entity cannot be read, whether it is missing or hidden.
     """
 
     id: str
@@ -52,7 +53,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnshownEntities:
-    """The number of entities of one step that are left out; ``more`` if not all were counted."""
+    """The number of entities of one step that are left out. ``more`` is true if not all of them were counted."""
 
     steps: int
     entities: int
@@ -61,14 +62,14 @@ class UnshownEntities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relations:
-    """The entities around ``xid``: itself first, then the nearest."""
+    """The entities around ``xid``, the entity itself first, then the others by the number of steps."""
 
     xid: Xid
     entities: tuple[RelatedEntity, ...]
     relations: tuple[Relation, ...]
     left_out: tuple[UnshownEntities, ...]
     farther: bool
-    """Whether there are entities more steps away."""
+    """True if there are entities that are more steps away."""
 
 
 def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations:
@@ -80,30 +81,32 @@ def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations
         raise RegistryError("not_found", subject=str(xid))
     backward = BackwardLinks(index=view.index, reader=view.reader, access=view.access, groups=True)
     forward = _ForwardLinks(view, SchemaReferences(view, base_url), middle=xid)
-    around = _Around(xid)
-    followed = set[Relation]()  # back: the path of an import leads to every file of that name
+    neighbourhood = _Neighbourhood(xid)
+    # Links that were followed back. ``among`` does not find all of them: the path of an import leads to every file of
+    # that name.
+    followed = set[Relation]()
 
     def before(level: list[RelatedEntity], at: int) -> Iterator[RelatedEntity]:
-        for each in backward.level([each.xid for each in level if each.xid], at):
-            followed.add(Relation(source=str(each.xid), kind=each.relation, target=str(each.on)))
-            yield RelatedEntity(id=str(each.xid), xid=each.xid, steps=-at)
+        for dependent in backward.level([entity.xid for entity in level if entity.xid], at):
+            followed.add(Relation(source=str(dependent.xid), kind=dependent.relation, target=str(dependent.on)))
+            yield RelatedEntity(id=str(dependent.xid), xid=dependent.xid, steps=-at)
 
     def behind(level: list[RelatedEntity], at: int) -> Iterator[RelatedEntity]:
-        found = forward.level([each for each in level if each.there])
-        return (replace(target, steps=at) for _, _, target in found)
+        links = forward.level([entity for entity in level if entity.there])
+        return (replace(target, steps=at) for _, _, target in links)
 
     for at in range(1, steps + 1):
-        around.extend(-at, before)
-        around.extend(at, behind)
-    farther = around.has_more(-steps, before) or around.has_more(steps, behind)
-    ids = around.entities.keys()
-    known = {each for each in followed if {each.source, each.target} <= ids and each.source != each.target}
-    relations = sorted(known.union(forward.among(around.entities)))
+        neighbourhood.extend(-at, before)
+        neighbourhood.extend(at, behind)
+    farther = neighbourhood.has_more(-steps, before) or neighbourhood.has_more(steps, behind)
+    ids = neighbourhood.entities.keys()
+    shown = {link for link in followed if {link.source, link.target} <= ids and link.source != link.target}
+    relations = sorted(shown.union(forward.among(neighbourhood.entities)))
     return Relations(
         xid=xid,
-        entities=tuple(around.entities.values()),
-        relations=tuple(relations[:_MOST_LINKS]),
-        left_out=tuple(around.left_out),
+        entities=tuple(neighbourhood.entities.values()),
+        relations=tuple(relations[:_MAX_LINKS]),
+        left_out=tuple(neighbourhood.left_out),
         farther=farther,
     )
 
@@ -111,31 +114,32 @@ def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations
 _Step = Callable[[list[RelatedEntity], int], Iterable[RelatedEntity]]
 
 
-class _Around:
-    """The entities found so far."""
+class _Neighbourhood:
+    """The entities found so far around the one in the middle."""
 
     def __init__(self, middle: Xid) -> None:
         own = RelatedEntity(id=str(middle), xid=middle, steps=0)
         self.entities = {own.id: own}
         self.left_out: list[UnshownEntities] = []
-        # The middle of a Version is the middle of what has it.
+        # If the middle is a Version, its Resource is the middle as well.
         start = {own.id, str(middle.resource)} if middle.kind is Kind.VERSION else {own.id}
-        # By direction: an entity of a circle is found in both, and each direction goes on behind it.
+        # By direction, True for steps above 0. An entity of a circle is found in both directions, and each direction
+        # goes on from it.
         self._seen = {True: set(start), False: set(start)}
         self._levels: dict[int, list[RelatedEntity]] = {0: [own]}
 
     def extend(self, steps: int, step: _Step) -> None:
-        """Take one step more in a direction."""
+        """Take the step with this number, which is below 0 in the direction of referrers."""
         level = self._levels.get(steps - 1 if steps > 0 else steps + 1, [])
-        unseen = list(islice(self._unseen(level, steps, step), _COUNTED)) if level else []
+        unseen = list(islice(self._unseen(level, steps, step), _MAX_COUNTED)) if level else []
         new = [entity for entity in unseen if entity.id not in self.entities]
-        room = min(WIDTH, MOST - len(self.entities))
+        room = min(MAX_ENTITIES_PER_STEP, MAX_ENTITIES - len(self.entities))
         taken = new[: max(0, room)]
         self._levels[steps] = [*taken, *(entity for entity in unseen if entity.id in self.entities)]
         self.entities |= {entity.id: entity for entity in taken}
         if len(new) > len(taken):
             self.left_out.append(
-                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(unseen) == _COUNTED)
+                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(unseen) == _MAX_COUNTED)
             )
 
     def has_more(self, steps: int, step: _Step) -> bool:
@@ -153,7 +157,7 @@ class _Around:
 
 
 class _ForwardLinks:
-    """Links that are followed from what has them to their ends, and from a Group to what is in it."""
+    """Links that are followed from referrers to their targets, and from a Group to its members."""
 
     def __init__(self, view: View, references: SchemaReferences, middle: Xid) -> None:
         self._view = view
@@ -163,42 +167,45 @@ class _ForwardLinks:
     def level(self, nodes: list[RelatedEntity]) -> Iterator[tuple[str, str, RelatedEntity]]:
         """Yield the references of these entities, with referrer and kind; once for each link."""
         rows = self._rows(nodes)
-        found = list(self._links(nodes, rows))
-        there = self._view.reader.get_many({xid for _, _, _, xid in found if xid is not None})
-        for source, kind, name, xid in found:
-            target = xid if xid is None or xid in there else None
+        links = list(self._links(nodes, rows))
+        readable = self._view.reader.get_many({xid for _, _, _, xid in links if xid is not None})
+        for source, kind, name, xid in links:
+            target = xid if xid is None or xid in readable else None
             yield source, kind, RelatedEntity(id=name, xid=target, steps=0, there=target is not None)
         yield from self._contents(nodes, rows)
 
     def among(self, entities: Mapping[str, RelatedEntity]) -> set[Relation]:
         """Return all links among these entities."""
-        there = [each for each in entities.values() if each.there]
-        rows = self._rows(there)
-        shown: dict[str, str] = {}  # what stands for what: a Resource for its default Version, and the other way round
-        for each in there:
-            row = rows.get(each.xid.resource) if each.xid is not None and each.xid.resource_id else None
-            if row is None or each.xid is None:
+        readable = [entity for entity in entities.values() if entity.there]
+        rows = self._rows(readable)
+        # A Resource stands for its default Version if only the Resource is shown, and the other way round.
+        representatives: dict[str, str] = {}
+        for entity in readable:
+            row = rows.get(entity.xid.resource) if entity.xid is not None and entity.xid.resource_id else None
+            if row is None or entity.xid is None:
                 continue
             default = str(row.default_version)
-            shown |= {default: each.id} if each.xid.kind is Kind.RESOURCE else {}
-            shown |= {str(row.xid): each.id} if each.id == default else {}
-        found = set[Relation]()
-        for source, kind, name, _ in self._links(there, rows):
-            target = name if name in entities else shown.get(name)
+            representatives |= {default: entity.id} if entity.xid.kind is Kind.RESOURCE else {}
+            representatives |= {str(row.xid): entity.id} if entity.id == default else {}
+        relations = set[Relation]()
+        for source, kind, name, _ in self._links(readable, rows):
+            target = name if name in entities else representatives.get(name)
             if target is not None and target != source:
-                found.add(Relation(source=source, kind=kind, target=target))
-        for each in there:
-            if each.xid is not None and each.xid.kind is not Kind.GROUP and str(each.xid.resource.owner) in entities:
-                plural = each.xid.resource_type
-                found.add(Relation(source=str(each.xid.resource.owner), kind=plural, target=each.id))
-        return found
+                relations.add(Relation(source=source, kind=kind, target=target))
+        for entity in readable:
+            if entity.xid is None or entity.xid.kind is Kind.GROUP:
+                continue
+            owner = str(entity.xid.resource.owner)
+            if owner in entities:
+                relations.add(Relation(source=owner, kind=entity.xid.resource_type, target=entity.id))
+        return relations
 
     def _rows(self, nodes: Iterable[RelatedEntity]) -> dict[Xid, Row]:
-        """The entities, the Resources of Versions, the default Versions of Resources."""
-        xids = [each.xid for each in nodes if each.xid is not None]
+        """Return the rows of the entities, of the Resources of Versions, and of the default Versions of Resources."""
+        xids = [node.xid for node in nodes if node.xid is not None]
         resources = [xid for xid in xids if xid.kind is Kind.RESOURCE]
-        wanted = {*xids, *(xid.resource for xid in xids if xid.resource_id)}
-        return rows_with_defaults(self._view.reader, wanted, resources)
+        with_resources = {*xids, *(xid.resource for xid in xids if xid.resource_id)}
+        return rows_with_defaults(self._view.reader, with_resources, resources)
 
     def _links(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
@@ -213,12 +220,13 @@ class _ForwardLinks:
                 row = rows.get(row.default_version, row)
             sources[row.key] = (node.id, row.xid)
         links = self._view.index.links(sources) if sources else []
-        order = {key: place for place, key in enumerate(sources)}
-        for key, link in sorted(links, key=lambda found: (order[found[0]], found[1].kind, found[1].target)):
+        order = {key: position for position, key in enumerate(sources)}
+        for key, link in sorted(links, key=lambda pair: (order[pair[0]], pair[1].kind, pair[1].target)):
             source, xid = sources[key]
             if link.kind == IMPORT:
                 imported = self._references.find(xid, link.target)
-                # A $ref has two names, a URI and a path: that one leads nowhere does not mean that a schema is missing.
+                # A $ref is stored under two names, a URI and a path. If one of them leads nowhere, the schema may still
+                # be found by the other.
                 is_missing = link.target.endswith(".proto") and not is_built_in(link.target)
                 if imported is not None or is_missing:
                     yield source, link.kind, str(imported or link.target), imported
@@ -228,14 +236,14 @@ class _ForwardLinks:
     def _contents(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, RelatedEntity]]:
-        """The messages of Groups; of the Group in the middle whatever it has."""
-        found = (rows.get(each.xid) for each in nodes if each.xid is not None)
-        groups = [row for row in found if row is not None and row.xid.kind is Kind.GROUP]
+        """Yield the messages of Groups, and all Resources of the Group in the middle."""
+        node_rows = (rows.get(node.xid) for node in nodes if node.xid is not None)
+        groups = [row for row in node_rows if row is not None and row.xid.kind is Kind.GROUP]
         middle = [row for row in groups if row.xid == self._middle]
         others = [row for row in groups if row.xid != self._middle]
         for parents, plural in ((middle, None), (others, _CONTAINS)):
             owners = {row.key: str(row.xid) for row in parents}
-            for row in self._view.reader.children(list(owners), plural, limit=_COUNTED) if owners else ():
+            for row in self._view.reader.children(list(owners), plural, limit=_MAX_COUNTED) if owners else ():
                 yield owners[row.parent], row.xid.resource_type, RelatedEntity(id=str(row.xid), xid=row.xid, steps=0)
 
 
