@@ -17,6 +17,8 @@ _MAX_DECIMAL_DIGITS: Final = 38
 # A float has no more digits behind the point that mean anything.
 _MAX_SCALE: Final = 16
 _TIME_FORMATS: Final[dict[str, Kind]] = {"date-time": "timestamp", "date": "date"}
+# Limits the members that are found inside of other members.
+_MAX_CLOSED_MEMBERS: Final = 1_000
 _ANYTHING: Final = Anything(nullable=True)
 
 
@@ -114,17 +116,29 @@ def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     return {path[0]: values for path, values in closed_members(node, 1).items()}
 
 
-def closed_members(node: NormalForm, depth: int) -> dict[tuple[str, ...], frozenset[JSON]]:
+_ClosedMembers = dict[tuple[str, ...], frozenset[JSON]]
+
+
+def closed_members(node: NormalForm, depth: int) -> _ClosedMembers:
     """Return the closed sets of scalar values of required members, by path, at most ``depth`` names long.
 
-    An object with another value there, or with none, does not conform.
+    An object with another value there, or with none, does not conform. If there are very many members inside of other
+    members, some of them are left out.
     """
-    return {} if node.objects is None else _find_closed_members(node.objects, depth)
+    return {} if node.objects is None else _find_closed_members(node.objects, depth, {})
 
 
-def _find_closed_members(part: Objects, depth: int) -> dict[tuple[str, ...], frozenset[JSON]]:
-    """Return the closed sets of alternatives, if all have any."""
-    first, *alternatives = [_find_closed_members(branch, depth) for branch in part.alternatives] or [{}]
+def _find_closed_members(part: Objects, depth: int, cache: dict[tuple[int, int], _ClosedMembers]) -> _ClosedMembers:
+    """Return the closed members of an object. ``cache`` has those of shared definitions, by identity and depth."""
+    key = id(part), depth
+    if key not in cache:
+        cache[key] = _collect_closed_members(part, depth, cache)
+    return cache[key]
+
+
+def _collect_closed_members(part: Objects, depth: int, cache: dict[tuple[int, int], _ClosedMembers]) -> _ClosedMembers:
+    # A path counts if all alternatives have it. Each of them may allow other values.
+    first, *alternatives = [_find_closed_members(branch, depth, cache) for branch in part.alternatives] or [{}]
     shared = [path for path in first if all(path in other for other in alternatives)]
     closed_sets = {path: first[path].union(*(other[path] for other in alternatives)) for path in shared}
     for name, member in part.properties.items():
@@ -133,6 +147,8 @@ def _find_closed_members(part: Objects, depth: int) -> dict[tuple[str, ...], fro
         if values := closed(member):
             closed_sets[name,] = values
         elif depth > 1 and member.objects and member.kinds == 1 and not member.null:
-            inner_sets = _find_closed_members(member.objects, depth - 1)
-            closed_sets |= {(name, *path): inner for path, inner in inner_sets.items()}
+            inner_sets = _find_closed_members(member.objects, depth - 1, cache)
+            # A small schema may have any number of paths, because its definitions are shared.
+            if len(closed_sets) + len(inner_sets) <= _MAX_CLOSED_MEMBERS:
+                closed_sets |= {(name, *path): inner for path, inner in inner_sets.items()}
     return closed_sets
