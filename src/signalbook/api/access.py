@@ -126,7 +126,7 @@ class AccessAPI:
         return json_response({"subject": subject, "ended": ended}, headers=(NO_STORE,))
 
     async def _load_policy(self, request: HTTPRequest) -> Policy:
-        """The policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
+        """Return the policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
         _require_administrator(request)
         policy = await self._kernel.workers.read(self._control.current)
         if policy is None:

@@ -298,7 +298,7 @@ def _split_segments(path: str) -> list[str]:
 
 @lru_cache(maxsize=128)
 def _build_added_headers(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
-    """The headers, and the lines that they are; ``root`` is empty where nobody knows at which port it is."""
+    """Return the headers, and the lines that they are; ``root`` is empty where nobody knows at which port it is."""
     cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.

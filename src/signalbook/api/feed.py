@@ -158,7 +158,7 @@ def _read_query(request: HTTPRequest) -> FeedQuery:
 
 
 def _find_dialect(source: str, root: str) -> EventDialect:
-    """The dialect of an API, named by its URL or by its path below the root."""
+    """Return the dialect of an API, named by its URL or by its path below the root."""
     dialect = of_source(root + source if source.startswith("/") else source, root)
     if dialect is None:
         detail = f'"source" is {root}/ or one of {", ".join(root + path for path in API_PATHS)}, not "{source}"'

@@ -247,7 +247,7 @@ def _list_concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObje
 
 
 def _find_pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
-    """The pipelines whose newest report has one of the messages."""
+    """Yield the pipelines whose newest report has one of the messages."""
     messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
     pipelines = reports.pipelines("", _PIPELINES, partial(can_read_reports, access))
     for name, report in reports.newest([pipeline.name for pipeline in pipelines], _REPORTS):
@@ -266,7 +266,7 @@ class _Counted(msgspec.Struct):
 def _find_subscriptions(
     stored: SubscriptionStore, affected: Sequence[Xid], access: Access, root: str
 ) -> Iterator[JSONObject]:
-    """The subscriptions that would get an event if one of these entities changed."""
+    """Yield the subscriptions that would get an event if one of these entities changed."""
     records = [_build_record(xid, now()) for xid in affected[:_MENTIONED]]
     for entry in stored.page("", _SUBSCRIPTIONS, by=access):
         try:

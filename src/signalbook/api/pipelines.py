@@ -143,7 +143,7 @@ def _drop(session: Session, *, name: str) -> bool:
 
 
 def read_pipeline_name(request: HTTPRequest) -> str:
-    """The pipeline in the path; names are like ids of entities. Raises ``not_found`` and ``Forbidden``."""
+    """Return the pipeline in the path; names are like ids of entities. Raises ``not_found`` and ``Forbidden``."""
     try:
         name = check_id(request.params["name"])
     except XidError:
@@ -176,7 +176,7 @@ def _render_pipeline(pipeline: ReportingPipeline) -> JSONObject:
 
 
 def _render_report(report: StoredReport) -> bytes:
-    """A report as it is shown: with its number, and when it came. What it says itself is JSON already."""
+    """Return a report as it is shown: with its number, and when it came. What it says itself is JSON already."""
     head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
     return msgspec.json.encode(head)
 

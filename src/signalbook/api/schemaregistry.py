@@ -126,7 +126,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         return metadata
 
     def _read_metadata(self, name: str) -> str:
-        """An attribute, "" if it is nowhere. All who say it say the same."""
+        """Return an attribute, "" if it is nowhere. All who say it say the same."""
         values = {value for key, value in self.query if key == name}
         header = f"schema-{name}"
         if header in self.headers:
@@ -147,12 +147,12 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 def build_limited_json(
     value: JSON, request: SchemaRequest, *, status: int = 200, headers: tuple[Header, ...] = ()
 ) -> Response:
-    """A group or a list as JSON."""
+    """Return a group or a list as JSON."""
     return check_size(json_response(value, status=status, headers=headers), request)
 
 
 def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
-    """A version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
+    """Return a version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
     document = view.document(xid, ViewOptions(base_url=request.root))
     headers = (
         ("Content-Type", media_type(document.contenttype) or OCTETS),
@@ -174,7 +174,7 @@ def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
 def list_version_headers(
     request: SchemaRequest, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
 ) -> Iterator[Header]:
-    """The headers beside a version (A-46, A-48), its URL first."""
+    """Yield the headers beside a version (A-46, A-48), its URL first."""
     uri = version_uri(version, xid, request.base)
     yield "Location", request.url(xid)
     yield "Schema-Id", _encode_uri(version_id(version, xid))
@@ -194,7 +194,7 @@ def check_size(response: Response, request: SchemaRequest) -> Response:
 
 
 def _encode_uri(text: str) -> str:
-    """A URI as a header: what another API took that is none is encoded as far as needed."""
+    """Return a URI as a header: what another API took that is none is encoded as far as needed."""
     return quote(text, safe=_URI_SAFE)
 
 

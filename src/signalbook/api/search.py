@@ -95,7 +95,7 @@ def _read_choice(request: HTTPRequest, name: str, choices: dict[str, bool]) -> b
 
 
 def _resume_search(request: HTTPRequest, search: Search) -> Search:
-    """The page that a cursor names."""
+    """Return the page that a cursor names."""
     if "limit" in request.query:
         raise limit_and_cursor(request.subject)
     cursor = PageCursor.read(

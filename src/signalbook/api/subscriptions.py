@@ -157,7 +157,7 @@ class SubscriptionsAPI:
 
 
 async def _read_document(request: HTTPRequest) -> JSON:
-    """The body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
+    """Return the body. Raises ``missing_body``, ``parsing_data``, ``bad_request``."""
     return parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
 
 
@@ -169,7 +169,7 @@ def _is_old(request: HTTPRequest) -> bool:
 
 
 def _build_response(request: HTTPRequest, entry: ShownSubscription, status: int = 200, *headers: Header) -> Response:
-    """A subscription as it is shown to whoever asks like this."""
+    """Return a subscription as it is shown to whoever asks like this."""
     old = _is_old(request)
     response = json_response(documents.show(entry, old=old), status=status)
     kind = (("Content-Type", OLD_TYPE),) if old else response.headers

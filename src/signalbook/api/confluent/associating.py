@@ -285,7 +285,7 @@ def _is_registered(subjects: Subjects, request: ConfluentRequest, change: Wanted
 
 
 def _build_registration(request: ConfluentRequest, change: Wanted) -> ConfluentRequest:
-    """The request to register the schema that comes with an association."""
+    """Return the request to register the schema that comes with an association."""
     query = {"normalize": "true"} if change.normalize else {}
     subject = parse_subject(change.subject, default_group=request.settings.confluent_group)
     return request.about(subject, change.schema or {}, **query)

@@ -123,7 +123,7 @@ def choose_context(request: ConfluentRequest) -> str:
 
 
 def read_batch(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
-    """The requests of a batch. Raises 42213 for too many."""
+    """Return the requests of a batch. Raises 42213 for too many."""
     stated = request.members().get("requests")
     if not isinstance(stated, list) or not all(isinstance(request_body, dict) for request_body in stated):
         raise unprocessable("requests has to be a list of objects")

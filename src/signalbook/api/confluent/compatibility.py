@@ -141,7 +141,7 @@ def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
 def _select_comparable(
     metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion]
 ) -> Sequence[SchemaVersion]:
-    """The versions of the same compatibility group, which a property of the metadata names."""
+    """Return the versions of the same compatibility group, which a property of the metadata names."""
     name = config.get("compatibilityGroup")
     if not name:
         return versions
@@ -150,7 +150,7 @@ def _select_comparable(
 
 
 def list_predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
-    """The versions that a level may ask about: all of them only where it has to see them."""
+    """Return the versions that a level may ask about: all of them only where it has to see them."""
     required_rule = rule(config[_LEVEL])
     if required_rule is None:
         return ()

@@ -53,7 +53,7 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
 
 
 def _read_prefix(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
-    """The contexts that a request asks for, and how the names of their subjects begin."""
+    """Return the contexts that a request asks for, and how the names of their subjects begin."""
     prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.path.context is None else "")
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
     if not prefix.startswith(ALL_CONTEXTS):

@@ -84,12 +84,12 @@ def show_liveness(view: View, request: ConfluentRequest) -> Response:  # noqa: A
 
 
 def list_types(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """The types of schemas."""
+    """Return the types of schemas."""
     return answer(["JSON", "PROTOBUF", "AVRO"])
 
 
 def list_contexts(view: View, request: ConfluentRequest) -> Response:
-    """The contexts, those that begin as a parameter says."""
+    """Return the contexts, those that begin as a parameter says."""
     prefix = request.query.get("contextPrefix", "")
     names = (name for name in subjects_of(view, request).contexts() if name.startswith(prefix))
     return answer(list(page(names, request)))
@@ -139,7 +139,7 @@ def _find_version(view: View, request: ConfluentRequest) -> SchemaVersion:
 
 
 def render_version(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """A version, with its schema, references and tags in the form that the request asks for."""
+    """Return a version, with its schema, references and tags in the form that the request asks for."""
     return {**version.to_json(), **_format_members(version, subjects, request)}
 
 
@@ -250,13 +250,13 @@ def _find_group(view: View, request: ConfluentRequest) -> str:
 
 
 def list_subjects_with_id(view: View, request: ConfluentRequest) -> Response:
-    """The subjects that have a schema."""
+    """Return the subjects that have a schema."""
     versions = _require_versions(view, request)
     return answer(list(page(dict.fromkeys(str(version.subject) for version in versions), request)))
 
 
 def list_versions_with_id(view: View, request: ConfluentRequest) -> Response:
-    """The versions that have a schema."""
+    """Return the versions that have a schema."""
     entries: list[JSON] = [
         {"subject": str(version.subject), "version": version.version} for version in _require_versions(view, request)
     ]
@@ -281,7 +281,7 @@ def show_guid(view: View, request: ConfluentRequest) -> Response:
 
 
 def list_ids_of_guid(view: View, request: ConfluentRequest) -> Response:
-    """The ids that it has in contexts."""
+    """Return the ids that it has in contexts."""
     ids: list[JSON] = [{"context": context, "id": number} for context, number in _find_places(view, request)]
     if not ids:
         raise schema_not_found()
@@ -299,7 +299,7 @@ def _find_places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, i
 
 
 def find_latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
-    """The latest version of a subject with these properties."""
+    """Return the latest version of a subject with these properties."""
     subjects = subjects_of(view, request)
     subject = require_subject(subjects, request)
     names = [value for name, value in request.pairs if name in ("key", "key[]")]

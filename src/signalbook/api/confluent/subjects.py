@@ -340,7 +340,7 @@ class Subjects:
         return 0 if row is None else self.view.reader.count_schemas(row.key)
 
     def load_live_rows(self, subjects: Sequence[Subject]) -> list[list[Row]]:
-        """The Versions of each of these subjects that are not deleted, by number, for ``load_versions``."""
+        """Return the Versions of each of these subjects that are not deleted, by number, for ``load_versions``."""
         schemas = self.schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
         for number, row in _list_numbered(self.view.reader.children(list(by_owner), "versions")):
@@ -349,7 +349,7 @@ class Subjects:
         return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in numbered]
 
     def load_versions(self, rows: Sequence[Row]) -> list[SchemaVersion]:
-        """The versions that these rows are, in the same order."""
+        """Return the versions that these rows are, in the same order."""
         by_xid = {version.xid: version for version in self.versions(rows)}
         return [by_xid[row.xid] for row in rows]
 
@@ -457,7 +457,7 @@ class Subjects:
 
 
 def _list_numbered(rows: Iterable[Row]) -> list[tuple[int, Row]]:
-    """The Versions that are versions of subjects, with their numbers."""
+    """Return the Versions that are versions of subjects, with their numbers."""
     return [
         (number, row)
         for row in rows

@@ -123,7 +123,7 @@ def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Respons
 
 
 def _render_registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """A version as an answer to its registration.
+    """Return a version as an answer to its registration.
 
     Without its schema, unless a ``format`` is asked for: clients take it for what they sent, and keep it.
     """
@@ -314,7 +314,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
 
 
 def _select_compared(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
-    """The version to compare with; none where there is none yet and the latest is asked for."""
+    """Return the version to compare with; none where there is none yet and the latest is asked for."""
     number = parse_version(text)
     if number is not None:
         version = subjects.find(subject, number)

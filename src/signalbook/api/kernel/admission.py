@@ -234,7 +234,7 @@ class Admission:
         return RequestOrigin(peer=peer, forwarded=forwarded, api=api_of(scope["path"]), method=scope["method"])
 
     def build_challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
-        """The headers that tell what credentials are taken here (RFC9110 11.6.1)."""
+        """Return the headers that tell what credentials are taken here (RFC9110 11.6.1)."""
         return self._authenticator.build_challenges(root, None if isinstance(error, CredentialsNeeded) else error)
 
     def forget(self) -> None:

@@ -52,7 +52,7 @@ def with_etag(response: Response) -> Response:
 
 
 def compute_entity_tag(body: bytes, *beside: str) -> str:
-    """A strong entity tag of ``body`` and of what is sent ``beside`` it."""
+    """Return a strong entity tag of ``body`` and of what is sent ``beside`` it."""
     content = hashlib.blake2b(body, digest_size=_TAG_BYTES)
     content.update("\0".join(beside).encode("utf-8"))
     return f'"{content.hexdigest()}"'

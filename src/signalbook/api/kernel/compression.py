@@ -68,7 +68,7 @@ def add_coding_tag(response: Response, name: str) -> Response:
 
 
 def strip_coding_tags(value: bytes) -> bytes:
-    """A list of entity tags with those of codings replaced by the plain ones."""
+    """Return a list of entity tags with those of codings replaced by the plain ones."""
     return _OF_A_CODING.sub(b'"', value)
 
 

@@ -339,6 +339,6 @@ _ANSWERED: Final = _build_answered_cycle()
 
 
 def _complete_head(head: bytes, more: Iterable[tuple[bytes, bytes]], *, stays: bool) -> bytes:
-    """A head with the headers of the server, and whether the connection stays."""
+    """Return a head with the headers of the server, and whether the connection stays."""
     lines = b"".join(b"%s: %s\r\n" % header for header in more)
     return b"%s%s%s\r\n" % (head, lines, b"" if stays else b"connection: close\r\n")

@@ -57,7 +57,7 @@ SESSION: Final = Cookie(name="signalbook-session")
 
 
 def read_session_secret(scope: Scope, root: str) -> str:
-    """The secret of the session that counts for a request, empty if none does.
+    """Return the secret of the session that counts for a request, empty if none does.
 
     A cookie is sent whether its user wants that or not. So it counts for reads, which pages of other sites cannot see,
     and for the explorer's own forms; a write to an API takes credentials that a program sends on purpose.

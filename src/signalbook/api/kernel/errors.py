@@ -81,7 +81,7 @@ class Unsupported(SignalbookError):
 
 
 def build_error_response(error: Exception, subject: str) -> Response:
-    """The response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
+    """Return the response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
     error = _convert_error(error, subject)
     match error:
         case RegistryError():
@@ -105,7 +105,7 @@ def build_error_response(error: Exception, subject: str) -> Response:
 
 
 def _convert_error(error: Exception, subject: str) -> Exception:
-    """The catalogue's error for documents that were too much."""
+    """Return the catalogue's error for documents that were too much."""
     match error:
         case TooComplex():
             return RegistryError("too_complex", subject=subject, detail=str(error))
@@ -116,7 +116,7 @@ def _convert_error(error: Exception, subject: str) -> Exception:
 
 
 def _build_catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
-    """The specification's problem document; ``instance`` names the line in the log."""
+    """Return the specification's problem document; ``instance`` names the line in the log."""
     body = error.to_json()
     if instance:
         body["instance"] = instance
@@ -130,13 +130,13 @@ def _build_catalogue_response(error: RegistryError, *, instance: str = "") -> Re
 
 
 def build_plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
-    """An error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
+    """Return an error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "detail": detail, "subject": subject, **members}
     return json_response(body, status=status, headers=(NO_STORE,))
 
 
 def _build_failure_response(error: Exception, subject: str) -> Response:
-    """The response to anything that is not the client's doing; what happened goes to the log under ``instance``.
+    """Return the response to anything that is not the client's doing; what happened goes to the log under ``instance``.
 
     A busy store is ``server_busy``, as is one that is away or full, which the store logs; of a broken one the reason is
     shown, though not which database it is; of any other exception nothing is shown.
@@ -159,7 +159,7 @@ def _build_failure_response(error: Exception, subject: str) -> Response:
 
 
 def build_problem_response(error: Exception, path: str) -> Response:
-    """The response to whatever a request about ``path`` failed with, as a problem document."""
+    """Return the response to whatever a request about ``path`` failed with, as a problem document."""
     error = _convert_error(error, path)
     match error:
         case RegistryError():
@@ -199,7 +199,7 @@ def _build_catalogue_problem(error: RegistryError, path: str) -> Response:
 def _build_plain_problem(
     status: HTTPStatus, detail: str, path: str, members: JSONObject, headers: tuple[Header, ...] = ()
 ) -> Response:
-    """An error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
+    """Return an error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
     return _build_problem(body | {"instance": path, **members}, status, (NO_STORE, *headers))
 

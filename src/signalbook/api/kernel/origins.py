@@ -98,14 +98,14 @@ def is_loopback(name: str) -> bool:
 
 
 def _parse_host(authority: str) -> str:
-    """The host of ``HOST:PORT``, in lower case, without the brackets of an address."""
+    """Return the host of ``HOST:PORT``, in lower case, without the brackets of an address."""
     if authority.startswith("["):
         return authority[1:].partition("]")[0].lower()
     return authority.partition(":")[0].lower().removesuffix(".")
 
 
 def _parse_origin(text: str) -> bytes:
-    """An origin as browsers write it (RFC6454 6.2)."""
+    """Return an origin as browsers write it (RFC6454 6.2)."""
     try:
         parts = urlsplit(text)
         port = parts.port

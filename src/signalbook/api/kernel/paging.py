@@ -64,7 +64,7 @@ def page_limit(text: str, *, subject: str) -> int:
 
 
 def build_next_link(url: str, *repeated: tuple[str, str], **query: object) -> Header:
-    """The header that names the page of the list at ``url`` that follows: the one with this query."""
+    """Return the header that names the page of the list at ``url`` that follows: the one with this query."""
     return "Link", f"<{url}?{urlencode([*repeated, *query.items()])}>;rel=next"
 
 

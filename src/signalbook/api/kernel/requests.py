@@ -103,7 +103,10 @@ class HTTPRequest:
 
 
 def parse_form(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str]:
-    """The fields of the form of a page, ``most`` of them; of those with one name the first. Raises ``bad_request``."""
+    """Return the fields of the form of a page, ``most`` of them; of those with one name the first.
+
+    Raises ``bad_request``.
+    """
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=most, errors="strict")
     except ValueError:
@@ -262,7 +265,7 @@ def _build_url(scheme: str, authority: bytes, server: tuple[str, int | None] | N
 
 
 def parse_whole_number(text: str, *, digits: int = 18) -> int | None:
-    """The number from 1 with at most so many ``digits`` that ``text`` is, None if it is none."""
+    """Return the number from 1 with at most so many ``digits`` that ``text`` is, None if it is none."""
     significant = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and 0 < len(significant) <= digits):
         return None
@@ -294,7 +297,7 @@ def decode_header(value: str, name: str, *, subject: str) -> str:
 
 
 def parse_json_body(body: bytes, subject: str, *, max_depth: int, max_values: int = MAX_VALUES) -> JSON:
-    """The JSON in a body. Raises ``parsing_data``. A large one takes long, so that it is for a thread."""
+    """Return the JSON in a body. Raises ``parsing_data``. A large one takes long, so that it is for a thread."""
     try:
         return parse_untrusted_json(body, max_depth=max_depth, max_values=max_values, unique=True)
     except TooManyValues as error:

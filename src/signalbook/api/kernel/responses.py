@@ -103,7 +103,7 @@ def status_line(status: int) -> bytes:
 
 
 def build_options_response(methods: Iterable[str], allowed: Iterable[str] | None = None) -> Response:
-    """The response to OPTIONS, and to the preflight of a browser (R138).
+    """Return the response to OPTIONS, and to the preflight of a browser (R138).
 
     ``allowed`` are those of the ``methods`` that the caller may use, all of them if it is None.
     """

@@ -299,7 +299,7 @@ class Endpoint(ABC):
         return replace(response, headers=(*response.headers, *headers))
 
     def build_challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
-        """The headers that tell what credentials are taken here."""
+        """Return the headers that tell what credentials are taken here."""
         return self.kernel.admission.build_challenges(base_url(scope, self.kernel.settings), error)
 
 
@@ -361,7 +361,7 @@ class PathEndpoint(Endpoint):
 
 
 def revalidate(handler: Handler) -> Handler:
-    """A handler of GET whose response has an entity tag, and is 304 for a client that has it already."""
+    """Return a handler of GET whose response has an entity tag, and is 304 for a client that has it already."""
 
     async def respond(request: HTTPRequest) -> Sendable:
         response = await handler(request)
@@ -502,7 +502,7 @@ class EntityAPI(Endpoint, Generic[R]):
         return if_modified(response, scope["headers"])
 
     async def _load_in_turn(self, scope: Scope, request: R) -> Sendable:
-        """The response to a read, made anew when the caller has a turn if that takes its time."""
+        """Return the response to a read, made anew when the caller has a turn if that takes its time."""
         turn = None if self.is_point_read(request) else await self.kernel.admission.turn(scope)
         if turn is None:
             return await self.load(request)

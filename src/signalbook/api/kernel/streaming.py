@@ -307,7 +307,7 @@ async def _wait_while_admitted(moved: asyncio.Event, admit: Callable[[], Awaitab
 
 
 def _format_events(page: EventPage, after: int) -> bytes:
-    """The events as text; a comment where there are none at all, so that the connection is known to live."""
+    """Return the events as text; a comment where there are none at all, so that the connection is known to live."""
     lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in page.events]
     if page.after == after:
         return b":\n\n"

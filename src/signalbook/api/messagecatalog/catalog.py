@@ -281,7 +281,7 @@ class CatalogWriter:
         return self._session.execute(command).target
 
     def _find_identical(self, format: str, xid: Xid, posted: PostedVersion) -> str | None:
-        """The number of the newest version that is what was posted (A-45), None if none is.
+        """Return the number of the newest version that is what was posted (A-45), None if none is.
 
         One that derives from another message is never what a draft was given.
         """

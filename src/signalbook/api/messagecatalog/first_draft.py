@@ -90,7 +90,7 @@ def _show_by_uri(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 
 def _build_document_response(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
-    """The bytes as they were sent, the attributes as headers (A-48, A-49)."""
+    """Return the bytes as they were sent, the attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
     content = originals.render_content(form, draft_id(xid.resource_id), int(xid.version_id), version)
@@ -125,7 +125,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 
 def _read_posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
-    """The document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
+    """Return the document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
     path, form = request.path, catalog.format(request.path.group)
     definition_id = draft_id(path.xid.id)
     if not is_segment(path.id):
@@ -169,7 +169,7 @@ def _read_content_type(request: CatalogRequest) -> str | None:
 
 
 def _find_id(xid: Xid, version: JSONObject) -> str:
-    """A version's id, its path if it has none of its own (A-20)."""
+    """Return a version's id, its path if it has none of its own (A-20)."""
     return str(version.get("globaluri") or message_path(xid))
 
 

@@ -189,7 +189,7 @@ def _show_group(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 
 def _render_whole(catalog: CatalogView, form: str, xid: Xid) -> JSONObject:
-    """A definition with all its versions embedded."""
+    """Return a definition with all its versions embedded."""
     versions = catalog.versions(xid)
     return definitions.build_embedded_definition(
         [definitions.render_definition(form, versions[0], version) for version in reversed(versions)]

@@ -80,12 +80,12 @@ def map_of(schema: JSONObject) -> JSONObject:
 def build_response_schema(
     attributes: AttributeSet, nested: Mapping[str, JSONObject], required: Iterable[str]
 ) -> JSONObject:
-    """An entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
+    """Return an entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
     return {**_build_attributes_schema(attributes, nested, written=False), "required": sorted(required)}
 
 
 def build_request_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
-    """An entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
+    """Return an entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
     nullable = {name: _allow_null(schema) for name, schema in nested.items()}
     return _build_attributes_schema(attributes, {"$schema": {}, **nullable}, written=True)
 
@@ -145,7 +145,7 @@ def _escape_character(character: str) -> str:
 
 
 def _build_enum(values: Sequence[JSON]) -> JSONObject:
-    """The values of an enum; those of strings in any case, as they are compared."""
+    """Return the values of an enum; those of strings in any case, as they are compared."""
     if not all(isinstance(value, str) for value in values):
         return {"enum": list(values)}
     return {"pattern": f"^({'|'.join(map(_build_case_pattern, values))})$", "examples": list(values)}

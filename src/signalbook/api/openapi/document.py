@@ -165,7 +165,7 @@ def _list_schemas(model: Model) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _find_component_name(type: ResourceType) -> str:
-    """The component of a Resource type: one, in however many Group types it is."""
+    """Return the component of a Resource type: one, in however many Group types it is."""
     return type.origin.strip("/").replace("/", ".")
 
 
@@ -250,7 +250,7 @@ def _read_responses(item: PathItem) -> JSONObject:
 
 
 def _build_read_response(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
-    """The response that shows what is at a path; a document may be elsewhere (R157)."""
+    """Return the response that shows what is at a path; a document may be elsewhere (R157)."""
     if item.document is None:
         return {status: response(text, *headers, json=_build_entity_schema(item))}
     beside = {name: {"schema": TEXT} for name in _list_header_names(item.document, settable=False)}
@@ -270,7 +270,7 @@ def _build_entity_schema(item: PathItem) -> JSONObject:
 
 
 def _build_collections_schema(item: PathItem, suffix: str) -> JSONObject:
-    """The nested collections and nothing else (R145, R177)."""
+    """Return the nested collections and nothing else (R145, R177)."""
     maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in item.nested}
     return {"type": "object", "properties": maps, "additionalProperties": False}
 

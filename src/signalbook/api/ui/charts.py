@@ -52,7 +52,7 @@ class Chart:
 def build_stacked_chart(
     title: str, kinds: Sequence[tuple[str, str]], columns: Sequence[Column], unit: str = ""
 ) -> Chart:
-    """A column of bars for each of ``columns``, from left to right; ``kinds`` are their classes and names."""
+    """Return a column of bars for each of ``columns``, from left to right; ``kinds`` are their classes and names."""
     most = max((sum(column.values) for column in columns), default=0)
     width = round(min(WIDTH / max(len(columns), 1), _WIDEST) * (1 - _GAP), 2)
     # The first stands at the left end and the last at the right one, where their labels are.
@@ -91,5 +91,5 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
 
 
 def format_number(value: float) -> str:
-    """A number as people read it: 12,345 or 0.5."""
+    """Return a number as people read it: 12,345 or 0.5."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

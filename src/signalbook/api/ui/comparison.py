@@ -205,7 +205,7 @@ def page(view: View, request: UIRequest) -> Page:
 
 
 def build_choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
-    """The form for Versions of a Resource, the newest first."""
+    """Return the form for Versions of a Resource, the newest first."""
     listed = view.listed(of / "versions", ViewOptions(), PageRequest(limit=_MAX_CHOICES + 1))
     rows = sorted((node.row for node in listed.members), key=lambda row: (row.createdat, row.xid.id), reverse=True)
     ids = tuple(row.xid.id for row in rows) if len(rows) <= _MAX_CHOICES else ()
@@ -229,7 +229,7 @@ def _read_resource(view: View, request: UIRequest) -> Xid:
 
 
 def _read_ids(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
-    """The two that are asked for; without them the default one and what it came from."""
+    """Return the two that are asked for; without them the default one and what it came from."""
     old, new = request.query.get("old", ""), request.query.get("new", "")
     new = new or str(view.entity(of, ViewOptions()).get("versionid", ""))
     try:
@@ -246,7 +246,7 @@ def _build_error(request: UIRequest, detail: str) -> RegistryError:
 
 
 def _load_side(view: View, request: UIRequest, xid: Xid) -> _Side:
-    """A Version with what it says of a payload: its document, or the schema in a message definition."""
+    """Return a Version with what it says of a payload: its document, or the schema in a message definition."""
     attributes = view.entity(xid, ViewOptions(base_url=request.base_url))
     schema = schema_of(view, xid)
     contenttype = str(attributes.get("contenttype", ""))
@@ -328,7 +328,7 @@ def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText
 
 
 def _select_comparable(view: View, side: _Side) -> JSONObject:
-    """The attributes of a Version that say something about it alone."""
+    """Return the attributes of a Version that say something about it alone."""
     kind = view.model.groups[side.xid.group_type].resources[side.xid.resource_type]
     derived = {f"{kind.singular}{suffix}" for suffix in ("id", "base64")} | (
         {kind.singular} if kind.hasdocument else set()
@@ -337,7 +337,7 @@ def _select_comparable(view: View, side: _Side) -> JSONObject:
 
 
 def find_differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[tuple[str, JSON, JSON]]:
-    """The places where two objects differ, by the names on the way, with what each has there."""
+    """Yield the places where two objects differ, by the names on the way, with what each has there."""
     for name in dict.fromkeys((*old, *new)):
         mine, other = old.get(name), new.get(name)
         if mine == other and (name in old) == (name in new):
@@ -354,7 +354,7 @@ def _render_attribute(values: AttributeValues, path: str, old: JSON, new: JSON) 
 
 
 def _compare_texts(old: _Side, new: _Side) -> TextDiff | None:
-    """The documents as text, None where one has none."""
+    """Return the documents as text, None where one has none."""
     if old.content is None or new.content is None:
         return None
     if old.content == new.content:
@@ -373,7 +373,7 @@ def _decode_readable(side: _Side, content: bytes) -> str:
 
 
 def build_text_diff(old: str, new: str) -> TextDiff:
-    """The lines that went and came, with some around them; of long texts the beginnings are compared."""
+    """Return the lines that went and came, with some around them; of long texts the beginnings are compared."""
     mine, other = _split_lines(old), _split_lines(new)
     cut = len(old) > _MAX_COMPARED_CHARS or len(new) > _MAX_COMPARED_CHARS or len(mine) > _LINES or len(other) > _LINES
     mine, other = mine[:_LINES], other[:_LINES]

@@ -54,7 +54,7 @@ class RegistryDefinitions:
         return None if xid is None else self.load_raw(xid)
 
     def find_xid(self, reference: str) -> Xid | None:
-        """The entity that a reference names, be it there or not."""
+        """Return the entity that a reference names, be it there or not."""
         text = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
         try:
             xid = Xid.parse(text)
@@ -105,7 +105,7 @@ class RegistryDefinitions:
         return None if raw is None else materialise(raw, self.base)
 
     def compile(self, xid: Xid, materialised: Materialised) -> CompiledDefinition:
-        """A definition ready for use. Raises ``DefinitionError``."""
+        """Return a definition ready for use. Raises ``DefinitionError``."""
         return compile_definition(str(xid), materialised.definition, self.schemas(), Policy())
 
     def build_contract(self, xid: Xid) -> Contract:

@@ -53,7 +53,7 @@ def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
 
 
 def _tokenize(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
-    """The tokens of a text; None if much of it is not in the language.
+    """Return the tokens of a text; None if much of it is not in the language.
 
     After each character that begins nothing pygments looks through the rest for the end of what might have begun.
     """
@@ -73,7 +73,7 @@ def _find_lexer(language: str) -> Lexer:
 
 
 def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDocument:
-    """A document of a Resource for people. JSON in one line is laid out."""
+    """Return a document of a Resource for people. JSON in one line is laid out."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -219,14 +219,14 @@ def _try(batch: Batch, posted: Posted) -> Verdict:
 
 
 def _build_refusal(error: RegistryError) -> Verdict:
-    """The verdict on what is wrong. Raises what is no fault of the form."""
+    """Return the verdict on what is wrong. Raises what is no fault of the form."""
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise error
     return Verdict.refused(error)
 
 
 def _build_forbidden(error: Forbidden) -> Verdict:
-    """The verdict on an id that somebody may not give."""
+    """Return the verdict on an id that somebody may not give."""
     entry = {"status": HTTPStatus.FORBIDDEN, "title": "Forbidden", "detail": str(error), "args": {"name": "id"}}
     return Verdict(errors=(entry,))
 
@@ -291,7 +291,7 @@ def _fill_field(field: Field, entered: Entered, *, conflict: bool) -> Field:
 
 
 def _list_sent(entered: Entered) -> tuple[tuple[str, str], ...]:
-    """The hidden fields of a form that comes back as it was sent."""
+    """Return the hidden fields of a form that comes back as it was sent."""
     return list_originals(Field(name=name, label="", value=format_field(text)) for name, text in entered.was.items())
 
 

@@ -163,7 +163,7 @@ def _read_entity(view: View, request: UIRequest, xid: Xid) -> JSONObject:
 
 
 def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Heading:
-    """The head of an entity's page; ``entity`` is its JSON, a Resource with its meta."""
+    """Return the head of an entity's page; ``entity`` is its JSON, a Resource with its meta."""
     meta = entity.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
     deprecated = entity.get("deprecated", meta.get("deprecated"))
     documentation = str(entity.get("documentation", ""))
@@ -232,7 +232,7 @@ def _list_comparisons(view: View, xid: Xid, entity: JSONObject) -> Iterator[Edit
 
 
 def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Iterator[UserLink]:
-    """The message groups of an endpoint that are there, each with how many messages it has."""
+    """Yield the message groups of an endpoint that are there, each with how many messages it has."""
     references = entity.get("messagegroups")
     if xid.kind is not Kind.GROUP or xid.group_type != ENDPOINTS or not isinstance(references, list):
         return
@@ -273,7 +273,7 @@ def _list_facts(xid: Xid, entity: JSONObject, meta: JSONObject) -> Iterator[Fact
 
 
 def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
-    """The forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
+    """Yield the forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
     mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
     if mutable and view.access.may(Action.UPDATE, xid.resource):
         yield from _list_changes(xid, meta)
@@ -283,7 +283,7 @@ def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
 
 
 def _list_changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
-    """The forms that change an entity."""
+    """Yield the forms that change an entity."""
     if xid.kind is Kind.RESOURCE:
         yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
         yield Edit(text="New version", href=f"/-/edit{xid}/versions")
@@ -346,13 +346,13 @@ def load_document(view: View, xid: Xid) -> ShownDocument | None:
 
 
 def _list_members(view: View, xid: Xid) -> Iterator[Listing]:
-    """The first Resources of a Group, of each type."""
+    """Yield the first Resources of a Group, of each type."""
     for plural in collections_of(view.model, xid.parts[0::2]) if xid.kind is Kind.GROUP else ():
         yield list_first_members(view, xid / plural, _SHOWN_MEMBERS)
 
 
 def _list_versions(view: View, xid: Xid, entity: JSONObject) -> Listing | None:
-    """The newest Versions of a Resource."""
+    """Return the newest Versions of a Resource."""
     if xid.kind is not Kind.RESOURCE or "versionscount" not in entity:
         return None
     below = xid / "versions"

@@ -112,7 +112,7 @@ class Entered:
 
 
 def merge_field(field: Field, entered: Entered) -> Field:
-    """A field of a form whose entity was changed meanwhile: what was entered, or what is stored if nothing was.
+    """Return a field of a form whose entity was changed meanwhile: what was entered, or what is stored if nothing was.
 
     ``field`` is as it is stored now.
     """
@@ -209,7 +209,7 @@ def _build_error(xid: Xid, name: str, detail: str) -> RegistryError:
 
 
 def _parse_labels(text: str, xid: Xid) -> JSONObject:
-    """The labels in the lines of a field."""
+    """Return the labels in the lines of a field."""
     pairs = [line.partition("=") for line in text.split("\n") if line.strip()]
     names = [name.strip() for name, _, _ in pairs]
     if len(set(names)) < len(names):
@@ -218,7 +218,7 @@ def _parse_labels(text: str, xid: Xid) -> JSONObject:
 
 
 def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
-    """The attributes in a field for JSON."""
+    """Return the attributes in a field for JSON."""
     try:
         value: JSON = parse_json_body(text.encode("utf-8"), str(xid), max_depth=max_depth)
     except RegistryError as error:
@@ -229,7 +229,7 @@ def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
 
 
 def _build_document_body(texts: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
-    """The document in the fields for one."""
+    """Return the document in the fields for one."""
     if not texts["document"]:
         raise _build_error(xid, "document", "it is empty: enter the document of the new version")
     content, contenttype = texts["document"].encode("utf-8"), texts["contenttype"].strip() or None
@@ -413,7 +413,7 @@ def _build_code_field(name: str, label: str, text: str) -> Field:
 
 
 def format_field(text: object) -> str:
-    """A text as a form shows it, which ``restore_hidden`` reads back."""
+    """Return a text as a form shows it, which ``restore_hidden`` reads back."""
     return str(escape_hidden(str(text)))
 
 
@@ -422,7 +422,7 @@ def _is_short_enough(text: str, most: int) -> bool:
 
 
 def build_form(view: View, xid: Xid) -> Form:
-    """The form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
+    """Return the form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return NewEntityForm.of(view, xid)
     return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)

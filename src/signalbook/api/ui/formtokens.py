@@ -79,7 +79,7 @@ class FormTokens:
 
 
 def _load_key(session: Session) -> str:
-    """The key in the store, made when it is first asked for."""
+    """Return the key in the store, made when it is first asked for."""
     key: str | None = session.transaction.settings.get(_STORE_KEY)
     if key is None:
         key = secrets.token_hex(_KEY_BYTES)
@@ -88,6 +88,6 @@ def _load_key(session: Session) -> str:
 
 
 def _read_cookie(request: HTTPRequest) -> str:
-    """The value that this browser has, empty if it has none."""
+    """Return the value that this browser has, empty if it has none."""
     value = FORM.of(request.scope, request.root)
     return value if _COOKIE_VALUE.fullmatch(value) else ""

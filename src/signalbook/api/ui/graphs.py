@@ -92,7 +92,7 @@ def build_layered_graph(nodes: Sequence[GraphNode], links: Collection[tuple[str,
 
 
 def _order_columns(nodes: Sequence[GraphNode], links: Collection[tuple[str, str]]) -> list[list[GraphNode]]:
-    """The nodes by column from left to right, each column in an order in which few links cross."""
+    """Return the nodes by column from left to right, each column in an order in which few links cross."""
     by_column: dict[int, list[GraphNode]] = defaultdict(list)
     for node in nodes:
         by_column[node.column].append(node)

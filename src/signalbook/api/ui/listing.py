@@ -202,7 +202,7 @@ def _list_history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
 
 
 def list_first_members(view: View, xid: Xid, most: int, sort: Sort | None = None) -> Listing:
-    """The first few members of a collection, to show them with their owner."""
+    """Return the first few members of a collection, to show them with their owner."""
     listed = _load_members(view, xid, PageRequest(limit=most), None, sort)
     rows = _read_members(view, xid, listed)
     return _render_listing(view.model, xid, rows, len(rows) if listed.total is None else listed.total)
@@ -236,7 +236,7 @@ def _render_listing(model: Model, xid: Xid, rows: list[JSONObject], total: int) 
 
 
 def find_member_type(model: Model, collection: Xid) -> GroupType | ResourceType:
-    """The type of the members of a collection; of Versions that of their Resource."""
+    """Return the type of the members of a collection; of Versions that of their Resource."""
     group = model.groups[collection.group_type]
     return group.resources[collection.resource_type] if collection.resource_type else group
 
@@ -285,7 +285,7 @@ def _list_marks(xid: Xid, member: JSONObject, meta: JSONObject) -> tuple[str, ..
 
 
 def build_labels(label_values: JSONObject, collection: Xid, most: int) -> tuple[Label, ...]:
-    """The first labels of a member of a collection."""
+    """Return the first labels of a member of a collection."""
     return tuple(
         Label(
             name=str(name),

@@ -433,7 +433,7 @@ def _build_redirect(where: str, *cookies: tuple[str, str]) -> Response:
 
 
 def _allow_form_action(url: str) -> Iterable[tuple[str, str]]:
-    """The policy of a page whose form ends up at ``url``: browsers hold redirects of forms to it, too."""
+    """Yield the policy of a page whose form ends up at ``url``: browsers hold redirects of forms to it, too."""
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     if _ORIGIN.fullmatch(origin):
@@ -441,7 +441,7 @@ def _allow_form_action(url: str) -> Iterable[tuple[str, str]]:
 
 
 def _list_rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
-    """The rules that give whoever asks something. Those that deny name what he is not to know of."""
+    """Yield the rules that give whoever asks something. Those that deny name what he is not to know of."""
     numbers = [] if policy is None else policy.find_rules_about(access.identity)
     for number in numbers[:_MOST_RULES]:
         assert policy is not None

@@ -149,7 +149,7 @@ def _list_tables(materialised: Materialised, definitions: RegistryDefinitions, x
 def _list_layers(
     materialised: Materialised, definitions: RegistryDefinitions, xid: Xid
 ) -> Iterator[tuple[str, JSONObject]]:
-    """The definition itself, as "", and its bases by their references, each as it says by itself."""
+    """Yield the definition itself, as "", and its bases by their references, each as it says by itself."""
     own_definition = definitions.load_raw(xid)
     yield "", normalise(own_definition or {})[0]
     for reference in materialised.chain:
@@ -230,7 +230,7 @@ def _build_payload_and_samples(
 
 
 def _find_kafka_endpoint(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
-    """The first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
+    """Return the first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
     if protocol not in ("", KAFKA):
         return None
     user_xids = [dependent.xid for dependent in view.direct_dependents(xid.resource, _USERS)]

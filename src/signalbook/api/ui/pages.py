@@ -98,7 +98,7 @@ class Crumb:
 
 
 def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
-    """The way to the page of ``xid``, or to one ``below`` it; the last step is no link."""
+    """Return the way to the page of ``xid``, or to one ``below`` it; the last step is no link."""
     steps = [Crumb(text="Registry", href="")]
     steps += [Crumb(text=part, href=str(Xid(xid.parts[: end + 1]))) for end, part in enumerate(xid.parts)]
     steps += [Crumb(text=text) for text in below]
@@ -192,14 +192,14 @@ class Pages:
         return environment
 
     def render_html(self, page: Page, root: str) -> str:
-        """The text of a page, for a registry whose root has the URL ``root``."""
+        """Return the text of a page, for a registry whose root has the URL ``root``."""
         base = urlsplit(root).path
         static = {name: f"{base}{STATIC}/{asset.name}" for name, asset in load_assets().items()}
         template = self._environment.get_template(page.template)
         return template.render(page=page, content=page.content, base=base, ui=f"{base}{PATH}", root=root, static=static)
 
     def build_response(self, page: Page, root: str, *headers: Header) -> Response:
-        """A page as a response."""
+        """Return a page as a response."""
         body = self.render_html(page, root).encode("utf-8", "replace")
         overridden = {name for name, _ in headers}
         security = (header for header in SECURITY if header[0] not in overridden)

@@ -166,7 +166,7 @@ class PipelinePages:
         return PipelinesContent(lines=lines, of="", looked=len(lines), next=more)
 
     def _list_with_definition(self, access: Access, of: str) -> PipelinesContent:
-        """The pipelines whose newest batch had messages of one definition."""
+        """Return the pipelines whose newest batch had messages of one definition."""
         visible_pipelines = self._stored.pipelines("", _SEARCHED, partial(can_read_reports, access))
         pipelines = {pipeline.name: pipeline for pipeline in visible_pipelines}
         lines, remaining_bytes, looked = [], _SIZE, 0
@@ -282,7 +282,7 @@ def _find_time(finished: str, stored: ReportingPipeline | StoredReport) -> Shown
 
 
 def _format_share(part: int, whole: int) -> str:
-    """A share in percent; what is little does not become nothing."""
+    """Return a share in percent; what is little does not become nothing."""
     if not part or not whole:
         return "0 %"
     percent = 100 * part / whole
@@ -389,7 +389,7 @@ def _count_violations(reports: Sequence[BatchReport]) -> tuple[ViolationLine, ..
 
 
 def _list_facts(batches: Sequence[tuple[StoredReport, BatchReport]]) -> tuple[tuple[str, str], ...]:
-    """The batches of the page in sum."""
+    """Return the batches of the page in sum."""
     reports = [report for _, report in batches]
     sums = {name: sum(getattr(report, name) for report in reports) for name in ("read", "landed", "dead_lettered")}
     newest = reports[0] if reports else None

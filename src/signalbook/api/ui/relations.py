@@ -74,7 +74,7 @@ class RelationsContent:
 
 
 def find_entity(view: View, text: str) -> Xid:
-    """The Group, Resource or Version at a path. Raises ``not_found`` and ``malformed_id``."""
+    """Return the Group, Resource or Version at a path. Raises ``not_found`` and ``malformed_id``."""
     path = parse_path(text)
     check_path(path, view.model)
     xid = path.target

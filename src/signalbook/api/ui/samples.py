@@ -104,7 +104,7 @@ class Samples:
 
 
 def build_sample(definition: CompiledDefinition) -> Samples:
-    """A sample message of ``definition``."""
+    """Return a sample message of ``definition``."""
     schema = definition.schema_use.schema
     return build_samples(definition, schema.tree() if isinstance(schema, Described) else None)
 
@@ -177,7 +177,7 @@ def _list_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[
 
 
 def _encode_for_protocol(protocol: str, outbound: Outbound) -> Message | None:
-    """The message as a protocol carries it, None where it cannot."""
+    """Return the message as a protocol carries it, None where it cannot."""
     binding: Binding | None = find_binding(protocol)
     if binding is None:
         return None

@@ -89,7 +89,7 @@ def _build_fields(view: View, request: UIRequest, xid: Xid, room: int) -> Fields
 
 
 def _list_types(definitions: RegistryDefinitions, xid: Xid) -> tuple[str, ...]:
-    """The names of the types in a document that has several."""
+    """Return the names of the types in a document that has several."""
     document = definitions.schema(str(xid))
     schema_format: object = None if document is None else find(document.format)
     if document is None or not isinstance(schema_format, Manifold):
@@ -122,5 +122,5 @@ def take_fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
 
 
 def format_finding(finding: Finding) -> str:
-    """A finding of a schema as a line."""
+    """Return a finding of a schema as a line."""
     return f"{finding.path}: {finding.message}" if finding.path else finding.message

@@ -135,7 +135,7 @@ def _build_row(hit: SearchHit) -> HitRow:
 
 
 def _split_pieces(text: str, ranges: tuple[tuple[int, int], ...]) -> Iterator[str]:
-    """A text cut at its ranges: plain, marked, plain and so on."""
+    """Yield a text cut at its ranges: plain, marked, plain and so on."""
     at = 0
     for start, end in ranges:
         yield text[at:start]

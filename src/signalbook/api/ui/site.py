@@ -196,7 +196,7 @@ class _Builder:
             yield from self._build_comparisons(xid)
 
     def _build_collection_pages(self, xid: Xid) -> Iterator[SiteFile]:
-        """The pages of a collection, each with links to the one before and the one behind it."""
+        """Yield the pages of a collection, each with links to the one before and the one behind it."""
         name, number, cursor = _page_name(xid), 1, ""
         while True:
             page = listing.page(self._view, self._request(str(xid), cursor=cursor), xid)
@@ -214,7 +214,7 @@ class _Builder:
             number, cursor = number + 1, parse_qs(urlsplit(following).query)["cursor"][0]
 
     def _build_document_file(self, xid: Xid) -> Iterator[SiteFile]:
-        """The document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
+        """Yield the document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
         if self._view.model.documented_type(xid) is None:
             return
         document = self._view.document(xid, ViewOptions())
@@ -236,7 +236,7 @@ class _Builder:
         return RelationsPage(page=page, content=page.content)
 
     def _build_related_pages(self, xid: Xid, around: RelationsPage) -> Iterator[SiteFile]:
-        """The pages of what is around an entity, and of what depends on it."""
+        """Yield the pages of what is around an entity, and of what depends on it."""
         self._related.add(xid)
         yield self._build_file(self._files[f"{RELATIONS}{xid}"], around.page)
         yield self._build_file(self._files[f"{IMPACT}{xid}"], build_dependents_page(self._view, xid))
@@ -300,7 +300,7 @@ class _Builder:
         return quote(path, safe="/=@~")
 
     def _find_file(self, url: str) -> str | None:
-        """The file that a URL of the server is."""
+        """Return the file that a URL of the server is."""
         if url.startswith(f"{STATIC}/"):
             return f"-/static/{url.rpartition('/')[2]}"
         if url == f"{PATH}/{_INDEX}":

@@ -120,7 +120,7 @@ def _build_line(entry: ShownSubscription) -> SubscriptionLine:
 
 
 def _hide_secrets(sink: str) -> str:
-    """A sink without what may be a secret: who logs in there, and what is asked for."""
+    """Return a sink without what may be a secret: who logs in there, and what is asked for."""
     try:
         parts = urlsplit(sink)
         host = parts.netloc.rpartition("@")[2]

@@ -295,7 +295,7 @@ def _render_violations(findings: Sequence[Finding], body: bytes) -> tuple[TriedV
 
 
 def _render_data(value: object) -> str:
-    """A decoded payload as JSON; values that JSON has no form for as text."""
+    """Return a decoded payload as JSON; values that JSON has no form for as text."""
     text = msgspec.json.format(dump_json(_convert_plain(value)), indent=2).decode()
     return text if len(text) <= _MAX_DATA_CHARS else f"{text[:_MAX_DATA_CHARS]}…"
 

@@ -93,7 +93,7 @@ def _build_cursor_scope(request: RegistryRequest) -> list[JSON]:
 
 
 def _list_page_flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
-    """The flags that shape a page, as they go into a URL."""
+    """Yield the flags that shape a page, as they go into a URL."""
     for name in ("binary", "doc"):
         if getattr(query, name):
             yield name, ""
@@ -107,14 +107,14 @@ def _list_page_flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
 def build_entity_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
-    """An entity or collection as metadata."""
+    """Return an entity or collection as metadata."""
     options = request.options(view, xid)
     value = view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
     return check_size(json_response(value, status=status, headers=extra), request)
 
 
 def build_tree_response(view: View, request: RegistryRequest, options: ViewOptions) -> Response:
-    """An entity or collection of any size as metadata; not made at all for a client that has it already."""
+    """Return an entity or collection of any size as metadata; not made at all for a client that has it already."""
     assert request.spool is not None
     xid = request.path.target
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
@@ -134,7 +134,7 @@ def build_tree_response(view: View, request: RegistryRequest, options: ViewOptio
 def build_document_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
-    """A Resource's or Version's document, or the way to it (R156-R161)."""
+    """Return a Resource's or Version's document, or the way to it (R156-R161)."""
     document = view.document(xid, request.options(view, xid))
     headers = (*extra, *_list_document_headers(document, xid))
     versionid = document.attributes.get("versionid")  # what refers to nothing shows none

@@ -325,7 +325,7 @@ def _strip_check(scope: Scope) -> Scope:
 
 
 def _read_rule(request: HTTPRequest) -> str | None:
-    """The flag ``compatibility``. Raises ``bad_flag``."""
+    """Return the flag ``compatibility``. Raises ``bad_flag``."""
     query = request.scope["query_string"].decode("latin-1")
     values: list[str] | None = parse_qs(query, keep_blank_values=True).get("compatibility")
     if values is None:
