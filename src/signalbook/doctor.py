@@ -279,7 +279,7 @@ def _check_access(store: Store | None, settings: Settings) -> Check:
 
 
 def _find_policy(store: Store | None, settings: Settings) -> Policy | None:
-    """The policy that is, or would be, in force."""
+    """Return the policy that is, or would be, in force."""
     if settings.access_file:
         # As the server does, but for storing it.
         return read_policy_file(Path(settings.access_file))

@@ -39,7 +39,7 @@ def excerpt(original: bytes, path: str) -> str:
 
 
 def _list_ways(path: str) -> Iterator[tuple[str, ...]]:
-    """The steps that a path may mean: of the payload alone, or of the payload in an event."""
+    """Yield the steps that a path may mean: of the payload alone, or of the payload in an event."""
     if path.startswith("/"):
         steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
         yield steps
@@ -79,7 +79,7 @@ def _find_place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
 
 
 def _parse_name(token: bytes) -> str:
-    """The name of a member, as a path has it."""
+    """Return the name of a member, as a path has it."""
     try:
         name = loads(token)
     except ValueError:

@@ -251,7 +251,7 @@ class Errand:
         return bytes(content)
 
     def _choose_address(self, host: str, port: int) -> str:
-        """The one address to connect to. All that the name has must be good: one of them is no accident."""
+        """Return the one address to connect to. All that the name has must be good: one of them is no accident."""
         addresses = _find_addresses(host, port, self._deadline.remaining())
         for address in addresses:
             if not self._allowed.takes(address, host):

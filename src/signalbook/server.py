@@ -445,7 +445,7 @@ def check_secrets(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def _bind_socket(settings: Settings, port: int) -> socket.socket:
-    """The socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
+    """Return the socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
     where = f"{_format_host(settings)}:{port}"
     option = "--port" if port == settings.port else "--confluent-port"
     try:

@@ -180,7 +180,7 @@ def log_entries(entries: Sequence[AuditEntry], settings: Settings) -> None:
 
 
 def format_entry(entry: AuditEntry) -> JSONObject:
-    """An entry as JSON; without its number as long as it has none."""
+    """Return an entry as JSON; without its number as long as it has none."""
     number = {"number": entry.number} if entry.number else {}
     correlation = {"correlationid": entry.correlationid} if entry.correlationid else {}
     return {

@@ -269,7 +269,7 @@ class Authenticator:
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
     def find_forwarded_address(self, scope: Mapping[str, Any]) -> str:
-        """The address that a request is from by the word of a trusted proxy; empty if that says nothing."""
+        """Return the address that a request is from by the word of a trusted proxy; empty if that says nothing."""
         client = scope.get("client")
         if not self._proxies or not client or not self._trusts(client[0]):
             return ""
@@ -357,7 +357,10 @@ def _split_authorization(header: bytes) -> tuple[bytes, str]:
 
 
 def _parse_api_token(header: bytes) -> str | None:
-    """The API token in an ``Authorization`` header, None for another bearer token. Raises ``Unauthenticated``."""
+    """Return the API token in an ``Authorization`` header, None for another bearer token.
+
+    Raises ``Unauthenticated``.
+    """
     scheme, text = _split_authorization(header)
     if scheme == b"basic":
         return _parse_basic(text)
@@ -367,7 +370,7 @@ def _parse_api_token(header: bytes) -> str | None:
 
 
 def _parse_basic(text: str) -> str:
-    """The API token whose id and secret are user and password (RFC 7617)."""
+    """Return the API token whose id and secret are user and password (RFC 7617)."""
     try:
         user, colon, secret = base64.b64decode(text, validate=True).decode("ascii").partition(":")
     except (binascii.Error, ValueError):
@@ -378,7 +381,7 @@ def _parse_basic(text: str) -> str:
 
 
 def _decode_name(value: bytes) -> str:
-    """The name in a header of a trusted proxy. Raises ``Unauthenticated``."""
+    """Return the name in a header of a trusted proxy. Raises ``Unauthenticated``."""
     try:
         name = value.strip().decode("utf-8")
     except UnicodeDecodeError:

@@ -174,7 +174,7 @@ class AccessControl:
         self._generation = generation
 
     def _load_stored(self, transaction: ReadTransaction) -> tuple[int, Policy | None]:
-        """The epoch of the stored policy, and it itself, compiled if it is not known."""
+        """Return the epoch of the stored policy, and it itself, compiled if it is not known."""
         epoch, compiled = transaction.settings.config_epoch(CONFIG), self._compiled
         return compiled if epoch == compiled[0] else (epoch, _read_stored(transaction.settings))
 
@@ -232,7 +232,7 @@ class _PolicyFile:
             return read_policy(saved["policy"])
 
     def reload(self) -> Policy | None:
-        """The policy in the file if it changed and is usable; what is wrong with it is logged, once."""
+        """Return the policy in the file if it changed and is usable; what is wrong with it is logged, once."""
         # A mark that cannot be had is a change: the file is gone, which is logged by trying to read it.
         mark = self._read_mark()
         if mark is not None and mark == self._mark:

@@ -214,7 +214,7 @@ class Decisions:
         return _step(self._find_state_above(parts[:-1]), parts[-1]) if parts else self._start
 
     def _find_state_above(self, parts: tuple[str, ...]) -> _State:
-        """The state at a collection or what it is in: remembered, since most of them have many members."""
+        """Return the state at a collection or what it is in: remembered, since most of them have many members."""
         state = self._known.get(parts)
         if state is None:
             state = _step(self._find_state_above(parts[:-1]), parts[-1])
@@ -326,7 +326,7 @@ class Access:
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
     def find_readable_ids(self, collection: Xid) -> frozenset[str] | None:
-        """The only ids of a collection, folded, that may be readable; None if they may be any."""
+        """Return the only ids of a collection, folded, that may be readable; None if they may be any."""
         allow, _, _, _ = self._rules.decide(collection.parts)
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
 

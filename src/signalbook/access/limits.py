@@ -100,7 +100,7 @@ class _Bounded(Generic[V]):
 
 @lru_cache(maxsize=_CALLERS)
 def find_network(address: str) -> str:
-    """The address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
+    """Return the address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

@@ -316,7 +316,7 @@ def _supports(metadata: JSONObject, name: str, value: str) -> bool:
 
 
 def _read_secret(text: str) -> str:
-    """The secret, or what is in the file that it names. Raises ``SettingError``."""
+    """Return the secret, or what is in the file that it names. Raises ``SettingError``."""
     path = _parse_secret_path(text)
     if path is None:
         return text
@@ -330,7 +330,7 @@ def _read_secret(text: str) -> str:
 
 
 def find_secret_file(settings: Settings) -> Path | None:
-    """The file of the client's secret, if it is in one."""
+    """Return the file of the client's secret, if it is in one."""
     return _parse_secret_path(settings.login_client_secret)
 
 

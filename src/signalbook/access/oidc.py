@@ -186,7 +186,7 @@ def fetch_keys(issuer: str) -> KeySet:
 
 
 def open_http() -> httpx.Client:
-    """A client for what issuers are asked: with TLS checked, bounded in time, and no redirects followed."""
+    """Return a client for what issuers are asked: with TLS checked, bounded in time, and no redirects followed."""
     return httpx.Client(timeout=_TIMEOUT_SECONDS, verify=ssl.create_default_context(), follow_redirects=False)
 
 

@@ -186,7 +186,7 @@ class Policy:
         return any(who.startswith("group:") for who in self._about)
 
     def find_rules_about(self, identity: Identity) -> list[int]:
-        """The numbers of the rules about an identity."""
+        """Return the numbers of the rules about an identity."""
         return sorted({number for about in self._find_sets_about(identity) for number in self._sets[about]})
 
     def _find_sets_about(self, identity: Identity) -> tuple[int, ...]:
@@ -251,7 +251,7 @@ def identity_of(names: Iterable[str]) -> Identity:
 
 
 def _combine_actions(names: Iterable[str]) -> Action:
-    """The actions of these names; a name of none allows nothing."""
+    """Return the actions of these names; a name of none allows nothing."""
     actions = NOTHING
     for name in names:
         actions |= ACTIONS.get(name, NOTHING)
@@ -343,7 +343,7 @@ class _PolicyReader:
                 yield pattern
 
     def _read_texts(self, rule: JSONObject, name: str, path: str) -> Iterator[tuple[str, str]]:
-        """The texts of a list, each with its path."""
+        """Yield the texts of a list, each with its path."""
         listed = rule.get(name)
         if not isinstance(listed, list) or not listed or len(listed) > _MOST_LISTED:
             fault = "required" if listed is None else "type"

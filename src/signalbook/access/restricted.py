@@ -220,7 +220,7 @@ class RestrictedReader:
         return self._reader.last_numbers([xid for xid in xids if self._access.is_readable(xid)])
 
     def _find_xids(self, keys: Collection[int]) -> dict[int, Xid]:
-        """The xids of these entities, as far as they exist."""
+        """Return the xids of these entities, as far as they exist."""
         missing = [key for key in keys if key not in self._xids]
         if missing:
             self._xids.update((row.key, row.xid) for row in self._reader.by_key(missing))

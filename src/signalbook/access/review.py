@@ -18,7 +18,7 @@ _MAX_WARNINGS: Final = 20
 
 
 def list_warnings(policy: Policy, model: JSONObject | None) -> list[str]:
-    """The first things that are odd, in words. ``model`` is that of the registry, None if it is not known."""
+    """Return the first things that are odd, in words. ``model`` is that of the registry, None if it is not known."""
     empty_patterns = [] if model is None else _find_empty_patterns(policy, model.get("groups") or {})
     warnings = list(islice(chain(empty_patterns, _find_hindered(policy)), _MAX_WARNINGS + 1))
     return [*warnings[:_MAX_WARNINGS], "and more"] if len(warnings) > _MAX_WARNINGS else warnings

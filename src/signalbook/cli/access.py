@@ -288,7 +288,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 def _format_rule(rule: JSONObject) -> str:
-    """A rule on a line."""
+    """Return a rule on a line."""
     effect = "is " + rule["role"] if "role" in rule else ""
     for name, words in (("allow", "may"), ("deny", "must not")):
         effect = f"{words} {', '.join(rule[name])}" if name in rule else effect

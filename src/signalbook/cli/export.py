@@ -53,7 +53,7 @@ def run(
 
 
 def _render_document(registry: Registry, target: Xid, *, yaml: bool) -> Iterator[bytes]:
-    """The document's text. JSON passes through, whatever its size; YAML is made of the whole of it."""
+    """Return the document's text. JSON passes through, whatever its size; YAML is made of the whole of it."""
     from signalbook.documents import indent, write_document
     from signalbook.values import parse_json
 
@@ -97,7 +97,7 @@ def _check_ids(xid: Xid, entity: JSONObject) -> None:
 
 
 def _iterate_entities(registry: Registry) -> Iterator[tuple[Xid, JSONObject]]:
-    """The Registry, its Groups alone, and their Resources with Versions."""
+    """Yield the Registry, its Groups alone, and their Resources with Versions."""
     root = registry.find(ROOT, deep=False) or {}
     yield ROOT, {**root, "modelsource": registry.modelsource()}
     for plural, group in registry.model()["groups"].items():

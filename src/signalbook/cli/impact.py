@@ -132,7 +132,7 @@ def _build_context(engine: Engine, settings: Settings) -> ImpactContext:
 
 
 def _walk_dependents(document: JSONObject) -> Iterator[tuple[JSONObject, int]]:
-    """The dependents, each below what it depends on, with its depth there."""
+    """Yield the dependents, each below what it depends on, with its depth there."""
     by_parent: dict[str, list[JSONObject]] = {}
     for dependent in document["dependents"]:
         by_parent.setdefault(dependent["on"], []).append(dependent)

@@ -334,7 +334,7 @@ def _fill_defaults(full_model: JSONObject) -> Callable[[Xid, JSONObject], JSONOb
 
 
 def _find_collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[str]]:
-    """The collections an entity has by ``model``, or by the model that ``upload`` brings."""
+    """Return the collections an entity has by ``model``, or by the model that ``upload`` brings."""
     source = upload.body.get("modelsource")
     brought = source.get("groups") if isinstance(source, dict) else None
     groups: JSONObject = {**model["groups"], **(brought if isinstance(brought, dict) else {})}

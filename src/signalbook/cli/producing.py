@@ -204,7 +204,7 @@ def _parse_message(place: str, text: bytes, value: JSON) -> Message:
 
 
 def _encode_body(record: JSONObject) -> bytes:
-    """The body of a record, which says that there is none by its absence."""
+    """Return the body of a record, which says that there is none by its absence."""
     if "body" not in record:
         record["body"] = None
         return b""

@@ -142,7 +142,7 @@ def require_database(url: str) -> None:
 
 
 def _find_file(url: str) -> str:
-    """The file of an SQLite database."""
+    """Return the file of an SQLite database."""
     return url.removeprefix(_SQLITE_FILE).partition("?")[0]
 
 

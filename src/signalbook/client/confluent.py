@@ -318,7 +318,7 @@ class ConfluentRegistry:
         return self._find(f"{_build_path(*key[:2])}?deleted=true")
 
     def _list_subjects(self) -> list[str]:
-        """The names of all subjects, soft-deleted ones too."""
+        """Return the names of all subjects, soft-deleted ones too."""
         subjects: set[str] = set()
         for _ in range(_LISTS):
             with suppress(_ListMoved):
@@ -330,7 +330,7 @@ class ConfluentRegistry:
         raise UnusableRegistry(f"{self.url}: its subjects change too fast to be listed: try again")
 
     def _list_numbers(self, subject: str) -> tuple[str, Sequence[int], frozenset[int]]:
-        """The numbers of a subject's versions, and which of them are not deleted."""
+        """Return the numbers of a subject's versions, and which of them are not deleted."""
         path = f"/subjects/{_quote(subject)}/versions"
         # In this order: what is registered in between is not taken for deleted.
         both = [self._find(f"{path}?deleted=true"), self._find(path)]
@@ -342,7 +342,9 @@ class ConfluentRegistry:
     def _iterate_pages(
         self, path: str, query: Mapping[str, str], key: Callable[[JSON], object]
     ) -> Iterator[list[JSON]]:
-        """The pages of a list. Raises ``_ListMoved``, ``Refused``, and ``TooLong`` for items too large for any page.
+        """Yield the pages of a list.
+
+        Raises ``_ListMoved``, ``Refused``, and ``TooLong`` for items too large for any page.
 
         Each page begins with the last item of the one before, by which it is seen whether anything has moved.
         """
@@ -422,7 +424,7 @@ class ConfluentRegistry:
         return f"{self.url}: {words} (HTTP {error.status})"
 
     def _open_transport(self) -> Transport:
-        """The connection of this thread."""
+        """Return the connection of this thread."""
         transport: Transport | None = getattr(self._own, "transport", None)
         if transport is None:
             transport = self._connect()

@@ -174,7 +174,7 @@ def credentials_file() -> Path:
 
 
 def _choose_audience(metadata: JSONObject, registry: str) -> str:
-    """The audience that is a URL, empty without one. Raises ``BadResponse`` if it is not for this registry.
+    """Return the audience that is a URL, empty without one. Raises ``BadResponse`` if it is not for this registry.
 
     A server that names another one could have its users fetch a token for that, and use it there (RFC 9728 3.3, 7.3).
     """

@@ -129,7 +129,7 @@ _ERRORS: Final[Mapping[int, type[Refused]]] = {
 
 
 def parse_object(response: httpx.Response, *, parts: Parts | None = None) -> JSONObject:
-    """The JSON object in ``response``; what it has of ``parts`` are these. Raises ``BadResponse``."""
+    """Return the JSON object in ``response``; what it has of ``parts`` are these. Raises ``BadResponse``."""
     value = _parse(response, "this is no registry", parts)
     if not isinstance(value, dict):
         raise BadResponse(f"{response.url}: this is no registry: it answers without a JSON object")
@@ -137,7 +137,10 @@ def parse_object(response: httpx.Response, *, parts: Parts | None = None) -> JSO
 
 
 def parse_objects(response: httpx.Response, item_name: str) -> list[JSONObject]:
-    """The JSON objects listed in ``response``; ``item_name`` they are is said in errors. Raises ``BadResponse``."""
+    """Return the JSON objects listed in ``response``; ``item_name`` they are is said in errors.
+
+    Raises ``BadResponse``.
+    """
     value = _parse(response, f"these are no {item_name}")
     if not isinstance(value, list) or not all(isinstance(member, dict) for member in value):
         raise BadResponse(f"{response.url}: these are no {item_name}: it answers without a list of objects")
@@ -167,7 +170,7 @@ _TLS_ADVICE: Final = {
 
 
 def explain_unreachable(base_url: str, error: httpx.HTTPError) -> str:
-    """The error for people about a failed connection."""
+    """Return the error for people about a failed connection."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
     reason = str(error) or type(error).__name__

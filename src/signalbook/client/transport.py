@@ -71,7 +71,7 @@ class ResponseCache:
 
 
 def _find_tag(response: httpx.Response) -> str:
-    """The entity tag, if it is one that can be sent back."""
+    """Return the entity tag, if it is one that can be sent back."""
     tag: str = response.headers.get("ETag", "")
     return tag if tag.isascii() and tag.isprintable() else ""
 
@@ -134,7 +134,7 @@ def query_string(query: Query) -> str:
 
 
 def quote_header(value: str | None) -> str:
-    """A value for an ``xRegistry-`` header (core/http.md "HTTP Header Values", R166)."""
+    """Return a value for an ``xRegistry-`` header (core/http.md "HTTP Header Values", R166)."""
     return "null" if value is None else quote(value, safe="!#$&'()*+,/:;<=>?@[\\]^`{|}~-._")
 
 
@@ -248,7 +248,10 @@ class Transport:
             url, query = self._find_next_page(response), None
 
     def _find_next_page(self, response: httpx.Response) -> str:
-        """The URL of the page after ``response``, ``""`` behind the last one. It has to be on the same server."""
+        """Return the URL of the page after ``response``, ``""`` behind the last one.
+
+        It has to be on the same server.
+        """
         for link in response.headers.get_list("link"):
             for url, parameters in _LINK.findall(link):
                 if _NEXT.search(parameters):

@@ -201,7 +201,7 @@ def authority_of(attributes: Mapping[str, JSON]) -> str:
 
 
 def extract_path(uri: str) -> str:
-    """The path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
+    """Return the path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
 
     Whether it is, ``compose`` tells; what comes before it would be the authority.
     """

@@ -94,7 +94,7 @@ class UriBases:
         return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
 
     def find_version(self, uri: str) -> Xid | None:
-        """The Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
+        """Return the Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
 
         A relative one is a path in a draft's API, or in the registry, or from the root of the host. A slash at the end
         makes no difference there.
@@ -150,7 +150,7 @@ def _find_composed(reader: EntityIndex, uris: Iterable[str], groups: str) -> dic
 
 
 def _compose_uri(version: StoredEntity) -> str:
-    """The URI made of an authority and a path, "" without an authority."""
+    """Return the URI made of an authority and a path, "" without an authority."""
     authority, path = authority_of(version.attributes), api_path(version.xid)
     return normal_uri(compose(authority, path, "")) if authority and path is not None else ""
 
@@ -179,19 +179,22 @@ def find_taken_uri(
 
 
 def _compose_claim(xid: Xid, attributes: Mapping[str, JSON]) -> str:
-    """The URI that a Version says it has, "" for one that says nothing of it. Without an authority it is relative."""
+    """Return the URI that a Version says it has, "" for one that says nothing of it.
+
+    Without an authority it is relative.
+    """
     authority, stated_id = authority_of(attributes), own_id(attributes)
     path = api_path(xid) if authority else None
     return compose(authority, stated_id or path or "", "") if stated_id or path else ""
 
 
 def list_version_numbers(view: RegistryView, resource: Xid) -> list[int]:
-    """The numbers of a Resource's Versions, rising. Raises ``not_found``."""
+    """Return the numbers of a Resource's Versions, rising. Raises ``not_found``."""
     return sorted(_read_numbers(view.reader.children([_find_shown_resource(view, resource).key], "versions")))
 
 
 def find_latest_number(view: RegistryView, resource: Xid) -> int | None:
-    """The highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
+    """Return the highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
     row = _find_shown_resource(view, resource)
     last = row.versioncounter  # no number is higher
     # The last number given out is nearly always there: a few ids are asked for, not all Versions. What a write under
@@ -208,7 +211,7 @@ def find_latest_number(view: RegistryView, resource: Xid) -> int | None:
 def find_version_with_document(
     view: RegistryView, resource: Xid, content: bytes, attributes: Mapping[str, JSON]
 ) -> StoredEntity | None:
-    """The first counted Version of a Resource with exactly this document and these ``attributes``."""
+    """Return the first counted Version of a Resource with exactly this document and these ``attributes``."""
     row = view.reader.get(resource)
     rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
     same = (

@@ -207,7 +207,7 @@ def version_uri(version: Mapping[str, JSON], xid: Xid, base: str) -> str:
 
 
 def build_version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> Iterable[tuple[str, str]]:
-    """The attributes that are shown beside a document, by header, as plain text (A-46, A-48)."""
+    """Return the attributes that are shown beside a document, by header, as plain text (A-46, A-48)."""
     values = {
         "Schema-Format": draft_format(group) or draft_format(version),
         "Schema-Description": version.get("description"),

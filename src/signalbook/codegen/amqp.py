@@ -141,7 +141,7 @@ def _build_key(section: str, name: str, proton: Any) -> Any:
 
 
 def _convert_field(name: str, value: Any) -> Any:
-    """A field of the header or the properties as Proton takes it: times in seconds, who sends in bytes."""
+    """Return a field of the header or the properties as Proton takes it: times in seconds, who sends in bytes."""
     if isinstance(value, datetime):
         return (value - _EPOCH) / timedelta(seconds=1)
     if name == "ttl":
@@ -164,7 +164,7 @@ def _read_property(name: str, value: Any) -> Any:
 
 
 def _simplify(value: Any) -> Any:
-    """A value as Python has it, without the classes that Proton has for widths and kinds."""
+    """Return a value as Python has it, without the classes that Proton has for widths and kinds."""
     if isinstance(value, memoryview):
         return value.tobytes()
     if type(value).__name__ == "timestamp":

@@ -143,7 +143,7 @@ class _Document:
         return iter(dict.fromkeys(documents))
 
     def _build_payload(self, definition: CompiledDefinition) -> JSONObject | None:
-        """A reference to the schema, None if there is none. Raises ``Inexpressible``."""
+        """Return a reference to the schema, None if there is none. Raises ``Inexpressible``."""
         use, document = definition.schema_use, self._given.document(definition)
         if use.schema is None or document is None:
             return None
@@ -273,7 +273,7 @@ def _build_servers(endpoint: JSONObject) -> Iterator[JSONObject]:
 
 
 def _list_uris(addresses: JSON) -> Iterator[str]:
-    """The addresses of an endpoint: URIs, or the servers of Kafka clusters."""
+    """Yield the addresses of an endpoint: URIs, or the servers of Kafka clusters."""
     for address in addresses if isinstance(addresses, list) else ():
         if not isinstance(address, dict):
             yield str(address)
@@ -303,7 +303,7 @@ def _build_message(definition: CompiledDefinition, payload: JSONObject | None, p
 
 
 def _build_headers(definition: CompiledDefinition, protocol: str) -> JSONObject:
-    """The attributes of an event in binary mode, and the headers that the definition has for its protocol."""
+    """Return the attributes of an event in binary mode, and the headers that the definition has for its protocol."""
     headers: list[tuple[str, JSONObject, bool]] = []
     prefix = _PREFIXES.get(protocol)
     if definition.is_event and prefix is not None:
@@ -332,7 +332,7 @@ def _list_properties(definition: CompiledDefinition) -> list[Property]:
 
 
 def _build_header(declared: Property) -> JSONObject:
-    """A property as a schema."""
+    """Return a property as a schema."""
     schema: JSONObject = {"type": _JSON_TYPES.get(declared.type, "string")}
     if declared.type in _STRING_FORMATS:
         schema["format"] = _STRING_FORMATS[declared.type]
@@ -345,7 +345,10 @@ def _build_header(declared: Property) -> JSONObject:
 
 
 def _build_schema(document: SchemaDocument, format: str, place: str) -> JSONObject:
-    """A schema document with its format; references within it lead to its ``place``. Raises ``Inexpressible``."""
+    """Return a schema document with its format; references within it lead to its ``place``.
+
+    Raises ``Inexpressible``.
+    """
     kind, _, version = format.partition("/")
     stated = _FORMATS.get(kind.lower(), "application/octet-stream").format(version.replace("draft/", ""))
     if kind.lower() in ("protobuf", "xsd"):
@@ -357,7 +360,10 @@ def _build_schema(document: SchemaDocument, format: str, place: str) -> JSONObje
 
 
 def _rebase(value: JSON, place: str) -> JSON:
-    """A schema whose references begin at the root of the document that it is in now. Raises ``Inexpressible``."""
+    """Return a schema whose references begin at the root of the document that it is in now.
+
+    Raises ``Inexpressible``.
+    """
     if isinstance(value, list):
         return [_rebase(part, place) for part in value]
     if not isinstance(value, dict):
@@ -373,7 +379,7 @@ def _rebase(value: JSON, place: str) -> JSON:
 
 
 def _find_option(entity: Mapping[str, JSON], name: str) -> str | None:
-    """An option of a definition (an object with a value, or the value) or an endpoint."""
+    """Return an option of a definition (an object with a value, or the value) or an endpoint."""
     options = entity.get("protocoloptions")
     value = options.get(name) if isinstance(options, dict) else None
     value = value.get("value") if isinstance(value, dict) else value
@@ -381,7 +387,7 @@ def _find_option(entity: Mapping[str, JSON], name: str) -> str | None:
 
 
 def _build_identifier(xid: str) -> str:
-    """The key of a message or schema: letters, digits, dots, hyphens and underscores."""
+    """Return the key of a message or schema: letters, digits, dots, hyphens and underscores."""
     return _replace_special(last_part(xid.partition("/versions/")[0]))
 
 

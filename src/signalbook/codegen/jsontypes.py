@@ -54,7 +54,7 @@ class JsonTypes:
         return self._find_type(uri, hint, None)
 
     def _find_type(self, uri: str, hint: str, node: NormalForm | None) -> DataType:
-        """The type of the values at a URI, whose normal form may be known."""
+        """Return the type of the values at a URI, whose normal form may be known."""
         target = self._find_target(uri)
         hint = (_find_name(target) if target != uri else "") or hint
         branches = self._list_branches(target)
@@ -75,7 +75,7 @@ class JsonTypes:
         return self._build_type(node, target, hint)
 
     def _list_branches(self, uri: str) -> list[str]:
-        """The pointers below a schema that is alternatives and nothing else."""
+        """Return the pointers below a schema that is alternatives and nothing else."""
         schema = self._look_up(uri)
         if not isinstance(schema, dict):
             return []
@@ -110,7 +110,7 @@ class JsonTypes:
             return None
 
     def _find_child(self, node: NormalForm, hint: str) -> DataType:
-        """The type of a member or an item: what stands at its place, where one place says all about it."""
+        """Return the type of a member or an item: what stands at its place, where one place says all about it."""
         if len(node.uris) != 1 or node is normal.ANY or self._look_up(node.uris[0]) is None:
             return self._build_type(node, "", hint)
         return self._find_type(node.uris[0], hint, node)
@@ -174,7 +174,7 @@ def _build_closed(values: frozenset[str] | frozenset[int] | None) -> ClosedSet |
 
 
 def _find_name(uri: str) -> str:
-    """The name of a definition."""
+    """Return the name of a definition."""
     return unquote(uri.partition("#")[2].rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
 
 

@@ -108,7 +108,7 @@ def _check_paths(folder: Path, target: str, generated: Generated) -> None:
 
 
 def _find_states(folder: Path, path: str, content: bytes | None, before: _Entry | None) -> Iterator[str]:
-    """The names of the fields of ``OutputPlan`` that a path belongs to."""
+    """Yield the names of the fields of ``OutputPlan`` that a path belongs to."""
     there = _read_content(folder, path)
     if content is not None and there == content:
         yield "unchanged"
@@ -125,7 +125,10 @@ def _find_states(folder: Path, path: str, content: bytes | None, before: _Entry 
 
 
 def _read_content(folder: Path, path: str) -> bytes | None:
-    """The file's bytes, ``None`` if there is none. Raises ``GeneratorError`` for what is no file of this folder."""
+    """Return the file's bytes, ``None`` if there is none.
+
+    Raises ``GeneratorError`` for what is no file of this folder.
+    """
     place = folder
     for part in PurePosixPath(path).parts:
         place /= part

@@ -138,7 +138,7 @@ class MessageType(Generic[P]):
 
 
 def _list_accepted(contract: Contract, message: Message) -> Iterator[Accepted]:
-    """The events in a message. Raises ``UnexpectedMessage`` for one that is not accepted."""
+    """Yield the events in a message. Raises ``UnexpectedMessage`` for one that is not accepted."""
     for outcome in contract.process(message):
         if isinstance(outcome, Rejected):
             why = "; ".join(map(str, outcome.violations))

@@ -64,7 +64,7 @@ def _convert_for_bigquery(kind: exp.DataType) -> exp.DataType:
 
 
 def _build_list(**members: exp.DataType) -> exp.DataType:
-    """A list of structures."""
+    """Return a list of structures."""
     columns = [exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=kind) for name, kind in members.items()]
     return _nest("ARRAY", [_nest("STRUCT", columns)])
 
@@ -137,7 +137,7 @@ def _write_tables(
     definitions: tuple[CompiledDefinition, ...],
     columns: Mapping[str, tuple[TableColumn, ...]],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The statements for the table of each definition, and why some have none."""
+    """Return the statements for the table of each definition, and why some have none."""
     tables: dict[str, str] = {}
     left_out: dict[str, str] = {}
     landed = {definition.xid: landing_table(definition).message for definition in definitions}
@@ -196,7 +196,7 @@ def _check_name(name: str, dialect: SqlDialect) -> None:
 # all else.
 @lru_cache(maxsize=4096)
 def _convert_type(text: str, dialect: str) -> str:
-    """A type of Spark's in a dialect. Raises ``Inexpressible``."""
+    """Return a type of Spark's in a dialect. Raises ``Inexpressible``."""
     chosen = DIALECTS[dialect]
     parsed: exp.DataType = parse_one(text, read="spark", into=exp.DataType)
     for identifier in parsed.find_all(exp.Identifier):
@@ -215,7 +215,7 @@ def _write_literal(text: str, dialect: SqlDialect) -> str:
 
 
 def _replace_special(name: str) -> str:
-    """A name of letters, digits and underscores."""
+    """Return a name of letters, digits and underscores."""
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in name)
 
 

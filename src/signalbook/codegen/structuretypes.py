@@ -81,7 +81,7 @@ class StructureTypes:
         return _find_listed(schema) or (PlainType(_PLAIN_KINDS.get(kind, "text")) if kind in PRIMITIVES else ANY)
 
     def _build_object(self, schema: JSONObject, hint: str, path: str, selected: str, selector: str = "") -> DataType:
-        """A record; one that is ``selected`` among others says so in the member ``selector``."""
+        """Return a record; one that is ``selected`` among others says so in the member ``selector``."""
 
         def fill(record: DataRecord) -> None:
             sets = required(self._structure, schema)
@@ -127,7 +127,7 @@ class StructureTypes:
 
 
 def _find_listed(schema: JSONObject) -> DataType | None:
-    """The values that a type has, where it lists them and all are text, whole numbers or truth values."""
+    """Return the values that a type has, where it lists them and all are text, whole numbers or truth values."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     if not isinstance(listed, list) or not all(isinstance(value, str | int | bool) for value in listed):
         return None

@@ -84,7 +84,7 @@ def _build_simple(simple: Simple) -> DataType:
 
 
 def _list_values(simple: Simple) -> Iterator[str | int]:
-    """The values that a type has, where it lists them and they are text or whole numbers."""
+    """Yield the values that a type has, where it lists them and they are text or whole numbers."""
     listed: Any = simple.type.enumeration or ()
     if simple.coding in _INTEGERS and all(isinstance(value, int) for value in listed):
         yield from dict.fromkeys(int(value) for value in listed)

@@ -78,7 +78,7 @@ def _rewrite_aliases(schema: dict[str, Any], space: str) -> dict[str, Any]:
 
 
 def _trim_name(name: Any, space: str) -> Any:
-    """A full name without the namespace that it is in anyway."""
+    """Return a full name without the namespace that it is in anyway."""
     if not isinstance(name, str):
         return name
     prefix, _, last = name.rpartition(".")

@@ -105,7 +105,7 @@ def context_of(group: str, default_group: str) -> str:
 
 
 def list_schema_ids(name: str) -> tuple[str, ...]:
-    """The ids that the schema of a subject may have, in the order in which they are looked for."""
+    """Return the ids that the schema of a subject may have, in the order in which they are looked for."""
     generated = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
     name_digest = digest(name.encode("utf-8", "surrogatepass"))[:_DIGEST_CHARS]
     generated = f"{generated if generated[0].isalnum() else '_' + generated}{name_digest}"
@@ -141,6 +141,6 @@ def id_beginning(name: str) -> str:
 
 
 def read_subject_name(schema: Xid, attributes: Mapping[str, JSON]) -> str:
-    """The name of the subject that a schema is, by the attributes of a Version."""
+    """Return the name of the subject that a schema is, by the attributes of a Version."""
     stated = attributes.get(SUBJECT)
     return stated if isinstance(stated, str) and schema.id in list_schema_ids(stated) else schema.id

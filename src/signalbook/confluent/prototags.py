@@ -58,7 +58,10 @@ class TaggedEntity:
 
 
 def list_entities(text: str) -> list[TaggedEntity]:
-    """The messages and fields in a document, outer ones first. What is no such document has what can be made out."""
+    """Return the messages and fields in a document, outer ones first.
+
+    What is no such document has what can be made out.
+    """
     entities: list[TaggedEntity] = []
     messages: dict[int, TaggedEntity] = {}
     package = ""
@@ -139,7 +142,7 @@ def _build_import_edits(text: str) -> Iterator[Edit]:
 
 
 def _rewrite_option(text: str, option: Tokens, tags: Sequence[str]) -> str:
-    """An option whose value is written as a message, with these tags in it instead of its own."""
+    """Return an option whose value is written as a message, with these tags in it instead of its own."""
     first = option[0].start
     edits = [(tokens[0].start - first, tokens[-1].end - first, "") for tokens in _find_tag_values(option)]
     opening = next(token for token in option if token.text == "{")
@@ -185,7 +188,7 @@ def _find_tag_values(option: Tokens) -> Iterator[Tokens]:
 
 
 def _join_strings(tokens: Tokens) -> Iterator[str]:
-    """The texts in a value: those side by side are one."""
+    """Yield the texts in a value: those side by side are one."""
     parts: list[str] = []
     for token in tokens:
         if token.is_string:

@@ -152,7 +152,7 @@ def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
 
 
 def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
-    """The names of what a Version refers to, with the xids of the Versions that are meant.
+    """Return the names of what a Version refers to, with the xids of the Versions that are meant.
 
     Those of Avro types come behind: a document names them, whatever its references do.
     """
@@ -276,7 +276,7 @@ def _parse_number(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def render_text(document: bytes, format: str) -> str:
-    """The text of a schema that any API has stored: of one sent as a JSON string what is in the string."""
+    """Return the text of a schema that any API has stored: of one sent as a JSON string what is in the string."""
     if format.lower().startswith("protobuf") and document.startswith(b'"'):
         try:
             value = parse_untrusted_json(document)

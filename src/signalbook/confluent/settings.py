@@ -144,7 +144,7 @@ def render_config(stored: Mapping[str, JSON]) -> JSONObject:
 
 
 def read_mode(body: Mapping[str, JSON]) -> str:
-    """The mode that a request sets. Raises ``ConfluentError``."""
+    """Return the mode that a request sets. Raises ``ConfluentError``."""
     mode = body.get("mode")
     if not isinstance(mode, str) or mode.upper() not in MODES:
         raise invalid_mode(mode)
@@ -157,6 +157,6 @@ def rule(level: str) -> str | None:
 
 
 def find_alias(stored: Stored, subject: Subject) -> str | None:
-    """The subject that another one is an alias of."""
+    """Return the subject that another one is an alias of."""
     alias = (stored(scope_of(subject)) or {}).get("alias") if subject.name else None
     return alias if isinstance(alias, str) and alias else None

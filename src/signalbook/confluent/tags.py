@@ -68,7 +68,7 @@ def _are_words(tags: JSON) -> bool:
 
 
 def list_tags(text: str, type: str) -> list[Tagged]:
-    """The tags that a schema of a ``schemaType`` has, those of outer records first."""
+    """Return the tags that a schema of a ``schemaType`` has, those of outer records first."""
     if type == "PROTOBUF":
         tagged = [
             (entity.path, RECORD if entity.is_record else FIELD, entity.tags)
@@ -153,7 +153,7 @@ def _put(node: JSONObject, tags: list[str]) -> None:
 
 
 def _find_places(schema: JSON, type: str) -> Iterator[_Place]:
-    """The records and fields in a schema, outer ones first; its depth was checked on its way in."""
+    """Return the records and fields in a schema, outer ones first; its depth was checked on its way in."""
     return _find_in_avro(schema, "") if type == "AVRO" else _find_in_json(schema, "", in_field=False)
 
 

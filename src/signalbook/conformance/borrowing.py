@@ -140,7 +140,7 @@ def _is_demanded(attribute: JSONObject) -> bool:
 
 
 def _build_example(name: str, attribute: JSONObject) -> JSON:
-    """A value that an attribute takes; ``ABSENT`` for a kind that depends on what there is."""
+    """Return a value that an attribute takes; ``ABSENT`` for a kind that depends on what there is."""
     kind = attribute.get("type")
     if attribute.get("enum") and kind != "array":
         return attribute["enum"][0]

@@ -364,7 +364,7 @@ class ConformanceSession:
         return step.content
 
     def _merge_model(self, fragment: JSONObject) -> JSONObject:
-        """The server's own modelsource with the kit's Group types and ``fragment`` on top."""
+        """Return the server's own modelsource with the kit's Group types and ``fragment`` on top."""
         source = self._modelsource or {}
         groups = {**source.get("groups", {}), **self._kit, **fragment.get("groups", {})}
         return {**source, **fragment, "groups": groups}

@@ -295,7 +295,7 @@ class _Parser:
                     self._fail("a record, enum, fixed, schema or import is expected")
 
     def _parse_declaration(self, first: _Token, properties: JSONObject) -> bool:
-        """A named type, if there is one here."""
+        """Return a named type, if there is one here."""
         kind = self._next.text if self._next.kind == "name" else ""
         if kind not in _NAMED_KINDS:
             return False
@@ -484,7 +484,7 @@ class _Parser:
         return properties
 
     def _parse_json(self) -> Any:
-        """A value, ``_ABSENT`` for a number that JSON has no form for."""
+        """Return a value, ``_ABSENT`` for a number that JSON has no form for."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._fail(f"nested deeper than {MAX_DEPTH} levels")
@@ -617,7 +617,7 @@ def _with(kind: Any, properties: JSONObject) -> Any:
 
 
 def _convert_escape(match: re.Match[str]) -> str:
-    """An escape of Java as one of JSON."""
+    """Return an escape of Java as one of JSON."""
     escape = match[1] or ""
     if escape.isdecimal():
         return f"\\u{int(escape, 8):04x}"
@@ -629,6 +629,6 @@ def _strip_backticks(name: str) -> str:
 
 
 def _clean_doc(comment: str) -> str:
-    """The text of a comment, without the stars at the beginnings of its lines."""
+    """Return the text of a comment, without the stars at the beginnings of its lines."""
     lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment[3:-2].strip().split("\n")]
     return "\n".join(line.rstrip() for line in lines).strip()

@@ -134,7 +134,7 @@ class _Contract:
         return servers
 
     def _build_message(self, body: JSONObject, path: str, schema: str) -> JSONObject:
-        """A message with this schema; what a topic has is one of Kafka."""
+        """Return a message with this schema; what a topic has is one of Kafka."""
         reader = self._reader
         texts = {
             "name": reader.text(body, "businessName", path),
@@ -157,7 +157,7 @@ class _Contract:
         return bool(self._servers) and self._reader.text(body, "physicalType", path).lower() in ("topic", "")
 
     def _build_endpoints(self, messages: JSONObject) -> JSONObject:
-        """An endpoint for each server of Kafka, to read from."""
+        """Return an endpoint for each server of Kafka, to read from."""
         topics = [message["protocoloptions"]["topic"] for message in messages.values() if "protocoloptions" in message]
         ids, endpoints = FreeIds(), dict[str, Any]()
         for server, path in self._servers:
@@ -173,7 +173,7 @@ class _Contract:
         return {"endpoints": endpoints} if endpoints and topics else {}
 
     def _build_schema(self, body: JSONObject, path: str) -> JSONObject:
-        """The schema of a schema object; keys and what is unique are labels: they are about several rows."""
+        """Return the schema of a schema object; keys and what is unique are labels: they are about several rows."""
         self._reader.note_left_out(body, _ELEMENT | {"customProperties"}, path)
         document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._describe(body, path)}
         document |= {"type": "object", **self._build_members(body, path)}
@@ -215,7 +215,7 @@ class _Contract:
         return annotations | ({"deprecated": True} if body.get("deprecated") is True else {})
 
     def _build_type(self, body: JSONObject, path: str, *, not_null: bool) -> JSONObject:
-        """The schema of a property; without ``required`` it may be null, as the standard has it."""
+        """Return the schema of a property; without ``required`` it may be null, as the standard has it."""
         self._reader.note_left_out(body, _PROPERTY, path)
         kind = self._find_logical_type(body, path)
         schema = {**self._describe(body, path), **_JSON_TYPES.get(kind, {})}
@@ -288,7 +288,7 @@ class _Contract:
         )
 
     def _read_value_rules(self, body: JSONObject, path: str) -> JSONObject:
-        """The values there are: ``enum``, and rules of quality that no row may break."""
+        """Return the values there are: ``enum``, and rules of quality that no row may break."""
         constraints: JSONObject = {}
         if "enum" in body:
             listed = [self._reader.object(*entry).get("value") for entry in self._reader.items(body, "enum", path)]
@@ -319,7 +319,7 @@ def _find_key_position(body: JSONObject) -> int:
 
 
 def _find_custom_property(body: JSONObject, name: str) -> str:
-    """A custom property that is text, empty if it is not there."""
+    """Return a custom property that is text, empty if it is not there."""
     listed = body.get("customProperties")
     pairs = [pair for pair in listed if isinstance(pair, dict)] if isinstance(listed, list) else []
     value = next((pair.get("value") for pair in pairs if pair.get("property") == name), "")

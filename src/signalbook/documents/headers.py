@@ -97,7 +97,7 @@ def is_structured(content_type: str) -> bool:
 def read_structured_event(
     reader: DocumentReader, schema: JSON, path: str, content_type: str
 ) -> tuple[JSONObject, tuple[JSONObject, str] | None]:
-    """An event by the schema of the whole of it, and the schema of its ``data`` with where that stands."""
+    """Return an event by the schema of the whole of it, and the schema of its ``data`` with where that stands."""
     members = collect_members(reader, schema, path)
     data = members.schemas.pop("data", None)
     members.required.discard("data")
@@ -142,7 +142,7 @@ def build_protocol_headers(
 
 
 def _build_property(reader: DocumentReader, schema: JSONObject, path: str, name: str) -> JSONObject:
-    """A property definition of a header's schema; constraints that it cannot say are noted."""
+    """Return a property definition of a header's schema; constraints that it cannot say are noted."""
     definition: JSONObject = {}
     stated = schema.get("type")
     if (kind := _FORMAT_TYPES.get(str(schema.get("format")))) is not None:
@@ -173,7 +173,7 @@ def _find_lost_keywords(schema: JSONObject) -> Iterator[str]:
 
 
 def find_constant(schema: JSON) -> str | int | float | bool | None:
-    """The only value that a schema has, if it is a scalar."""
+    """Return the only value that a schema has, if it is a scalar."""
     if not isinstance(schema, dict):
         return None
     enum = schema.get("enum")

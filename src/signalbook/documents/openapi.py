@@ -227,7 +227,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def _find_top_place(place: str) -> str:
-    """The shared schema that a place is in, else the place."""
+    """Return the shared schema that a place is in, else the place."""
     return "/".join(place.split("/")[:4]) if place.startswith(_SCHEMAS_POINTER) else place
 
 

@@ -101,7 +101,7 @@ class _Parse:
         return part.value, part.quotes
 
     def _count_quotes(self, text: str) -> int:
-        """The quotation marks in a string as it is written."""
+        """Return the quotation marks in a string as it is written."""
         if '"' in text and b"\\u0022" in self._text:  # no way to tell where there are fewer of them
             raise JSONError(text)
         return 2 + text.count('"')

@@ -101,7 +101,7 @@ def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
 
 
 def find_documents(folder: Path) -> list[Path]:
-    """The registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
+    """Return the registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
 
     Files of Avro IDL are among them. Where some are named as registry documents are (``NAMED``), the others are none: a
     repository has JSON and YAML of its own. Raises ``DocumentError`` if there are none.
@@ -116,7 +116,7 @@ def find_documents(folder: Path) -> list[Path]:
 
 
 def find_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """The files in ``folder`` and below with one of these ``suffixes``, by path, hidden ones left out."""
+    """Return the files in ``folder`` and below with one of these ``suffixes``, by path, hidden ones left out."""
     root = folder.resolve()
     return sorted(
         path
@@ -162,7 +162,7 @@ def _parse_parts(text: str, parts: Parts, max_depth: int) -> JSON:
 
 
 def _locate_error(text: str, error: JSONError) -> str:
-    """The decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
+    """Return the decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
     words, _, offset = str(error).rpartition(" (byte ")
     if not words or not offset.rstrip(")").isdigit():
         return f"line {line_of(text, len(text.rstrip()))}: {_TRUNCATED}" if "truncated" in str(error) else str(error)

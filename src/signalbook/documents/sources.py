@@ -319,7 +319,7 @@ def _join_labels(labels: JSON, other_labels: JSON) -> JSONObject | None:
 
 
 def _find_shared_members(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
-    """The members at ``path`` that several documents may each have a part of."""
+    """Return the members at ``path`` that several documents may each have a part of."""
     if path[:1] == ("modelsource",):
         return {"groups", "attributes"} if len(path) == 1 else ()
     # Odd lengths are collections, whose members several documents may bring; even ones are entities.

@@ -34,7 +34,7 @@ class StandaloneSchema:
     _failed: bool = False
 
     def build(self) -> JSON:
-        """The document, None if a part of it is elsewhere."""
+        """Return the document, None if a part of it is elsewhere."""
         own_definitions = self.value.get(self.keyword) if isinstance(self.value, dict) else None
         self._taken |= set(own_definitions) if isinstance(own_definitions, dict) else set()
         schema = self._copy(self.value, self.path, root=True)
@@ -76,7 +76,7 @@ class StandaloneSchema:
         return copied if is_map else self.rewrite(copied, path)
 
     def _move_reference(self, reference: str, path: str) -> str:
-        """A reference to the same schema, from where it is now."""
+        """Return a reference to the same schema, from where it is now."""
         place = self.reader.locate(reference, path)
         if place is None:
             self.reader.report(path, f"left out the schema: {self.reader.explain_loss(reference)}", 1)

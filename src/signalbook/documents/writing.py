@@ -146,7 +146,7 @@ def _strip_derived(entity: JSONObject) -> JSONObject:
 
 
 def _extract_document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, bytes]:
-    """The name of the file for a Version's document, relative to that of its Resource, and its bytes."""
+    """Return the name of the file for a Version's document, relative to that of its Resource, and its bytes."""
     for name in [name for name in body if name.endswith("base64")]:
         try:
             content = base64.b64decode(body[name], validate=True)

@@ -114,7 +114,7 @@ class Retention:
         )
 
     def _find_least_waiting(self) -> int:
-        """The position behind which some subscription has not been delivered to."""
+        """Return the position behind which some subscription has not been delivered to."""
         with self._engine.store.read() as transaction:
             least = transaction.subscriptions.least_position()
         return _NO_BOUND if least is None else least

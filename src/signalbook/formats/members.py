@@ -179,7 +179,7 @@ def _walk_avro_document(document: bytes) -> Iterator[Member]:
 
 
 def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
-    """The fields of records, through arrays, maps and unions."""
+    """Yield the fields of records, through arrays, maps and unions."""
     if walk is not None:
         walk.step()
         walk.references += [node] if isinstance(node, str) else []

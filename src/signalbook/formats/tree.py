@@ -182,7 +182,7 @@ def _choose_members(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
 
 
 def _choose_branch(node: SchemaNode) -> SchemaNode:
-    """The branch that says most: one that is not null."""
+    """Return the branch that says most: one that is not null."""
     return next((member for member in node.members if member.kind != "null"), node.members[0])
 
 
@@ -200,7 +200,7 @@ def _sample_string(node: SchemaNode, patterns: Room) -> str:
 
 
 def _sample_number(node: SchemaNode) -> int | float:
-    """The least number that is allowed, else the greatest, else one."""
+    """Return the least number that is allowed, else the greatest, else one."""
     bounds = dict(node.constraints)
     step = _parse_number(bounds.get("multipleOf", ""))
     for name, offset in (("minimum", 0), ("exclusiveMinimum", 1), ("maximum", 0), ("exclusiveMaximum", -1)):

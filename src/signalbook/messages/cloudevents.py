@@ -200,7 +200,7 @@ _VALUE_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
 
 
 def format_attribute(value: Attribute) -> str:
-    """The canonical string of an attribute (CloudEvents "Type System")."""
+    """Return the canonical string of an attribute (CloudEvents "Type System")."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -241,5 +241,5 @@ def check_attributes(attributes: Mapping[str, Attribute]) -> None:
 
 
 def encode_binary(value: bytes) -> str:
-    """A binary attribute in its canonical form (CloudEvents "Type System")."""
+    """Return a binary attribute in its canonical form (CloudEvents "Type System")."""
     return b64encode(value).decode("ascii")

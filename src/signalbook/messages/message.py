@@ -75,12 +75,12 @@ def to_record(message: Message) -> str:
 
 
 def format_sections(sections: Mapping[str, Any]) -> str:
-    """The sections of a message as ``to_record`` has them."""
+    """Return the sections of a message as ``to_record`` has them."""
     return _ENCODE(_to_plain(sections, _DEEPEST))
 
 
 def parse_sections(text: str) -> dict[str, Any]:
-    """The sections that ``format_sections`` made ``text`` of."""
+    """Return the sections that ``format_sections`` made ``text`` of."""
     sections: dict[str, Any] = _from_plain(json.loads(text))
     return sections
 
@@ -103,7 +103,7 @@ def of_record(record: str, body: bytes) -> Message:
 
 
 def _to_plain(value: Any, depth: int) -> Any:
-    """A value as JSON has it."""
+    """Return a value as JSON has it."""
     kind = type(value)
     if kind in _AS_THEY_ARE or isinstance(value, (str, int)):
         return value

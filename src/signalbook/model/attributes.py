@@ -141,7 +141,7 @@ def make_scalar_check(name: str, definition: JSONObject, types: EntityTypes, spe
 
 
 def _fold_enum(definition: JSONObject) -> frozenset[JSON]:
-    """The values of a strict enum, folded: the text leaves case open, and clients expect it not to count."""
+    """Return the values of a strict enum, folded: the text leaves case open, and clients expect it not to count."""
     if not definition.get("strict", True):
         return frozenset()
     return frozenset(_fold(value) for value in definition.get("enum") or ())
@@ -392,7 +392,7 @@ def _compile_attribute(
 
 
 def _build_item(definition: JSONObject) -> JSONObject:
-    """The definition of a map's values or an array's items. An array's ``enum`` is meant for each of them."""
+    """Return the definition of a map's values or an array's items. An array's ``enum`` is meant for each of them."""
     limits = {
         aspect: definition[aspect] for aspect in ("enum", "strict") if "enum" in definition and aspect in definition
     }

@@ -99,7 +99,7 @@ _ATTRIBUTE_LISTS: Final = ("attributes", "resourceattributes", "metaattributes",
 
 
 def _find_attribute_name(path: DotPath) -> str:
-    """The attribute at ``path`` of a model, as instances have it: ``myobj.defint``, wherever its type is."""
+    """Return the attribute at ``path`` of a model, as instances have it: ``myobj.defint``, wherever its type is."""
     names, steps = [], iter(path)
     for step in steps:
         if step in _ATTRIBUTE_LISTS:

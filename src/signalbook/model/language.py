@@ -263,7 +263,7 @@ def _complete_resource(plural: str, resource: JSONObject, types: EntityTypes, pl
 
 
 def _complete_aspects(resource: JSONObject, place: ModelPosition) -> JSONObject:
-    """The aspects of a Resource type with their defaults written out (core R93 to R102)."""
+    """Return the aspects of a Resource type with their defaults written out (core R93 to R102)."""
     flags = {name: _read_flag(resource, name, default, place) for name, default in _FLAGS.items()}
     maxversions = resource.get("maxversions", 0)
     if not isinstance(maxversions, int) or isinstance(maxversions, bool) or maxversions < 0:
@@ -303,7 +303,7 @@ def _drop_nulls(members: JSONObject) -> JSONObject:
 
 
 def _read_objects(value: JSON, place: ModelPosition) -> dict[str, JSONObject]:
-    """The members of a map of types; what is no object is reported and left out."""
+    """Return the members of a map of types; what is no object is reported and left out."""
     if value is not None and not isinstance(value, dict):
         place.report(f"must be an object, not {describe(value)}")
     members = value if isinstance(value, dict) else {}

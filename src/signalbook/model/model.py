@@ -169,7 +169,7 @@ def _compile_text(source: bytes, expanded: bytes) -> Model:
 
 
 def _build_model(source: JSONObject, full: FullModel) -> Model:
-    """The model of a ``source`` that is nobody else's, and what it says with everything written out."""
+    """Return the model of a ``source`` that is nobody else's, and what it says with everything written out."""
     groups: JSONObject = full.document.get("groups", {})
     resources: dict[str, ResourceType] = {}
     for plural, group in groups.items():

@@ -154,7 +154,7 @@ def describe(value: JSON) -> str:
 
 
 def format_scalar(value: JSON) -> str:
-    """The string form of a scalar: strings as they are, the rest as JSON writes them."""
+    """Return the string form of a scalar: strings as they are, the rest as JSON writes them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -266,7 +266,7 @@ def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
 
 
 def find_scalar_check(type: str, types: EntityTypes, target: AttributeTarget | None = None) -> ScalarCheck:
-    """The check for one scalar type, with the attribute's ``target`` if it has one."""
+    """Return the check for one scalar type, with the attribute's ``target`` if it has one."""
     if type == "xidtype":
         return types.check_xidtype
     if type == "xid":

@@ -207,7 +207,7 @@ def join_by_id(
 
 
 def _read_shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
-    """The members of a collection alone, on pages as large as they can be."""
+    """Yield the members of a collection alone, on pages as large as they can be."""
     last, page = "", PAGE
     while True:
         try:

@@ -334,7 +334,7 @@ class Copy:
     def _pair_versions(
         self, xid: Xid, there: Xid, ours: ComparedResource, theirs: ComparedResource | None, only: Set[str] | None
     ) -> Iterator[Pair]:
-        """The Versions of both sides; ``only`` those that changed where all of them are too many."""
+        """Return the Versions of both sides; ``only`` those that changed where all of them are too many."""
         if ours.versions is not None or only is None:
             mine = read_versions(self._source, xid, ours, self._types)
             return join_by_id(mine, read_versions(self._target, there, theirs, self._there))

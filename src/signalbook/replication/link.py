@@ -129,7 +129,7 @@ def _rename(text: str) -> tuple[Xid, str]:
 
 
 def _map_places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
-    """The renamed Groups by their xid at the target."""
+    """Return the renamed Groups by their xid at the target."""
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
 

@@ -113,7 +113,7 @@ def link(
 
 
 def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDialect:
-    """The dialect of what is at ``url``: each has something that no other has."""
+    """Return the dialect of what is at ``url``: each has something that no other has."""
     refused: list[Refused] = []
 
     def offered(path: str) -> JSON:

@@ -251,7 +251,7 @@ def _read_manifest(connection: sqlite3.Connection, path: Path) -> Backup:
 
 
 def _list_tables(connection: Any) -> list[_Table]:
-    """The tables of a backup, but for those that say what it is, and what is made of others."""
+    """Return the tables of a backup, but for those that say what it is, and what is made of others."""
     records = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     names = [
         name for (name,) in records if name not in ("alembic_version", "backup") and not name.startswith(_LEFT_OUT)

@@ -132,7 +132,7 @@ class _Joins:
         return self.own[self._resource or 0]
 
     def _select_shown(self, column: str) -> ColumnElement[Any]:
-        """A column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
+        """Return a column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
         resource, target = self._own.c, self._target.c
         return case((resource.xref.is_(None), resource[column]), (target.xref.is_(None), target[column]))
 

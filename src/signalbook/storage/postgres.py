@@ -255,7 +255,7 @@ def _select_rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any
 
 
 def _find_sqlstate(error: Exception, detail: str) -> str:
-    """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
+    """Return the SQLSTATE class of an error that came without one: libpq tells none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
     if "FATAL:" not in detail:

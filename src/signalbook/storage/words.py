@@ -273,7 +273,7 @@ class PostgresWords:
 
 
 def _limit_size(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    """The first of the words, as many as a tsvector takes: some characters are many when they are folded."""
+    """Yield the first of the words, as many as a tsvector takes: some characters are many when they are folded."""
     remaining_bytes = _MAX_TSVECTOR_BYTES
     for word, at in placed.items():
         remaining_bytes -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
@@ -301,5 +301,5 @@ Words: TypeAlias = SQLiteWords | PostgresWords
 
 
 def choose_words(dialect: Dialect) -> Words:
-    """The index of words of a kind of database."""
+    """Return the index of words of a kind of database."""
     return PostgresWords(dialect) if dialect.sql.name == "postgresql" else SQLiteWords()

@@ -235,7 +235,7 @@ class EntityWriter(EntityReader):
         self._keep(rows)
 
     def _find_documents(self, rows: Sequence[Row]) -> dict[int, str]:
-        """The documents that rows with these keys have so far."""
+        """Return the documents that rows with these keys have so far."""
         met = self._find_cached([row.xid for row in rows])
         unknown = [row.key for row in rows if row.xid not in met]
         keys = {"keys": self._writing.array(unknown)}

@@ -413,7 +413,7 @@ def body_bytes(body: Any) -> bytes:
 
 
 def trim(fields: list[Any]) -> list[Any]:
-    """A list without the nulls at its end, which mean the same."""
+    """Return a list without the nulls at its end, which mean the same."""
     while fields and fields[-1] is None:
         fields.pop()
     return fields

@@ -73,7 +73,7 @@ def validate_dataschema(dataschema: JSON, path: str, *, uri: bool = True) -> Ite
 
 
 def build_dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
-    """A message's attributes for it: one inline wins over one that is only named (C-23).
+    """Return a message's attributes for it: one inline wins over one that is only named (C-23).
 
     ``dataschemaformat`` follows from the type, the schema itself or the content type; what has none is left out.
     """
@@ -123,7 +123,7 @@ def _find_format_by_media_type(contenttype: JSON) -> str | None:
 
 
 def _find_schema_type(format: str, schema: JSON) -> str:
-    """The well-known name, if it leads back to this very format."""
+    """Return the well-known name, if it leads back to this very format."""
     name = _SCHEMA_TYPES.get(format.partition("/")[0].lower(), format)
     return name if _format(name, schema, None) == format else format
 
@@ -213,7 +213,7 @@ def _is_valid_metadata(name: str, template: JSONObject) -> bool:
 
 
 def _build_protocol_options(format: str, definition: JSONObject) -> JSONObject:
-    """The ``protocoloptions``: every section in its place."""
+    """Return the ``protocoloptions``: every section in its place."""
     options: JSONObject = {}
     for section in METASCHEMAS[format]:
         body = definition.get(section.name)
@@ -239,7 +239,7 @@ def _build_protocol_options(format: str, definition: JSONObject) -> JSONObject:
 
 
 def _map_fields(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[str, JSON]]:
-    """The fields of a section that xRegistry has a place for, with what it has there."""
+    """Yield the fields of a section that xRegistry has a place for, with what it has there."""
     for name, template in body.items():
         field = section.find_field(name)
         if field is None or not field.place or not isinstance(template, dict) or not _is_short(template):
@@ -252,7 +252,7 @@ def _map_fields(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[
 
 
 def _convert_constant(field: MetaschemaField, template: JSONObject) -> JSON:
-    """A value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
+    """Return a value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
     value = template.get("value")
     if field.uri:
         return replace_dashes(value) if isinstance(value, str) and value and is_uri_template(value) else None
@@ -264,7 +264,7 @@ def _convert_constant(field: MetaschemaField, template: JSONObject) -> JSON:
 
 
 def _build_property(field: MetaschemaField, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
-    """A property definition."""
+    """Return a property definition."""
     value = template.get("value")
     definition: JSONObject = {}
     # Before int: in Python True is one.
@@ -283,7 +283,7 @@ def _build_property(field: MetaschemaField, template: JSONObject, *, required: b
 
 
 def _choose_property_type(field: MetaschemaField, value: str, within: str) -> JSONObject:
-    """The type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
+    """Return the type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
     if field.type in (TIMESTAMP, INTEGER) or field.place in _UNTYPED:
         return {}
     # Some properties are templates unless they say otherwise: only what differs from that is stated.
@@ -294,7 +294,7 @@ def _choose_property_type(field: MetaschemaField, value: str, within: str) -> JS
 
 
 def _build_payload_attributes(definition: JSONObject, contenttype: JSON) -> JSONObject:
-    """The data schema of formats that have it in a section of its own."""
+    """Return the data schema of formats that have it in a section of its own."""
     for name in (PAYLOAD, "applicationdata"):
         schema = _read_object(definition, name).get(SCHEMA)
         if isinstance(schema, dict):
@@ -379,7 +379,7 @@ def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObje
 
 
 def _render_template(body: JSON, *, required: bool = False) -> JSONObject:
-    """A property definition as an attribute value template; ``""`` stands for any value."""
+    """Return a property definition as an attribute value template; ``""`` stands for any value."""
     body = body if isinstance(body, dict) else {}
     value = body.get("value")
     template: JSONObject = {"value": "" if value is None else convert_value(value, _choose_type(body.get("type")))}

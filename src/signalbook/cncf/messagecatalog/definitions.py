@@ -92,7 +92,7 @@ def add_tag_labels(labels: JSON, tags: JSON) -> JSONObject:
 
 
 def read_tags(labels: JSON) -> str | None:
-    """The tags in ``labels``, None if there are none."""
+    """Return the tags in ``labels``, None if there are none."""
     label_values = _read_labels(labels)
     if TAGS in label_values:
         return str(label_values[TAGS])
@@ -147,7 +147,7 @@ def validate_stand_alone(document: JSONObject) -> Iterator[Finding]:
 
 
 def read_format(document: Mapping[str, JSON]) -> str:
-    """The format a group states, spelt right (B-3)."""
+    """Return the format a group states, spelt right (B-3)."""
     stated = str(document.get("format"))
     return ALIASES.get(stated, stated)
 
@@ -249,7 +249,7 @@ class PostedVersion:
 
 
 def read_first_draft(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> PostedVersion:
-    """A document of the first draft, with the ``attributes`` that came beside it.
+    """Return a document of the first draft, with the ``attributes`` that came beside it.
 
     One of an unknown format is what it is; of others members that are no sections are taken out.
     """
@@ -335,7 +335,7 @@ def criteria(format: str, definition: JSONObject) -> JSON:
 def build_definition_attributes(
     format: str, posted: PostedVersion, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
 ) -> JSONObject:
-    """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
+    """Return the attributes of a message's new version in ``group``; ``before`` are those of the last one."""
     message = build_message_attributes(posted.document, before or {})
     if format in KNOWN:
         message |= definition_to_message(format, posted.definition, group)

@@ -37,14 +37,14 @@ class CatalogReader:
         self.findings: list[Finding] = []
 
     def read_root(self, document: JSONObject) -> list[CatalogGroup]:
-        """The groups of a whole catalog."""
+        """Return the groups of a whole catalog."""
         self._add(*definitions.validate_specversion(document))
         return [
             self.read_group(body, f"{GROUPS}.{key}" if key else GROUPS, key) for key, body in members(document[GROUPS])
         ]
 
     def read_group(self, document: JSONObject, path: str = "", key: str = "") -> CatalogGroup:
-        """A group with the definitions it embeds."""
+        """Return a group with the definitions it embeds."""
         group_id = self._read_id(document, key, path)
         here = [
             Finding(path=_join_path(path, f.path), rule=f.rule, message=f.message)
@@ -58,7 +58,7 @@ class CatalogReader:
         return CatalogGroup(id=group_id, document=document, posted=tuple(posted), path=path)
 
     def read_definition(self, document: JSONObject, format: str, path: str = "", key: str = "") -> list[PostedVersion]:
-        """The versions of a definition in either shape, each with what is common to all (C-9)."""
+        """Return the versions of a definition in either shape, each with what is common to all (C-9)."""
         definition_id = self._read_id(document, key, path)
         if VERSIONS not in document:
             return [self._read_version(definition_id, document, document, format, path, None)]
@@ -121,7 +121,7 @@ class CatalogReader:
             yield (f"{path}.{key}" if key else f"{path}[{position}]", key), body
 
     def _read_id(self, document: JSONObject, key: str, path: str) -> str:
-        """The id, of a member of a map its key (C-12)."""
+        """Return the id, of a member of a map its key (C-12)."""
         stated_id = document.get("id", key or None)
         if not is_segment(stated_id):
             self._add_fault(
@@ -159,7 +159,7 @@ def validate_group_document(group: CatalogGroup, format: str, other_ids: Collect
 
 
 def build_registry_group(group: CatalogGroup) -> JSONObject:
-    """A checked group and all in it, as a document of xRegistry: versions keep their numbers."""
+    """Return a checked group and all in it, as a document of xRegistry: versions keep their numbers."""
     attributes = {
         name: value for name, value in definitions.group_attributes(group.document, {}).items() if value is not None
     }
@@ -279,7 +279,7 @@ class _Adoption:
             self._add_group(group, source)
 
     def build_sources(self) -> list[SourceDocument]:
-        """A source for each group. Raises ``DocumentError``."""
+        """Return a source for each group. Raises ``DocumentError``."""
         for source, document in self._loose:
             self._add_loose_document(source, document)
         for entry in self._groups.values():
@@ -336,7 +336,7 @@ def _add_source_name(posted: Iterable[PostedVersion], source: SourceDocument) ->
 
 
 def _build_source(entry: _GroupDocuments) -> SourceDocument:
-    """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
+    """Return the document of the registry, with what was put right in it, and a label that tells so (L-38)."""
     names = ", ".join(source.name for source in entry.sources[:3])
     read = (replace(repair, file=source.name) for source in entry.sources for repair in source.repairs)
     repairs = tuple(dict.fromkeys((*read, *_find_repairs(entry))))

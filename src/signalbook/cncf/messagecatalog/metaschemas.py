@@ -61,7 +61,7 @@ class MetaschemaSection:
     listed: bool = False
 
     def find_field(self, name: str) -> MetaschemaField | None:
-        """The field called so; an open section has any."""
+        """Return the field called so; an open section has any."""
         declared = next((field for field in self.fields if field.name == name), None)
         return declared or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
 
@@ -198,7 +198,7 @@ MQTT_VERSION: Final = "5.0"
 
 
 def read_mqtt_version(definition: dict[str, object]) -> str:
-    """The version of MQTT that a definition (spelt as in 0.1) is for."""
+    """Return the version of MQTT that a definition (spelt as in 0.1) is for."""
     publish = definition.get("publish")
     stated = publish.get("mqttversion") if isinstance(publish, dict) else None
     # Like the encoding, it may be written without an object around it.

@@ -77,7 +77,7 @@ def load_members(message: JSONObject) -> JSONObject:
 
 
 def restore_definition(format: str, message: JSONObject) -> JSONObject:
-    """The definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
+    """Return the definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
     original, rendered = _load_valid_original(format, message)
     if isinstance(original.get("definition"), dict):
         return dict(original["definition"])
@@ -102,7 +102,7 @@ def render_content(format: str, id: str, number: int, message: JSONObject) -> Co
 
 
 def restore_content(format: str, message: JSONObject) -> Content | None:
-    """The document of the first draft that a message was made of, if it still holds."""
+    """Return the document of the first draft that a message was made of, if it still holds."""
     return _decode_content(_load_valid_original(format, message)[0])
 
 
@@ -136,7 +136,7 @@ def _decode_content(original: JSONObject) -> Content | None:
 
 
 def _parse_content(format: str, content: Content) -> JSONObject:
-    """The definition in a document of the first draft; one that is no JSON object is shown as what it is."""
+    """Return the definition in a document of the first draft; one that is no JSON object is shown as what it is."""
     try:
         document = parse_untrusted_json(content.body)
     except JSONError:

@@ -90,7 +90,7 @@ def literal(template: JSON) -> JSON:
 
 
 def convert_value(value: JSON, type: str) -> JSON:
-    """An exact ``value`` as JSON has its ``type`` (C-22): ``"true"`` is ``true``."""
+    """Return an exact ``value`` as JSON has its ``type`` (C-22): ``"true"`` is ``true``."""
     if not isinstance(value, str):
         return value
     if type == BOOLEAN:

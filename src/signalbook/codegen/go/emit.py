@@ -282,7 +282,7 @@ def _write_closed_set(name: str, constants: Mapping[str, str], where: str) -> It
 
 
 def _write_field(member: RecordMember, names: TypeNames, sets: Sets, has_null: bool) -> tuple[str, str]:
-    """The type of a field and its tag.
+    """Return the type of a field and its tag.
 
     What may be absent or null is a pointer, what may be both an ``Optional``; a list or a map that is absent is nil.
     """
@@ -321,7 +321,7 @@ def written(kind: DataType, names: TypeNames) -> str:
 
 
 def _write_item(kind: DataType, names: TypeNames, sets: Sets) -> str:
-    """The type of what is always there."""
+    """Return the type of what is always there."""
     base = _write_type(without_null(kind), names, sets)
     if base == "any" or not nullable(kind):
         return base
@@ -329,7 +329,7 @@ def _write_item(kind: DataType, names: TypeNames, sets: Sets) -> str:
 
 
 def _write_type(kind: DataType, names: TypeNames, sets: Sets) -> str:
-    """A type without null; what may be of several is ``any``."""
+    """Return a type without null; what may be of several is ``any``."""
     match kind:
         case PlainType():
             return _GO_TYPES[kind.kind]

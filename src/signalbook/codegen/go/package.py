@@ -102,7 +102,7 @@ def _write_files(
 
 
 def _choose_package(group: str) -> str:
-    """The package of a group: its words in one, as packages of Go are called."""
+    """Return the package of a group: its words in one, as packages of Go are called."""
     name = "".join(word.lower() for word in words(last_part(group))) or "group"
     name = f"n{name}" if name[0].isdigit() else name
     return f"{name}messages" if name in _RESERVED else name

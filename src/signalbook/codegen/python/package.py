@@ -77,7 +77,7 @@ Sources = Iterator[tuple[str, tuple[str, tuple[str, ...]]]]
 def _write_sources(
     input: GeneratorInput, package: str, definitions: list[CompiledDefinition], documents: Mapping[str, _Document]
 ) -> Sources:
-    """The modules of the package by path, each with the definitions that it is made of."""
+    """Yield the modules of the package by path, each with the definitions that it is made of."""
     xids = tuple(definition.xid for definition in definitions)
     if not definitions:
         return

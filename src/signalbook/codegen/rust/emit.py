@@ -108,13 +108,13 @@ def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType
 
 
 def _list_texts(kind: ClosedSet) -> tuple[str, ...] | None:
-    """The values of a set of texts; None for one of other values."""
+    """Return the values of a set of texts; None for one of other values."""
     texts = tuple(dict.fromkeys(value for value in kind.values if isinstance(value, str)))
     return texts if texts and all(isinstance(value, str) for value in kind.values) else None
 
 
 def _find_sets(kind: DataType) -> Iterator[tuple[str, ...]]:
-    """The closed sets that a type has an enum for."""
+    """Yield the closed sets that a type has an enum for."""
     match kind:
         case ClosedSet():
             texts = _list_texts(kind)
@@ -131,13 +131,13 @@ def _find_sets(kind: DataType) -> Iterator[tuple[str, ...]]:
 
 
 def _find_only(kind: UnionType) -> DataType | None:
-    """The one type beside null; None if there are several."""
+    """Return the one type beside null; None if there are several."""
     members = [member for member in kind.members if member != NULL]
     return members[0] if len(members) == 1 else None
 
 
 def _find_contained(kind: DataType) -> str | None:
-    """The key of the record that a value of the type has inside of it, not in a list or a map."""
+    """Return the key of the record that a value of the type has inside of it, not in a list or a map."""
     if isinstance(kind, UnionType):
         only = _find_only(kind)
         return None if only is None else _find_contained(only)
@@ -160,7 +160,7 @@ def _find_boxed(table: RecordTable) -> frozenset[tuple[str, str]]:
 
 
 def _find_components(edges: Mapping[str, list[str]]) -> dict[str, int]:
-    """The strongly connected component of each node (Tarjan), without recursion."""
+    """Return the strongly connected component of each node (Tarjan), without recursion."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     component: dict[str, int] = {}

@@ -136,7 +136,7 @@ def _write_index(description: str, modules: Iterable[str]) -> Lines:
 
 
 def _write_about(text: str) -> Lines:
-    """The documentation of a module, and an empty line after it."""
+    """Yield the documentation of a module, and an empty line after it."""
     lines = list(comment(text, mark="//!"))
     yield from [*lines, ""] if lines else []
 
@@ -163,7 +163,7 @@ def _write_document(document: PayloadDocument, names: DocumentNames) -> Lines:
 
 
 def _write_table(name: str, kind: str, value: JSON) -> Lines:
-    """A table as JSON in a text: it is read when it is first used."""
+    """Yield a table as JSON in a text: it is read when it is first used."""
     text = raw(json.dumps(value, separators=(",", ":")))
     head, tail = f"pub static {name}: {kind} = {kind}::new(", ");"
     if len(f"{head}{text}{tail}") <= WIDTH:

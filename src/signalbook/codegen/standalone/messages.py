@@ -154,7 +154,7 @@ def _find_root(
     content_type: str,
     pattern: Callable[[str], str],
 ) -> int:
-    """The place of the payload's type in the table of its document."""
+    """Return the place of the payload's type in the table of its document."""
     schema = definition.schema_use.schema
     if types is None or not isinstance(schema, (JsonSchema, AvroSchema, ProtobufSchema)):
         raise Inexpressible(f"its payload is of {schema and schema.format}, which this target does not write")
@@ -172,13 +172,13 @@ def _find_root(
 
 
 def _choose_content_type(definition: CompiledDefinition) -> tuple[str, bool]:
-    """The content type of payloads, and whether the definition states it, so that only the same will do."""
+    """Return the content type of payloads, and whether the definition states it, so that only the same will do."""
     outer = str(definition.definition.get("datacontenttype") or "")
     return definition.payload_type, definition.payload_type == outer and is_content_type(outer)
 
 
 def _choose_mode(definition: CompiledDefinition) -> tuple[str, str]:
-    """The content mode and the event format that the definition demands. Raises ``Inexpressible``."""
+    """Return the content mode and the event format that the definition demands. Raises ``Inexpressible``."""
     options = definition.definition.get("envelopeoptions") or {}
     outer = str(definition.definition.get("datacontenttype") or "")
     form = outer if outer.lower().startswith(MEDIA_TYPE) else str(options.get("format") or "")

@@ -57,7 +57,7 @@ def interfaces(table: RecordTable, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _write_interface(record: DataRecord, name: str, names: Mapping[str, str], declared: str) -> Iterator[str]:
-    """The lines of a record; ``declared`` is the name of the interface with its declared members."""
+    """Yield the lines of a record; ``declared`` is the name of the interface with its declared members."""
     yield from comment(record.description or record.hint)
     if record.extra is not None:
         # Undeclared members have a type, and declared ones are not narrower than it.

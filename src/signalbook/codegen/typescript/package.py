@@ -104,7 +104,7 @@ def _write_document(document: PayloadDocument, names: Mapping[str, str]) -> Line
 
 
 def _write_constant(head: str, value: JSON, kind: str) -> Lines:
-    """A constant as JSON in a text: compilers take much longer for objects."""
+    """Yield a constant as JSON in a text: compilers take much longer for objects."""
     text = f"{head}JSON.parse({quoted(dump_json(value).decode())}){kind};"
     if len(text) <= WIDTH:
         yield text
@@ -201,7 +201,7 @@ def _write_return(schema: str, context: list[Member], values: list[Member]) -> L
 
 
 def _write_object(members: list[Member]) -> Lines:
-    """An object literal, a line for each member."""
+    """Yield an object literal, a line for each member."""
     yield "    {"
     for name, value in members:
         text = f"      {name}: {value},"

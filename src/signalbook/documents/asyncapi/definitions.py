@@ -239,7 +239,7 @@ class _Conversion:
         return stated or self._reader.text(self._reader.document, "defaultContentType", "")
 
     def _read_structured_event(self, message: ReadMessage, content_type: str) -> JSONObject:
-        """An event whose payload is the whole event: attributes and data are members of its schema."""
+        """Return an event whose payload is the whole event: attributes and data are members of its schema."""
         path = below(message.path, "payload")
         payload = message.body.get("payload")
         if not self._reader.is_old and isinstance(payload, dict) and {"schemaFormat", "schema"} <= payload.keys():

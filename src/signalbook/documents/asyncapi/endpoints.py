@@ -73,7 +73,7 @@ class Servers:
             self.by_name[key] = self._read_server(body, path)
 
     def choose_mqtt_version(self, version: str = "") -> str:
-        """The version of MQTT that is meant."""
+        """Return the version of MQTT that is meant."""
         return "MQTT/5.0" if version.startswith("5") or (not version and self.has_headers) else "MQTT/3.1.1"
 
     def _read_server(self, body: JSONObject, path: str) -> ReadServer:
@@ -130,7 +130,7 @@ class Servers:
         return authorizations
 
     def _find_schemes(self, value: JSON, path: str) -> list[JSONObject]:
-        """The Security Scheme Objects of a requirement: by name in 2.x, references in 3.0."""
+        """Return the Security Scheme Objects of a requirement: by name in 2.x, references in 3.0."""
         if not self.reader.is_old:
             followed = self.reader.follow(value, path)
             return [] if followed is None else [self.reader.object(*followed)]
@@ -150,7 +150,7 @@ class Channels:
     servers: Servers
 
     def group_servers(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
-        """The servers of a channel by their protocol; without servers, its bindings say one."""
+        """Return the servers of a channel by their protocol; without servers, its bindings say one."""
         by_protocol: dict[str, list[ReadServer]] = {}
         for name in channel.servers or self.servers.by_name:
             server = self.servers.by_name.get(name)
@@ -161,7 +161,7 @@ class Channels:
         return by_protocol
 
     def find_message_protocols(self, channel: ReadChannel) -> set[str]:
-        """The protocols that messages of the channel can be bound to."""
+        """Return the protocols that messages of the channel can be bound to."""
         stated = [server.protocol for name in channel.servers or self.servers.by_name
                   if (server := self.servers.by_name.get(name)) is not None]  # fmt: skip
         if not stated:
@@ -169,7 +169,7 @@ class Channels:
         return {protocol for protocol in stated if protocol}
 
     def find_bound_protocol(self, binding: str) -> str:
-        """The protocol of a binding, empty if messages are not bound to it."""
+        """Return the protocol of a binding, empty if messages are not bound to it."""
         protocol = BINDINGS.get(binding, "")
         return self.servers.choose_mqtt_version() if protocol == _MQTT else protocol
 
@@ -202,7 +202,7 @@ class Channels:
     def build_endpoint(
         self, channel: ReadChannel, protocol: str, servers: list[ReadServer], operation: ReadOperation | None
     ) -> JSONObject:
-        """The endpoint of one protocol, and one direction if there is any."""
+        """Return the endpoint of one protocol, and one direction if there is any."""
         options: JSONObject = {"endpoints": [server.address for server in servers]}
         security = [authorization for server in servers for authorization in server.security]
         if security:

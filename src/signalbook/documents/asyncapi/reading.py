@@ -68,7 +68,7 @@ class AsyncApiReader(DocumentReader):
             raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6, 3.0 and 3.1 are read, not {stated!r}")
 
     def read_bindings(self, body: JSONObject, path: str) -> JSONObject:
-        """The Bindings Object of a part, with references followed, by protocol."""
+        """Return the Bindings Object of a part, with references followed, by protocol."""
         followed = self.follow(body.get("bindings"), below(path, "bindings"))
         if followed is None or followed[0] is None:
             return {}
@@ -140,7 +140,7 @@ class AsyncApiReader(DocumentReader):
         return self.server_names.get(place) or name_of(place)
 
     def _read_operations(self) -> dict[str, list[ReadOperation]]:
-        """The operations of 3.0 by the place of their channel."""
+        """Return the operations of 3.0 by the place of their channel."""
         by_channel: dict[str, list[ReadOperation]] = {}
         for _, body, path in self.members(self.document, "operations", ""):
             whole = self.with_traits(body, path)

@@ -43,7 +43,7 @@ class ReadPayload:
 
 
 def find_registry_format(stated: str) -> str:
-    """The format that a ``schemaFormat`` stands for, empty if there is none."""
+    """Return the format that a ``schemaFormat`` stands for, empty if there is none."""
     media_type, _, parameters = stated.partition(";")
     kind = _MEDIA_TYPES.get(re.sub(r"\+(json|yaml)$", "", media_type.strip().lower()), "")
     match = re.search(r"version\s*=\s*\"?([^\";\s]+)", parameters)
@@ -185,7 +185,7 @@ class Payloads:
         return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
 
     def build_document(self, payload: ReadPayload) -> JSON:
-        """A JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
+        """Return a JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
         if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
             return payload.value
         old = payload.format.startswith("JsonSchema/draft-0")

@@ -121,7 +121,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
 
 
 def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
-    """The documents of these Versions and of the ancestors they are first compared with."""
+    """Yield the documents of these Versions and of the ancestors they are first compared with."""
     for version, ancestors in compared:
         nearest = [a for a in ancestors[:_LOADED_AT_ONCE] if _pair(version, a, rule) not in _compatible_pairs]
         yield from (each.document for each in (version, *nearest)) if nearest else ()
@@ -146,7 +146,7 @@ def pending(
 
 
 def _rule_in_force(resource: ResourceCopy, type: ResourceType, context: Context) -> str:
-    """The rule by which Versions are compared, \"\" for none."""
+    """Return the rule by which Versions are compared, \"\" for none."""
     rule = context.compatibility or resource.attributes.get("compatibility")
     return str(rule) if rule and (type.validatecompatibility or context.compatibility) else ""
 
@@ -191,7 +191,7 @@ def _nearest(version: VersionCopy, versions: VersionsById, changed: Collection[s
 
 
 def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
-    """The ancestors a Version has not been compared with since it, they, or a link between them changed."""
+    """Return the ancestors a Version has not been compared with since it, they, or a link between them changed."""
     found, moved, here = [], version.id in changed, version
     while (parent := _parent(here, versions)) is not None:
         moved = moved or here.relinked

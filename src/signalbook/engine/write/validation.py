@@ -177,7 +177,7 @@ def _remember_closed(document: str | None, name: str) -> None:
 
 
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
-    """The stored outcome, when nothing of the Version that it depends on is different now."""
+    """Return the stored outcome, when nothing of the Version that it depends on is different now."""
     before = version.before
     if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
         return None
@@ -193,7 +193,7 @@ _is_offered: Final = lru_cache(maxsize=256)(capabilities.is_offered)
 
 
 def validated(name: str, reason: str | None) -> JSONObject:
-    """The outcome of a check: it held, or could not be made for this reason."""
+    """Return the outcome of a check: it held, or could not be made for this reason."""
     return {name: True} if reason is None else {name: False, f"{name}reason": reason}
 
 

@@ -299,7 +299,7 @@ def _make_arithmetic(sign: str) -> Callable[[Errors, Value, Value], Value]:
 
 
 def _compute_quotient(errors: Errors, first: Value, second: Value) -> int:
-    """The quotient, rounded towards 0."""
+    """Return the quotient, rounded towards 0."""
     dividend, divisor = _cast_integers(errors, first, second)
     if divisor == 0:
         errors.append(ErrorKind.MATH)
@@ -344,7 +344,7 @@ _Step = str | bool | None
 
 
 def _parse_pattern(text: str) -> tuple[_Step, ...]:
-    """A LIKE pattern as steps: a character, ``_ONE`` for any one, ``_ANY_NUMBER`` for any number of them."""
+    """Return a LIKE pattern as steps: a character, ``_ONE`` for any one, ``_ANY_NUMBER`` for any number of them."""
     steps: list[_Step] = []
     characters = iter(text)
     for character in characters:

@@ -248,7 +248,7 @@ class _Parser:
         self._depth = 0
 
     def parse_nested(self) -> Node:
-        """An expression inside another."""
+        """Return an expression inside another."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._make_error(f"at most {MAX_DEPTH} expressions may be inside each other")

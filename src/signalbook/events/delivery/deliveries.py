@@ -79,7 +79,7 @@ class SinkOpener:
 
 
 def _make_consent_key(secret: str, subscription: Subscription) -> str:
-    """The key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
+    """Return the key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
     bound = f"{subscription.id}\n{mask_sink(subscription.sink)}".encode()
     return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
 

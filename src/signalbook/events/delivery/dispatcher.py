@@ -545,7 +545,7 @@ class Dispatcher:
         self._notify(subscription.id, served)
 
     def _load_state(self, id: str) -> DeliveryState:
-        """The stored checkpoint; without one deliveries begin with the next change."""
+        """Return the stored checkpoint; without one deliveries begin with the next change."""
         with self._engine.store.read() as transaction:
             state, position = transaction.subscriptions.delivery(id), transaction.outbox.position()
         if state is None:

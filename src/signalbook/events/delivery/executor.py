@@ -200,7 +200,7 @@ class AttemptExecutor:
 
 
 def _trace(id: str, attempt: Send) -> AbstractContextManager[object]:
-    """An attempt as a part of the first event's trace, linked with those of the others."""
+    """Return an attempt as a part of the first event's trace, linked with those of the others."""
     if not tracing.tracing():
         return nullcontext()
     requests = tracing.correlated(str(event.get("xregcorrelationid", "")) for event in attempt.events)

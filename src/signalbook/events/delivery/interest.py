@@ -68,7 +68,7 @@ def interest(subscription: Subscription) -> Interest:
 
 
 def _find_keys(filter: JSON) -> frozenset[EventKey] | None:
-    """The keys of a filter expression that is known to be well-formed."""
+    """Return the keys of a filter expression that is known to be well-formed."""
     ((dialect, content),) = filter.items()
     if dialect in ("exact", "prefix"):
         pairs = [EventKey(name, dialect == "exact", content[name]) for name in _INDEXED if name in content]

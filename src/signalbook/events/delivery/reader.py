@@ -155,7 +155,7 @@ class DeliveryReader:
         self._may_have_room.pop(key, None)
 
     def _find_with_room(self) -> dict[str, int]:
-        """The positions of those behind that have room."""
+        """Return the positions of those behind that have room."""
         limit = self._limit()
         self._may_have_room = {
             key: None for key in self._may_have_room if key in self._behind and self._deliveries[key].has_room(limit)

@@ -296,7 +296,7 @@ class _WebhookSink:
                 raise
 
     def _find_pace(self) -> RateLimiter:
-        """The pace that was agreed on; the sink is asked once (D-34)."""
+        """Return the pace that was agreed on; the sink is asked once (D-34)."""
         if self._remembered.pace is None:
             if self._policy.ask:
                 self._remembered.set_consent(
@@ -464,7 +464,7 @@ def _parse_instant(text: str) -> datetime | None:
 
 
 def read_signing_key(secret: str) -> bytes:
-    """The key in ``secret``: ``whsec_`` and 24 to 64 bytes in Base64. Raises ``ValueError``."""
+    """Return the key in ``secret``: ``whsec_`` and 24 to 64 bytes in Base64. Raises ``ValueError``."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else b""
     except binascii.Error:

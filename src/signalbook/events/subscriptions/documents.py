@@ -268,7 +268,7 @@ def _rename_settings(settings: JSONObject, names: dict[str, str]) -> JSONObject:
 
 
 def _parse_position(value: Any) -> int | None:
-    """A number, or a number in a text: the OpenAPI document of the specification has no others in ``config``."""
+    """Return a number, or a number in a text: the OpenAPI document of the specification has no others in ``config``."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FARTHEST:

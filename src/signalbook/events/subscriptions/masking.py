@@ -23,7 +23,7 @@ _HEADERS_MEMBER: Final = "protocolsettings.headers"
 
 
 def mask_sink(sink: str) -> str:
-    """A URL without the values of parameters that look like secrets."""
+    """Return a URL without the values of parameters that look like secrets."""
     return _PARAMETER.sub(lambda match: f"{match[1]}={MASK}" if _REVEALING.search(match[1]) else match[0], sink)
 
 
@@ -46,7 +46,7 @@ def extract_secrets(subscription: Subscription) -> dict[str, str]:
 
 
 def reveal(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subscription, dict[str, str]]:
-    """A masked subscription as it was, and those of its ``secrets`` that are its credential's."""
+    """Return a masked subscription as it was, and those of its ``secrets`` that are its credential's."""
     credential_secrets = dict(secrets)
     sink = credential_secrets.pop(_SINK, subscription.sink)
     settings = subscription.protocolsettings

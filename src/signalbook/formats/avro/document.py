@@ -415,7 +415,7 @@ def empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
 
 
 def _count_own_bytes(node: Type) -> int:
-    """The least a type adds to a payload beyond what is inside it."""
+    """Return the least a type adds to a payload beyond what is inside it."""
     if isinstance(node, dict) and node["type"] == "fixed":
         return int(node["size"])
     return 0 if node == "null" or (isinstance(node, dict) and node["type"] == "record") else 1

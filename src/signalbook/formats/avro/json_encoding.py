@@ -188,7 +188,7 @@ def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
 
 
 def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
-    """A value of a union: under the name of the alternative that it is of."""
+    """Return a value of a union: under the name of the alternative that it is of."""
     if value is None:
         return None
     branch = chosen(value, branches, types)
@@ -196,7 +196,7 @@ def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject
 
 
 def _simplify_value(value: JSON, kind: str, node: Type) -> JSON:
-    """A value of a logical type as one of the type below it."""
+    """Return a value of a logical type as one of the type below it."""
     logical = "" if isinstance(node, str) else node.get("logicalType", "")
     return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
 

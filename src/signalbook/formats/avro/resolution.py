@@ -234,12 +234,12 @@ def _format_label(node: Type) -> str:
 
 
 def _list_names(part: JSONObject) -> list[str]:
-    """A field's name and aliases."""
+    """Return a field's name and aliases."""
     return list(dict.fromkeys([part["name"], *part.get("aliases", ())]))
 
 
 def _find_meaning(node: Type) -> tuple[Any, ...] | None:
-    """The logical type with what belongs to it, or None where there is none that counts."""
+    """Return the logical type with what belongs to it, or None where there is none that counts."""
     if not isinstance(node, dict) or node["type"] not in _LOGICAL.get(node.get("logicalType", ""), ()):
         return None
     name = node["logicalType"]
@@ -251,7 +251,7 @@ def _format_logical(meaning: tuple[Any, ...]) -> str:
 
 
 def _format_type(node: Type, depth: int = 0) -> str:
-    """A type as people write it."""
+    """Return a type as people write it."""
     if isinstance(node, list):
         return "union of " + ", ".join(_format_type(branch, depth + 1) for branch in node[:10])
     kind = _kind_of(node)

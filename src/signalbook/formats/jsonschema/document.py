@@ -373,7 +373,7 @@ def _is_plain(document: bytes) -> bool:
 
 
 def _find_patterns(document: bytes, root: JSON) -> set[str]:
-    """The patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
+    """Return the patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
     if b"patternProperties" in document:
         return regexes.patterns([root])
     return {pattern.decode() for pattern in _PATTERN.findall(document)}
@@ -446,7 +446,7 @@ def base_uri(root: JSON) -> str:
 
 
 def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
-    """The value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
+    """Return the value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)

@@ -154,7 +154,7 @@ class _Types:
         return valid
 
     def _build_union(self, node: NormalForm) -> Any:
-        """The union of a node's types. Raises ``_Inexpressible``."""
+        """Return the union of a node's types. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
         if node.strings and node.strings.patterns and (node.arrays or node.objects):

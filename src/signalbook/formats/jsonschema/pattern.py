@@ -102,7 +102,7 @@ class _Translator:
         return "".join(out)
 
     def read_atom(self) -> tuple[str, bool]:
-        """An atom, and whether it may be repeated."""
+        """Return an atom, and whether it may be repeated."""
         char = self.peek()
         if char == "(":
             return self.group(), False

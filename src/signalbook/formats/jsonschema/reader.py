@@ -236,7 +236,7 @@ def _read_strings(schema: JSONObject, *, exact: bool) -> Strings:
 def _read_bound(
     schema: JSONObject, closed: str, opened: str, stricter: Callable[..., Any]
 ) -> tuple[int | float | None, bool]:
-    """A bound, and whether it is itself excluded; draft-04 says that with a boolean beside the bound."""
+    """Return a bound, and whether it is itself excluded; draft-04 says that with a boolean beside the bound."""
     bound, limit = schema.get(closed), schema.get(opened)
     if limit is None or isinstance(limit, bool):
         return bound, bool(limit) and bound is not None
@@ -246,7 +246,7 @@ def _read_bound(
 
 
 def _build_closed(values: list[JSON]) -> NormalForm:
-    """The node of an ``enum``."""
+    """Return the node of an ``enum``."""
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = [int(value) for value in numbers if value == int(value)]
     strings = frozenset(value for value in values if isinstance(value, str))

@@ -333,7 +333,7 @@ class JsonStructureFormat:
 
 @lru_cache(maxsize=8)
 def _read_usable(document: bytes) -> Structure:
-    """A document without findings that needs no other. Raises ``SchemaError``."""
+    """Return a document without findings that needs no other. Raises ``SchemaError``."""
     structure = _read_structure(document)
     findings = list(islice((*document_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
     if findings:

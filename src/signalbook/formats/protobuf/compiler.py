@@ -188,7 +188,7 @@ def field_comments(file: FileDescriptorProto) -> dict[str, str]:
 
 
 def _find_field_name(file: FileDescriptorProto, path: Sequence[int]) -> str:
-    """The full name of the field a path leads to; nothing if it leads elsewhere."""
+    """Return the full name of the field a path leads to; nothing if it leads elsewhere."""
     if len(path) < 4 or len(path) % 2 or path[0] != _MESSAGE_FIELD or path[-2] != _FIELD:
         return ""
     message: DescriptorProto = file.message_type[path[1]]

@@ -330,7 +330,7 @@ def _check_syntax(descriptors: Descriptors, syntax: str | None) -> list[Finding]
 
 
 def _find_message(descriptors: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ...]]:
-    """The message of a name, or the only one there is (G-17)."""
+    """Return the message of a name, or the only one there is (G-17)."""
     if name:
         if name in descriptors.messages:
             return descriptors.messages[name], ()

@@ -148,7 +148,7 @@ def _find_digits(xsd: XsdType, facet: str) -> int | None:
 
 
 def _find_items(xsd: XsdType) -> XsdType | None:
-    """The item type of a list, or of a restriction of one."""
+    """Return the item type of a list, or of a restriction of one."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if isinstance(xsd, XsdList):
             return xsd.item_type
@@ -157,7 +157,7 @@ def _find_items(xsd: XsdType) -> XsdType | None:
 
 
 def _find_builtin(xsd: XsdType) -> str:
-    """The nearest built-in type above that has a column of its own."""
+    """Return the nearest built-in type above that has a column of its own."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if xsd.name in _BUILTIN_KINDS:
             return str(xsd.name)

@@ -233,7 +233,7 @@ def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
 
 
 def _build_loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
-    """A loader that knows what was gathered, and nothing else."""
+    """Return a loader that knows what was gathered, and nothing else."""
     places = {_build_url(place): content for place, content in sources.items() if place != MAIN}
 
     class Gathered(SchemaLoader):
@@ -320,7 +320,7 @@ def _skip_repeated(errors: Iterable[Any]) -> Iterator[Any]:
 
 
 def _index_lines(root: Element, content: bytes) -> dict[int, int]:
-    """The line of each element of the library's tree; none where it left parts out for its version."""
+    """Return the line of each element of the library's tree; none where it left parts out for its version."""
     elements, lines = list(root.iter()), limits.read(content).lines
     return dict(zip(map(id, elements), lines, strict=True)) if len(elements) == len(lines) else {}
 

@@ -161,7 +161,10 @@ class _Translation:
 
 
 def _build_class(negated: str, members: str) -> str:
-    """A class without surrogates, which RE2 has no text for. ``[^\\w\\W]`` is how the library writes an empty one."""
+    """Return a class without surrogates, which RE2 has no text for.
+
+    ``[^\\w\\W]`` is how the library writes an empty one.
+    """
     if members == r"\w\W":
         return _EMPTY_CLASS if negated else _ANY
     characters = _SURROGATES.sub(_cut_surrogates, members)

@@ -123,7 +123,7 @@ class XsdSchema:
         return self._find_violations(root, root, {})
 
     def _encode_element(self, value: JSON) -> Element:
-        """A value as ``decode`` gives it as an element, not validated yet. Raises ``Unfit``."""
+        """Return a value as ``decode`` gives it as an element, not validated yet. Raises ``Unfit``."""
         if len(self.plans) == 1:
             ((tag, only),) = self.plans.items()
             return only.plan.write(value, tag or "root", ())

@@ -159,7 +159,7 @@ def _declare_section(section: str, entries: Any) -> Iterator[Property]:
 
 
 def _convert_attribute(name: str, value: Any) -> Attribute:
-    """An attribute as the event has it: native types that JSON lacks as canonical strings (3.1.3.2)."""
+    """Return an attribute as the event has it: native types that JSON lacks as canonical strings (3.1.3.2)."""
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):

@@ -27,7 +27,7 @@ from signalbook.values import JSON, Finding, JSONObject
 
 
 def parse_named_items(value: JSON) -> list[JSONObject]:
-    """A list of objects with a ``name``, from such a list or from a map of names to values or objects (K-11).
+    """Return a list of objects with a ``name``, from such a list or from a map of names to values or objects (K-11).
 
     Raises ``PropertyError`` for anything else.
     """
@@ -104,7 +104,7 @@ _INCIDENTAL: Final = ("content-type", "content-length", "date")
 
 
 def parse_named_section(section: str, value: JSON) -> list[JSONObject]:
-    """The named items of a section of ``protocoloptions``. Raises ``PropertyError`` with its place."""
+    """Return the named items of a section of ``protocoloptions``. Raises ``PropertyError`` with its place."""
     try:
         return parse_named_items(value)
     except PropertyError as error:
@@ -137,7 +137,7 @@ def decode_text(raw: bytes) -> str | bytes:
 
 
 def detect_format(body: bytes | None) -> str:
-    """The JSON format where a protocol cannot say so and the body looks like an event, else ``""``.
+    """Return the JSON format where a protocol cannot say so and the body looks like an event, else ``""``.
 
     MQTT 3.1.1 and old NATS know events in structured mode only, and other messages too.
     """
@@ -157,7 +157,7 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def read_header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
-    """The context attribute in a header: once, unquoted, percent-decoded once. Raises ``EventError``."""
+    """Return the context attribute in a header: once, unquoted, percent-decoded once. Raises ``EventError``."""
     value = require_single_value(name, occurrences).strip()
     if '"' in value:
         value = _QUOTED.sub(lambda match: re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), value)
@@ -170,7 +170,7 @@ def read_header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
 
 
 def read_header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attribute]:
-    """The context attributes in headers whose property names begin with ``prefix``. Raises ``EventError``."""
+    """Return the context attributes in headers whose property names begin with ``prefix``. Raises ``EventError``."""
     return {
         name[len(prefix) :]: read_header_attribute(name.removeprefix("headers."), occurrences)
         for name, occurrences in values.items()

@@ -73,7 +73,7 @@ def _is_known(compiled: CompiledDefinition, whole: JSONObject) -> bool:
 
 
 def _strip_unreadable(whole: JSONObject) -> JSONObject:
-    """A definition without the members, attributes and options that are of the wrong type."""
+    """Return a definition without the members, attributes and options that are of the wrong type."""
     definition = dict(whole)
     metadata = definition.get("envelopemetadata")
     if isinstance(metadata, Mapping):

@@ -51,7 +51,7 @@ def resource_of(xid: str) -> str:
 
 
 def find_named_version(uri: str, resource: str) -> str | None:
-    """The xid of the Version of ``resource`` that an event's ``dataschema`` names, or ``resource`` itself.
+    """Return the xid of the Version of ``resource`` that an event's ``dataschema`` names, or ``resource`` itself.
 
     ``None`` if the URI names something else. Which host it is on does not matter: nothing is fetched from there (K-39).
     """

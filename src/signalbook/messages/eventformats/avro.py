@@ -124,7 +124,10 @@ def _check_depth(value: JSON) -> JSON:
 
 
 def _convert_value(data: Any) -> JSON:
-    """A JSON value. In the outermost map and in arrays, an object is a record around a map; in such a map, a map."""
+    """Return a JSON value.
+
+    In the outermost map and in arrays, an object is a record around a map; in such a map, a map.
+    """
     match data:
         case dict():
             return {

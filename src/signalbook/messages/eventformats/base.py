@@ -85,7 +85,7 @@ JSON_EVENTS: Final = JsonEventFormat()
 
 
 def _parse_members(body: bytes) -> JSONObject:
-    """The members of a JSON object; its data may be as deep as a document on its own."""
+    """Return the members of a JSON object; its data may be as deep as a document on its own."""
     try:
         members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES, exact=True)
     except JSONError as error:

@@ -437,7 +437,7 @@ class Contract:
 
 
 def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
-    """The valid event a message carries. Raises ``EventError``."""
+    """Return the valid event a message carries. Raises ``EventError``."""
     if mode is Mode.STRUCTURED:
         return find_format(message.content_type).decode(message.body or b"")
     attributes = binding.attributes(message, values)
@@ -448,7 +448,7 @@ def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], 
 
 
 def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
-    """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    """Return the definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
     # The usual case needs no look at the payload: it is decoded later, by the one schema there is.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions
@@ -499,7 +499,7 @@ def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -
 
 
 def _accept_presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
-    """The message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
+    """Return the message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
     definition, event = fit.definition, subject.event
     if definition.removal is not None or (event is None and definition.is_event):
         return None

@@ -171,7 +171,7 @@ def _lookup(table: Table, value: Any) -> list[IndexBucket]:
 
 
 def _choose_key(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
-    """The key of the lowest tier that the fewest definitions share."""
+    """Return the key of the lowest tier that the fewest definitions share."""
 
     def rank(key: IndexKey) -> tuple[int, int]:
         return key.tier, shared[key.name, key.value] if isinstance(key.value, str) else 0

@@ -123,7 +123,7 @@ def to_cloudevent(
 
 
 def _expand_declared(entry: Property | None, context: Mapping[str, str]) -> str:
-    """A constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
+    """Return a constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
     if entry is None or entry.value is None or entry.value in (NOW, LEGACY_NOW):
         return ""
     template = entry.template()
@@ -388,7 +388,7 @@ def correlate(accepted: Accepted) -> Correlation | None:
 
 
 def _find_fields(accepted: Accepted, via: str) -> tuple[Mapping[str, Any], str, str]:
-    """The values to look in, the name to look for, and the name in the related message."""
+    """Return the values to look in, the name to look for, and the name in the related message."""
     if accepted.event is not None:
         return accepted.event.attributes, via, "id"
     protocol = accepted.message.protocol

@@ -124,7 +124,7 @@ class Unreadable(Exception):
 
 
 def unpack_message(message: Message) -> Message:
-    """The message with its content encoding undone. Raises ``Unreadable``."""
+    """Return the message with its content encoding undone. Raises ``Unreadable``."""
     if not message.body or not _list_encodings(message.content_encoding):
         return message
     body = unpack_body(message.content_encoding, message.body, MAX_DECOMPRESSED)
@@ -143,7 +143,7 @@ def unpack_body(content_encoding: str, body: bytes, limit: int) -> bytes:
 
 
 def pack_message(message: Message) -> Message:
-    """The message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
+    """Return the message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
     body = message.body
     for name in _list_encodings(message.content_encoding) if body else ():
         writer = _WRITERS.get(name)
@@ -318,7 +318,7 @@ def _read_indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
 
 
 def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
-    """A zigzag varint, and the place behind it."""
+    """Return a zigzag varint, and the place behind it."""
     value = 0
     for index, byte in enumerate(payload[place : place + _PREFIX_BYTES]):
         value |= (byte & 0x7F) << 7 * index

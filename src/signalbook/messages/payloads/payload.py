@@ -191,7 +191,7 @@ def _decode(schema: Schema, reader: Schema, body: bytes, content_type: str) -> P
 
 
 def _find_repeated_by_schema(schema: Schema, body: bytes, result: PayloadResult) -> str | None:
-    """A name that comes twice in a JSON payload that was read, whether it conforms or not."""
+    """Return a name that comes twice in a JSON payload that was read, whether it conforms or not."""
     if result.reason is None and isinstance(schema, JsonValues):
         return _find_repeated(body, result.data)
     return (

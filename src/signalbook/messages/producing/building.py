@@ -181,7 +181,7 @@ def build(
 
 
 def _find_default(definition: CompiledDefinition, surroundings: Surroundings, entry: Property) -> Any:
-    """The value of a property that neither its definition nor anybody gives one."""
+    """Return the value of a property that neither its definition nor anybody gives one."""
     match entry.path.removeprefix(ENVELOPE):
         case "id":
             return surroundings.new_id()
@@ -197,7 +197,7 @@ def _find_default(definition: CompiledDefinition, surroundings: Surroundings, en
 
 
 def _find_schema_uri(definition: CompiledDefinition) -> str | None:
-    """The URI of the schema, if it is one that events may name (F-32)."""
+    """Return the URI of the schema, if it is one that events may name (F-32)."""
     uri = definition.definition.get("dataschemauri")
     return uri if isinstance(uri, str) and is_uri(uri) else None
 
@@ -208,7 +208,7 @@ def _build_attributes(
     definition: CompiledDefinition,
     surroundings: Surroundings,
 ) -> dict[str, Attribute]:
-    """The context attributes of the event, as far as they could be found; those that every event has first."""
+    """Return the context attributes of the event, as far as they could be found; those that every event has first."""
     values: dict[str, Attribute] = {
         entry.path.removeprefix(ENVELOPE): _convert_attribute(entry.type, values_by_path[entry.path])
         for entry in properties
@@ -244,7 +244,7 @@ def _choose_content_type(
 
 
 def _write_payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
-    """The payload, and what is wrong with it; paths begin with ``data``."""
+    """Return the payload, and what is wrong with it; paths begin with ``data``."""
     try:
         return encode_payload(use, data, content_type), []
     except PayloadError as error:

@@ -117,7 +117,7 @@ def _as_message(protocol: str, options: JSON) -> JSONObject:
 
 
 def _find_path(addresses: JSON) -> str:
-    """The path of the first address, which is the preferred one (H-9)."""
+    """Return the path of the first address, which is the preferred one (H-9)."""
     first = addresses[0] if isinstance(addresses, list) and addresses else None
     uri = first.get("uri") if isinstance(first, dict) else None
     try:
@@ -160,7 +160,7 @@ def _choose_mode(
 
 
 def _find_envelope_option(outbound: Outbound, endpoint: Mapping[str, JSON], name: str) -> str:
-    """An envelope option: the definition's, else the endpoint's, ``""`` for none."""
+    """Return an envelope option: the definition's, else the endpoint's, ``""`` for none."""
     for source in (outbound.definition.definition, endpoint):
         options = source.get("envelopeoptions")
         if isinstance(options, dict) and options.get(name):

@@ -76,7 +76,7 @@ class Valuation:
         return value
 
     def _find_value(self, entry: Property) -> Any:
-        """The value that the definition has for a property."""
+        """Return the value that the definition has for a property."""
         template = entry.template()
         if template is not None:
             return self._expand(entry, template)
@@ -171,7 +171,7 @@ def is_schema_xid(declared: Property) -> bool:
 
 
 def shorten_name(declared: Property) -> str:
-    """The name of an attribute, or the path of a protocol's property."""
+    """Return the name of an attribute, or the path of a protocol's property."""
     return declared.path.removeprefix(ENVELOPE)
 
 

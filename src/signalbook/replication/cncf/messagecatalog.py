@@ -136,7 +136,7 @@ class MessageCatalog(_Catalog):
 def _read_first_version(
     response: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str
 ) -> JSONObject:
-    """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
+    """Return the attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
     headers, form = response.headers, format_of(group)
     values = {name: unquote(headers.get(f"{_HEADER_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
     stated = {"description": values["description"], "authority": values["authority"]}

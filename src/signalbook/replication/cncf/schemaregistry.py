@@ -76,7 +76,7 @@ class SchemaRegistry(CncfApi):
 
 
 def _read_attributes(response: httpx.Response, path: str) -> JSONObject:
-    """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
+    """Return a version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
     headers = response.headers
     stated = Stated(
         format=unquote(headers.get("schema-format", "")),

@@ -313,7 +313,7 @@ class Round:
             self._progress.refuse(*key, f"what it refers to never ends: {circle}")
 
     def _resolve_latest(self, key: Key) -> Key:
-        """A reference, to the latest version by its number."""
+        """Return a reference, to the latest version by its number."""
         subject, number = key
         return (subject, max(self._here.get(subject, (0,)))) if number == LATEST else key
 

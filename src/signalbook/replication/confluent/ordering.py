@@ -17,7 +17,7 @@ LATEST: Final = -1
 
 
 def find_references(version: SchemaVersion) -> tuple[Key, ...]:
-    """The versions that a schema refers to: names without a context are of its own."""
+    """Return the versions that a schema refers to: names without a context are of its own."""
     context = parse_subject(version.subject).context
     return tuple(
         (str(parse_subject(reference.subject, context)), reference.version) for reference in version.references
