@@ -127,7 +127,7 @@ def test_token_revoked_during_a_slow_body_is_rejected(
     client: Client, store: Store, pat: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "_RECENT", 1e-6)
-    monkeypatch.setattr(requests, "_SLOW", 0.0)
+    monkeypatch.setattr(requests, "_SLOW_BODY_SECONDS", 0.0)
     secret = pat["Authorization"].removeprefix("Bearer ").split("_")[1]
 
     async def slowly() -> AsyncIterator[bytes]:

@@ -24,11 +24,11 @@ from signalbook.values import JSON, JSONError, TooManyValues
 T = TypeVar("T")
 
 _MAX_LENGTH_DIGITS: Final = 18
-"""Of a length: no number is made of more."""
-_ZEROS: Final = 99
-"""That a number may begin with: ``int`` refuses to read thousands of digits."""
-_SLOW: Final = 0.5
-"""Seconds: bodies nearly always come at once."""
+"""A ``Content-Length`` with more digits is too large, without parsing it."""
+_MAX_LEADING_ZEROS: Final = 99
+"""A number may begin with so many zeros: ``int`` refuses to read thousands of digits."""
+_SLOW_BODY_SECONDS: Final = 0.5
+"""After a body that took longer, the rights of the client are checked again. Nearly all bodies come at once."""
 _SPOOLED_BYTES: Final = 1 << 20
 """A larger body is kept in a file, for the process beside this one, where there is one."""
 HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
@@ -151,19 +151,21 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
         detail = "the body has a Content-Encoding; send it without one"
         raise RegistryError("bad_request", subject=subject, error_detail=detail)
     receiving = _receive_body(receive, limit, subject, spool=scope.get("spool", False))
-    # Most are there with their headers: for those no clock is started.
+    # Most bodies arrive with their headers. Those need no timeout.
     try:
         waiting = receiving.send(None)
     except StopIteration as done:
         body: bytes | IO[bytes] = done.value
     else:
-        body = await _receive_in_time(scope, _Begun(receiving, waiting), subject, timeout)
+        body = await _receive_in_time(scope, _StartedCoroutine(receiving, waiting), subject, timeout)
     if isinstance(body, bytes):
         return body
     raise LargeBody(body)
 
 
-async def _receive_in_time(scope: Scope, receiving: _Begun, subject: str, timeout: float) -> bytes | IO[bytes]:
+async def _receive_in_time(
+    scope: Scope, receiving: _StartedCoroutine, subject: str, timeout: float
+) -> bytes | IO[bytes]:
     """Receive a body within ``timeout``."""
     began = time.monotonic()
     try:
@@ -172,14 +174,14 @@ async def _receive_in_time(scope: Scope, receiving: _Begun, subject: str, timeou
     except TimeoutError:
         detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
-    # Whoever takes his time may not be who he was any more.
-    if time.monotonic() - began > _SLOW and (admit_again := scope.get("admit_again")):
+    # While a slow body arrived, the token may have expired or the policy may have changed.
+    if time.monotonic() - began > _SLOW_BODY_SECONDS and (admit_again := scope.get("admit_again")):
         await admit_again()
     return body
 
 
-class _Begun:
-    """A coroutine that has begun, and is ``waiting`` for something that the event loop has to know of."""
+class _StartedCoroutine:
+    """A coroutine that was started by ``send``, and the object ``waiting`` that it yielded for the event loop."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, bytes | IO[bytes]], waiting: Any) -> None:
         self._coroutine = coroutine
@@ -190,7 +192,7 @@ class _Begun:
         while True:
             try:
                 sent = yield waiting
-            except BaseException as error:  # of who waits, which the coroutine is to know
+            except BaseException as error:  # raised at the await: the coroutine has to handle it
                 step = partial(self._coroutine.throw, error)
             else:
                 step = partial(self._coroutine.send, sent)
@@ -269,7 +271,7 @@ def parse_whole_number(text: str, *, digits: int = 18) -> int | None:
     significant = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and 0 < len(significant) <= digits):
         return None
-    return int(significant) if len(text) - len(significant) <= _ZEROS else None
+    return int(significant) if len(text) - len(significant) <= _MAX_LEADING_ZEROS else None
 
 
 def raw_path(scope: Scope) -> str:
