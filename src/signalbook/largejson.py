@@ -159,25 +159,25 @@ class _Reader:
 
     def read(self) -> JSON:
         """The value of the whole text."""
-        open_: list[_Container] = []
+        open_containers: list[_Container] = []
         for position, token in _find_tokens(self._data, _RUN):
             if token in _CLOSING:
-                if not open_ and not self._is_blank(0, position):
+                if not open_containers and not self._is_blank(0, position):
                     raise _build_error(0)
-                open_.append(_Container(position))
-            elif not open_:
+                open_containers.append(_Container(position))
+            elif not open_containers:
                 raise _build_error(position)
             elif token == _COMMA:
-                self._pass_comma(open_[-1], position)
+                self._pass_comma(open_containers[-1], position)
             else:
-                top = open_.pop()
+                top = open_containers.pop()
                 if token != _CLOSING[self._data[top.start]]:
                     raise _build_error(position)
-                if not open_:
+                if not open_containers:
                     return self._finish_whole(top, position)
                 if top.value is not None or position - top.taken > self._step:
-                    self._place(open_[-1], top, position)
-        if open_:
+                    self._place(open_containers[-1], top, position)
+        if open_containers:
             raise JSONError("Input data was truncated")
         return parse_json(self._data, unique=self._unique, exact=self._exact)  # it is no array and no object
 

@@ -228,11 +228,11 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
     )
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
-    more = [socket_.dup() for socket_ in listening for _ in range(_ACCEPTED - 1)]
+    more = [listener.dup() for listener in listening for _ in range(_ACCEPTED - 1)]
     supervisor = _Supervisor(config, [*listening, *more])
     # From now on clients may connect: they wait for the first server process.
-    for socket_ in listening:
-        socket_.listen(config.backlog)
+    for listener in listening:
+        listener.listen(config.backlog)
     _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:

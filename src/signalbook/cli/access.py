@@ -76,7 +76,9 @@ def show(server: ServerOption = None, db: DbOption = None) -> None:
 
 
 @app.command("set")
-def set_(file: PolicyArgument, server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
+def put_policy(
+    file: PolicyArgument, server: ServerOption = None, db: DbOption = None, json: JsonOption = False
+) -> None:
     """Put the policy in FILE in force, on all servers, with their next request.
 
     It is refused as a whole if anything is wrong with it, or if nobody could change it afterwards. With --db that is

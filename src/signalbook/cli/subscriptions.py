@@ -91,7 +91,7 @@ def subscribe(
 
 
 @app.command("list")
-def list_(server: ServerOption = None, json: JsonOption = False) -> None:
+def list_subscriptions(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show all subscriptions, a line each: id, state, events delivered, sink, last error."""
     with _open(server) as subscriptions:
         if json:

@@ -81,7 +81,7 @@ def create(
 
 
 @app.command("list")
-def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
+def list_tokens(server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
     """Show all API tokens, a line each: id, subject, groups, scopes, expiry, last use, note. Secrets are not stored."""
     with _open(server, db) as (tokens, _):
         if json:

@@ -121,9 +121,9 @@ class ServerProfile:
         raise ValueError(f"{need} is no need of a case")
 
     def _find_missing_type(self, path: str) -> str:
-        _, groups, resources_ = path.split("/")
-        resource_types = self.model.get("groups", {}).get(groups, {}).get("resources", {})
-        return "" if resources_ in resource_types else f"the model has no {path}"
+        _, group_type, resource_type = path.split("/")
+        resource_types = self.model.get("groups", {}).get(group_type, {}).get("resources", {})
+        return "" if resource_type in resource_types else f"the model has no {path}"
 
     def _find_unchecked(self, name: str) -> str:
         format_name, _, rule = name.rpartition(":")

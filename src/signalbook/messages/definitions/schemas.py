@@ -27,9 +27,9 @@ def readings(uri: str) -> Iterator[tuple[str, str]]:
     """
     uri = uri.removeprefix("#") if uri.startswith("#/") else uri
     yield uri, ""
-    base, hash_, fragment = uri.partition("#")
+    base, separator, fragment = uri.partition("#")
     yield from _split_at_colons(uri)
-    if hash_:
+    if separator:
         yield base, fragment
         yield from ((entity, f"{link}#{fragment}") for entity, link in _split_at_colons(base))
 
