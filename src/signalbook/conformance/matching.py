@@ -91,7 +91,7 @@ def compare(expected: JSON, actual: JSON, variables: Variables, path: str = "") 
 
     The variables of ``expected`` are filled in already. Raises ``ValueError`` for an unknown word.
     """
-    return list(_walk(expected, actual, variables, path))
+    return list(_find_mismatches(expected, actual, variables, path))
 
 
 def show(value: JSON) -> str:
@@ -100,14 +100,14 @@ def show(value: JSON) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
 
 
-def _walk(expected: JSON, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
+def _find_mismatches(expected: JSON, actual: JSON, variables: Variables, path: str) -> Iterator[Mismatch]:
     if isinstance(expected, str) and expected.startswith("~"):
         yield from _check_word(expected, actual, variables, path)
     elif isinstance(expected, dict):
         yield from _check_object(expected, actual, variables, path)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for place, (expected_item, item) in enumerate(zip(expected, actual, strict=True)):
-            yield from _walk(expected_item, item, variables, f"{path}/{place}")
+            yield from _find_mismatches(expected_item, item, variables, f"{path}/{place}")
     elif not _is_equal(expected, actual):
         yield Mismatch(path=path, expected=show(expected), actual=show(actual))
 
@@ -121,7 +121,7 @@ def _check_object(expected: dict[str, Any], actual: JSON, variables: Variables, 
         yield from _SHAPES[name](value, actual, variables, path)
     for name in (name for name in expected if name not in shapes):
         member = actual.get(name, ABSENT) if isinstance(actual, dict) else ABSENT
-        yield from _walk(expected[name], member, variables, f"{path}/{name}")
+        yield from _find_mismatches(expected[name], member, variables, f"{path}/{name}")
 
 
 def _check_keys(expected: JSON, actual: Any, _: Variables, path: str) -> Iterator[Mismatch]:
@@ -141,13 +141,13 @@ def _check_size(expected: JSON, actual: Any, _: Variables, path: str) -> Iterato
 
 def _check_each(expected: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
     for name, value in actual.items() if isinstance(actual, dict) else enumerate(actual):
-        yield from _walk(expected, value, variables, f"{path}/{name}")
+        yield from _find_mismatches(expected, value, variables, f"{path}/{name}")
 
 
 def _check_has(expected: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
     for item in expected:
         # An item matches where the walk finds no mismatch.
-        if all(any(_walk(item, value, variables, path)) for value in actual):
+        if all(any(_find_mismatches(item, value, variables, path)) for value in actual):
             yield Mismatch(path=path, expected=f"an item {show(item)}", actual=show(actual))
 
 

@@ -246,11 +246,9 @@ class Copy:
         if top.kind is Kind.RESOURCE:
             self._copy_one(top)
         elif self._has_type(collection):
-            self._compare_collections(collection, there, fresh=fresh)
+            self._copy_resources(collection, there, fresh=fresh)
 
-    def _compare_collections(
-        self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None
-    ) -> None:
+    def _copy_resources(self, collection: Xid, there: Xid, *, fresh: bool, only: Collection[str] | None = None) -> None:
         ours = read_resources(self._source, collection, self._types)
         theirs = () if fresh else read_resources(self._target, there, self._there)
         for name, our_resource, their_resource in join_by_id(ours, theirs):
@@ -264,7 +262,7 @@ class Copy:
             return
         # Many out of few: a page with all of them costs less than each by itself.
         if len(members) > _WALK and self._count_members(collection, there) < len(members) * _SCARCE:
-            self._compare_collections(collection, there, fresh=False, only=members)
+            self._copy_resources(collection, there, fresh=False, only=members)
             return
         for name in sorted(members):
             self._copy_one(collection / name, members[name])

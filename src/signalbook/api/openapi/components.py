@@ -237,8 +237,10 @@ def header(name: str) -> JSONObject:
 
 def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
     """Return all referenced components."""
-    failures = {str(status): _build_failure(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
-    problems = {f"{status}.problem": _build_failure(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()}
+    failures = {str(status): _build_error_response(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
+    problems = {
+        f"{status}.problem": _build_error_response(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()
+    }
     return {
         "schemas": {**schemas, "Error": _build_error_schema(), "Problem": _build_problem_schema()},
         "responses": failures | problems,
@@ -247,7 +249,7 @@ def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
     }
 
 
-def _build_failure(description: str, media: str, schema: str) -> JSONObject:
+def _build_error_response(description: str, media: str, schema: str) -> JSONObject:
     return {"description": description, "content": {media: {"schema": reference(schema)}}}
 
 

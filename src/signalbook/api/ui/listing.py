@@ -162,7 +162,7 @@ def _build_listing(view: View, request: UIRequest, xid: Xid) -> Listing:
     count = int(view.entity(xid.owner, ViewOptions()).get(f"{xid.parts[-1]}count", 0))
     selection = _Selection.of(request, xid, count)
     place = _choose_page(request, xid, selection)
-    chosen = _filter(xid, view.model, selection)
+    chosen = _build_filter(xid, view.model, selection)
     sort = parse_sort(selection.sort or None, xid, view.model, subject=request.subject)
     listed = _load_members(view, xid, place, chosen, sort)
     rows = _read_members(view, xid, listed)
@@ -296,8 +296,8 @@ def build_labels(label_values: JSONObject, collection: Xid, most: int) -> tuple[
     )
 
 
-def _filter(xid: Xid, model: Model, selection: _Selection) -> Filter | None:
-    """Members whose id, name or description has the text in it, and that have the label."""
+def _build_filter(xid: Xid, model: Model, selection: _Selection) -> Filter | None:
+    """Return a filter for members with the label, whose id, name or description contains the text; None for neither."""
     if not (selection.text or selection.label):
         return None
     name, _, value = selection.label.partition("=")

@@ -92,14 +92,14 @@ class Payloads:
                 return None
             is_shared = is_shared or followed[1] != place
             value, path = followed
-        kind = self._format(stated, path)
+        kind = self._find_format(stated, path)
         if not kind:
             return None
         payload = ReadPayload(format=kind, value=value, path=path, link=link, xid=xid)
         return self._name_shared_schema(self._check_payload(payload), holder, is_shared=is_shared)
 
-    def _format(self, stated: str, path: str) -> str:
-        """The format of a schema, empty for one that is not read, which is noted."""
+    def _find_format(self, stated: str, path: str) -> str:
+        """Return the format of a schema. If this format cannot be read, report that and return ""."""
         schema_format = find_registry_format(stated) if stated else _DEFAULT_FORMAT
         if not schema_format:
             self.reader.report(path, f"left out its schema: schemas in {stated} are not read", 6)
@@ -179,7 +179,7 @@ class Payloads:
         return not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys()
 
     def _build_file_payload(self, file: str, path: str, stated: str) -> ReadPayload | None:
-        kind = self._format(stated, path)
+        kind = self._find_format(stated, path)
         if not kind:
             return None
         return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)

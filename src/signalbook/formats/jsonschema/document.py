@@ -350,7 +350,7 @@ def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     if _is_plain(document):
         patterns = _find_patterns(document, root)
         _check_weight(regexes.heavy(patterns))
-        return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect, patterns))
+        return _build(root, dialect, {}, warnings, certain=_is_certain_to_compile(document, root, dialect, patterns))
     if _has_external(root):
         return None
     return _weigh_and_build(root, dialect, {}, warnings)
@@ -379,7 +379,7 @@ def _find_patterns(document: bytes, root: JSON) -> set[str]:
     return {pattern.decode() for pattern in _PATTERN.findall(document)}
 
 
-def _is_certain(document: bytes, root: JSON, dialect: SchemaDialect, patterns: Iterable[str]) -> bool:
+def _is_certain_to_compile(document: bytes, root: JSON, dialect: SchemaDialect, patterns: Iterable[str]) -> bool:
     """Return True if a plain document that its meta-schema accepts certainly compiles.
 
     Only patterns, and the parts' own URIs, could still fail.
