@@ -16,7 +16,7 @@ OTHERS = SHARED / "data"
 
 
 def skip_without(path: Path, reason: str, ours: str) -> None:
-    """Skip the test where there is nothing at ``path``; ``what`` the test is for, and what of ``ours`` tests it too."""
+    """Skip the test if nothing is at ``path``, for this ``reason``; ``ours`` names our own test of the same."""
     if not path.exists():
         pytest.skip(f"nothing at {path}: {reason}; by documents of our own: {ours}")
 

@@ -81,7 +81,7 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def settled(self, target: float = 0.0, seconds: float = 30.0) -> int:
-        """The same once it is at most ``wanted``, or after some ``seconds``."""
+        """Return the resident memory once it is at most ``target``, or after ``seconds``."""
         deadline = time.monotonic() + seconds
         while (memory := self.resident()) > target and time.monotonic() < deadline:
             time.sleep(0.5)

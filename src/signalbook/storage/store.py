@@ -298,7 +298,7 @@ class Store:
             max_overflow=-1 if dialect.connections < 0 else dialect.connections - _POOL_SIZE,
             timeout=timeout,
             use_lifo=True,
-            # ``_give_back`` rolls back itself, and sees whether that still works.
+            # ``_return_connection`` rolls back itself, and checks whether that still works.
             reset_on_return=None,
         )
 

@@ -126,7 +126,7 @@ def filled(client: Client) -> Client:
 
 
 def check(described: Any, instance: Any, path: str) -> None:
-    """``shown`` is what GET of ``path`` is described to answer."""
+    """Check that ``instance`` is valid for the described response to GET of ``path``."""
     schema = described["paths"][template(path)]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     rules = {**schema, "components": described["components"]}
     jsonschema.Draft202012Validator(rules, format_checker=jsonschema.FormatChecker()).validate(instance)

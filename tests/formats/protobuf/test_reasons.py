@@ -147,7 +147,7 @@ def contents(message: Any, numbers: set[int], *, set_only: bool) -> dict[int, An
 def is_misread(sent: Any, kind: Any, numbers: set[int], *, set_only: bool = False, use_names: bool = True) -> bool:
     """Return True if a reader does not get the fields ``numbers`` as they were written, in binary or in JSON.
 
-    ``named``: JSON contains the names of enum values instead of their numbers.
+    ``use_names``: JSON contains the names of enum values instead of their numbers.
     """
     try:
         got, read = kind(), kind()

@@ -34,7 +34,7 @@ def list_kills(
     """Return a test case for each store and stage.
 
     ``make test`` kills at all stages with the ``fast`` stores, which are folders and formats that can be forked.
-    ``make merge`` kills once with each of the ``others``, and ``make soak`` at their other stages and with S3Mock.
+    ``make merge`` kills once with each of the ``slow_stores``, and ``make soak`` at their other stages and with S3Mock.
     """
     slow = []
     for store, stage in product(slow_stores, stages):

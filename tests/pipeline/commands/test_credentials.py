@@ -139,7 +139,7 @@ def lands_by_tokens(
     parcels: Any,
     folder: Path,
 ) -> None:
-    """A run with what is ``given`` alone, which says and keeps none of it."""
+    """A run needs only the ``environment``, and neither prints nor stores any of its credentials."""
     events = [parcels.event(number) for number in range(10)]
     (root / "in/a.jsonl").write(parcels.lines(*events, parcels.event(10, data={"id": 7})))
     environ = {name: value for name, value in os.environ.items() if not name.startswith(NAMES)}

@@ -229,7 +229,7 @@ def _prefix(manner: Manner, headers: Headers) -> str:
 
 
 def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return which messages without headers may be events in structured mode (``options.implied_format``)."""
+    """Return which messages without headers may be events in structured mode (``options.detect_format``)."""
     bare = pc.equal(pc.list_value_length(records.column("headers")).fill_null(0), 0)
     looks: npt.NDArray[np.bool_] = (
         pc.and_(bare, pc.match_substring(values, '"specversion"')).fill_null(False).to_numpy(zero_copy_only=False)
