@@ -85,7 +85,7 @@ def refused(result: subprocess.CompletedProcess[str]) -> bool:
 
 
 def test_the_hook(repository: Repository) -> None:
-    """Issue 11, 5.1: made as the page says; a breaking commit is refused with the reason, a good one is not."""
+    """The hook of the page rejects a breaking commit with the reason, and accepts a compatible one."""
     (script,) = blocks("A git hook", "sh")
     assert repository.run("sh", "-ec", script).returncode == 0
     assert not refused(repository.commit()), "the first commit has nothing before it"

@@ -223,7 +223,7 @@ def shop() -> Path:
 def test_check_and_import_report_the_same_changes(
     cli: Cli, serve: Callable[..., str], shop: Path, tmp_path: Path, where: str
 ) -> None:
-    """Issue 11, 5.1: check and import say the same of what is unchanged, and of what its rule forbids."""
+    """Check and import agree about unchanged documents, and about changes that the rule forbids."""
     target = ("--server", serve(db=f"sqlite:///{tmp_path}/s.db")) if where == "server" else ()
     assert cli("import", shop, *target).code == 0
     (checked,) = verdict(cli("check", shop, *target, "--json").out)["checked"]
@@ -359,7 +359,7 @@ def test_format_of_the_earlier_schema_is_kept(cli: Cli) -> None:
 def test_missing_counterpart_is_an_error(
     cli: Cli, server: str, shop: Path, source: str, against: str, message: str
 ) -> None:
-    """Issue 11, 5.1: of no form of --against is it taken for nothing to compare with."""
+    """For each form of --against, a missing counterpart is an error and not an empty comparison."""
     cli("import", shop)
     git("init", "-q")
     ran = cli("check", source, "--against", against.format(server=server))
@@ -367,7 +367,7 @@ def test_missing_counterpart_is_an_error(
 
 
 def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
-    """Issue 11, 5.1: and that is said."""
+    """The output reports that nothing was compared."""
     cli("import", shop)
     free = "/schemagroups/check/schemas/free"
     ran = cli("check", "new.avsc", "--against", free)

@@ -416,7 +416,7 @@ def test_our_own_document_strictly(cli: Cli, sample_file: Callable[[str], Path])
 
 
 def test_strict_rejects_any_finding(cli: Cli, target: tuple[str, ...]) -> None:
-    """Issue 11, 5.1: of what is all new, too; nothing of it stays."""
+    """Findings about new entities count too, and nothing of the import is stored."""
     write("book.json", {"endpoints": {"strict": {"usage": ["producer", "consumer"]}}})
     ran = cli("import", "book.json", "--strict", *target)
     assert (ran.code, "/endpoints/strict#usage" in ran.err) == (1, True)

@@ -136,7 +136,7 @@ def test_encoded_payload_is_sent_unchanged(cli: Cli, tmp_path: Path) -> None:
         (["none"], 1, "there is no message none; there are: /messagegroups/other"),
     ],
 )
-def test_invalid_message_is_reported(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
+def test_message_that_cannot_be_built_is_reported(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
     """The command reports the error, and prints nothing (K-50)."""
     ran = build(cli, *arguments)
     assert (ran.code, ran.out) == (code, "")

@@ -175,7 +175,7 @@ def test_import_of_a_schema_suggests_register(cli: Cli, server: str, files: dict
 
 
 def test_unknown_format_registers_nothing(cli: Cli, server: str) -> None:
-    """Issue 11, 5.2: it is found before the first file is sent."""
+    """The error is found before the first file is sent."""
     Path("user.avsc").write_text(json.dumps(USER))
     Path("plain.json").write_text("{}")
     ran = cli("register", "user.avsc", "plain.json", "--group", "whole", "--server", server)
@@ -184,7 +184,7 @@ def test_unknown_format_registers_nothing(cli: Cli, server: str) -> None:
 
 
 def test_the_servers_default_rule(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 11, 5.3: without a server, that of the environment."""
+    """Without a server, the rule of the environment is the default."""
     monkeypatch.setenv("SIGNALBOOK_DEFAULT_COMPATIBILITY", "backward")
     Path("user.avsc").write_text(json.dumps(USER))
     assert cli("register", "user.avsc", "--group", "g").code == 0

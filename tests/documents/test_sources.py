@@ -207,7 +207,7 @@ def test_documents_of_an_entity_are_named(xid: str, names: list[str]) -> None:
 
 
 def test_repairs_name_their_file(tmp_path: Path) -> None:
-    """Issue 11, 4.6: of several files of a name, and of several that repair one entity, each is named (L-37, L-38)."""
+    """Each file is named, also if files have the same name or repair the same entity (L-37, L-38)."""
     for name, content in (
         ("a/x.json", '{"schemagroups": {"g": {"createdat": "no", "labels": {"team": "t"}}}}'),
         ("b/x.json", '{"schemagroups": {"g": {"modifiedat": "no",\n// why\n"schemas": {}}}}'),

@@ -53,7 +53,7 @@ def test_a_pause_is_no_failure() -> None:
     ("error", "state", "rejected"),
     [(DeliveryError("x", gone=True), GONE, 0), (DeliveryError("x", rejected=True), ACTIVE, 1)],
 )
-def test_permanent_errors_of_the_sink(error: DeliveryError, state: str, rejected: int) -> None:
+def test_permanent_errors_cause_no_wait(error: DeliveryError, state: str, rejected: int) -> None:
     """The statuses are 410 and 415 (D-33)."""
     after, wait = failed(DeliveryState(position=7), error, NOW, RETRIES, random.random())
     assert (after.state, after.rejected, after.lasterror, wait) == (state, rejected, "x", 0)

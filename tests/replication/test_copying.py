@@ -67,7 +67,7 @@ def test_existing_entities_are_not_written_again(trio: list[Server]) -> None:
 
 
 def test_copy_does_not_get_the_default_rule_of_the_target(trio: list[Server], serve: Callable[..., Server]) -> None:
-    """Issue 11, 5.3: the target's default is for its own new schemas."""
+    """The target's default rule is for schemas that are created there, not for copies."""
     source, target = trio[0], serve(default_compatibility="full")
     source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {
         "1": version('{"type": "object"}'), "2": version('{"type": "string"}', ancestorid="1")}}}}}})  # fmt: skip

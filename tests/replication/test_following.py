@@ -72,7 +72,7 @@ def test_unavailable_source_is_retried(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.merge
 def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Server]) -> None:
-    """Issue 11, 4.6: all to one, a part under another name to another; what goes, goes there; status."""
+    """One target gets everything, another one a group under another name. Deletions follow. The status lists both."""
     first, two, _ = trio
     source = serve_process(push=(first.url, f"{two.url}#/schemagroups/a=one.a"), workers=2)
     source.patch({"schemagroups": {"a": {"schemas": schemas("s")}, "b": {"schemas": schemas("t")}}})
@@ -102,7 +102,7 @@ def test_a_server_pushes_to_others(serve_process: ServeProcess, trio: list[Serve
 def test_killed_push_continues_where_it_stopped(
     serve_process: ServeProcess, trio: list[Server], tmp_path: Path
 ) -> None:
-    """Issue 11, 4.6: what is at the target is not compared again; what happened meanwhile arrives."""
+    """The push does not compare the target again, and sends the changes that were made while it was down."""
     target = trio[0]
     source = serve_process(push=(target.url,))
     source.patch({"schemagroups": {"g": {"schemas": schemas("s", "t")}}})

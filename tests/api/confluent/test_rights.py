@@ -399,7 +399,7 @@ def test_groups_with_colons_do_not_touch_one_another(store: Store, serve: Serve)
     assert client.get("/schemagroups/team:eu/schemas/orders/versions/2", headers=eva).status_code == 200
 
 
-def test_softly_deleted_versions_of_a_group_with_capitals(store: Store, serve: Serve) -> None:
+def test_soft_deletion_works_in_a_group_with_capitals(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     assert send(client, "POST", "/subjects/:.Shop:s/versions", {"schema": ONE})[0] == 200
     assert send(client, "DELETE", "/subjects/:.Shop:s") == (200, "[1]")

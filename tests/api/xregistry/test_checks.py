@@ -212,7 +212,7 @@ def test_references_by_url(filled: Client, place: str) -> None:
 def test_check_reports_incompatible_replacement(
     filled: Client, store: Store, serve: Serve, caplog: pytest.LogCaptureFixture, method: str, path: str, sent: Any
 ) -> None:
-    """Issue 11, 5.1: a check says so, the write is logged; with the setting both are refused."""
+    """A check reports it, and a write logs it. With the setting, both are rejected."""
     (finding,) = checked(filled, method, path, **sent)["findings"]
     assert (finding["path"], finding["rule"], finding["severity"]) == (
         f"{S}/versions/1#R.b",

@@ -64,7 +64,7 @@ def test_headers_merge_and_the_body_replaces(client: Client) -> None:
 
 
 def test_metadata_write_keeps_the_document(client: Client) -> None:
-    """R247, trap 1."""
+    """A write to ``$details`` without a document leaves the document as it is (R247)."""
     client.put_document(F1, b"x", "text/plain")
     client.put(f"{F1}$details", {"name": "N"})
     assert client.get(F1).content == b"x"

@@ -51,7 +51,7 @@ def tree(root: dict[str, Any]) -> list[str]:
     ],
 )
 def test_filters_leave_the_expected_tree(filled: Client, query: str, expected: list[str]) -> None:
-    """The examples of the specification are included (R181 to R184, R190, R191, trap 19)."""
+    """The examples of the specification are included (R181 to R184, R190, R191)."""
     assert tree(filled.get(f"/?{query}&inline=*").json()) == expected
 
 
@@ -74,7 +74,7 @@ def test_the_longest_singular_of_a_group_type(client: Client) -> None:
 
 
 def test_counts_and_urls_follow(filled: Client) -> None:
-    """A collection that is not inlined is counted, and its URL shows the same members (R193, R194, trap 20)."""
+    """A collection that is not inlined is counted, and its URL shows the same members (R193, R194)."""
     body = filled.get("/?filter=dirs.files.name=two,dirs.dirid=g1").json()
     assert (body["dirscount"], body["dirsurl"]) == (1, f"{BASE}/dirs?filter=files.name=two,dirid=g1")
     group = filled.get(body["dirsurl"].removeprefix(BASE)).json()["g1"]

@@ -71,7 +71,7 @@ def test_values_add_up() -> None:
 
 
 def test_export_names_two_parts_of_the_configuration() -> None:
-    """R274, trap 16."""
+    """R274."""
     assert "modelsource" in EXPORT
     assert "capabilities" in EXPORT
     assert "model" not in EXPORT

@@ -274,7 +274,7 @@ class TestDocumentView:
         assert resource["meta"]["defaultversionurl"] == "#/dirs/d1/files/f1/versions/2"
 
     def test_urls_of_other_entities_are_absolute(self, filled: Registry) -> None:
-        """R272, trap 17."""
+        """R272."""
         document = show(filled, F1, "meta", doc=True)
         assert document["self"] == "#/"
         assert document["versionsurl"] == f"{BASE}{F1}/versions"

@@ -437,7 +437,7 @@ def held_to(store: Store, **options: Any) -> Registry:
 
 
 def test_a_document_in_the_place_of_another_is_compared(comparing: Registry) -> None:
-    """Issue 11, 5.1: what would be refused as the next Version does not pass in silence as the same one."""
+    """A replaced document that would be rejected as the next Version gets warnings."""
     versions(comparing, PLAIN, rule="backward")
     (path, rule, severity) = (f"{V1}#R.c", "default_missing", "warning")
     result = comparing.put(V1, {"file": DEMANDING, "format": AVRO})
@@ -518,7 +518,7 @@ def test_missing_rule_is_reported_once(comparing: Registry) -> None:
     ],
 )
 def test_default_rule_of_new_schemas(store: Store, body: JSONObject, rule: str | None) -> None:
-    """Issue 11, 5.3: for those that state none, and whose format can be compared; it is stored in their meta."""
+    """Schemas without a rule get the default if their format can be compared. It is stored in their meta."""
     registry = held_to(store, default_compatibility="backward")
     registry.put(F1, body)
     assert registry.row(F1).attributes.get("compatibility") == rule

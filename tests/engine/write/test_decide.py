@@ -299,7 +299,7 @@ def test_deleting_the_last_version_deletes_its_resource(tree: Registry) -> None:
     ],
 )
 def test_collections(tree: Registry, path: str, body: JSON, gone: set[str]) -> None:
-    """R169, R170, trap 21."""
+    """R169, R170."""
     tree.delete(path, body)
     assert {name for name in ("f1", "f2") if tree.find(f"{FILES}/{name}") is None} == gone
 

@@ -70,7 +70,7 @@ def test_default(two: Registry, method: str, meta: JSONObject, expected: tuple[s
     ],
 )
 def test_sticky_default(two: Registry, method: str, meta: JSONObject, expected: tuple[str, bool]) -> None:
-    """R225-R228; trap 11."""
+    """R225 to R228."""
     two.patch(META, {"defaultversionid": "v1"})
     two.post(F1, {"versionid": "v0"})
     two.delete(f"{F1}/versions/v0")
@@ -128,7 +128,7 @@ def test_ignored_default(two: Registry) -> None:
 
 
 def test_generated_ids_never_restart(registry: Registry) -> None:
-    """A number given by a client is not reused either (R234, trap 13, A-19)."""
+    """A number given by a client is not reused either (R234, A-19)."""
     registry.put(F1, {})
     registry.put(f"{F1}/versions/3", {})
     for expected in ("4", "5"):
@@ -270,7 +270,7 @@ def test_default_version_is_chosen_at_the_target(registry: Registry) -> None:
     ],
 )
 def test_removed_reference_restores_the_resource(registry: Registry, method: str, path: str, body: JSONObject) -> None:
-    """Creation time and counter are restored, and the epoch exceeds both previous ones (R269, trap 13)."""
+    """Creation time and counter are restored, and the epoch exceeds both previous ones (R269)."""
     registry.put(SOURCE, {"meta": {"createdat": "2020-01-01T00:00:00Z", "labels": {"a": "b"}}})
     registry.put(SOURCE, XREF)
     registry.put(TARGET, {})

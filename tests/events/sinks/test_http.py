@@ -413,7 +413,7 @@ def test_addresses(sink: str, expected: str) -> None:
     ],
 )
 def test_a_refusal_names_the_option(sink: str, value: str) -> None:
-    """Issue 11, 5.2: what the operator has to say; said, it is enough."""
+    """The error names the option that the operator has to set. With the option, the sink is accepted."""
     subscription_ = Subscription(id="s", protocol="HTTP", sink=sink)
     with pytest.raises(SubscriptionError) as raised:
         WebhookFactory().check(subscription_, PUBLIC)

@@ -108,7 +108,7 @@ def test_all_errors_are_reported(
 
 @pytest.mark.parametrize("text", ["{a}-{b}", "{a}{b}", "/{a}/{b}"])
 def test_ambiguous_value_is_rejected(define: Define, text: str) -> None:
-    """K-18, K-55"""
+    """A value is rejected if its placeholders would be read back differently (K-18, K-55)."""
     with pytest.raises(OutboundError, match="would be read"):
         build(define(**event(subject={"value": text, "required": True})), {"a": "1-2/3", "b": "4"})
 

@@ -78,8 +78,8 @@ def check_read(spot: Place, groups: list[list[int]], start: int, length: int) ->
 
 
 @pytest.mark.parametrize("lost", [1, 5, 9, 30])
-def test_truncated_messages_never_existed(tmp_path: Path, lost: int) -> None:
-    """A writer that dies had not confirmed what it was writing; the next one goes on behind what is whole."""
+def test_truncated_messages_are_dropped(tmp_path: Path, lost: int) -> None:
+    """A writer that died had not confirmed these messages. The next writer continues after the last whole one."""
     spot = LocalPlace(tmp_path)
     with MessageSpool(spot) as spool:
         spool.append([message(0), message(1), message(2)])

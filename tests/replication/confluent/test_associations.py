@@ -52,7 +52,7 @@ def pair(serve: Callable[..., Server]) -> list[str]:
 
 
 def test_associations_follow_the_source(pair: list[str], tmp_path: Path) -> None:
-    """Strong ones too, whose subjects have their versions by ids; again nothing is written; what goes there, goes."""
+    """Weak and strong associations are copied, a second copy writes nothing, and deletions follow."""
     source, target = pair
     state = StateFile(tmp_path / "state.json")
     fill(source)
