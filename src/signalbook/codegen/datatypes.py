@@ -120,6 +120,6 @@ def union(members: Iterable[DataType]) -> DataType:
     return distinct[0] if len(distinct) == 1 else UnionType(tuple(distinct))
 
 
-def nullable(kind: DataType) -> bool:
+def nullable(data_type: DataType) -> bool:
     """Return True if null is a value of the type."""
-    return kind in (ANY, NULL) or (isinstance(kind, UnionType) and NULL in kind.members)
+    return data_type in (ANY, NULL) or (isinstance(data_type, UnionType) and NULL in data_type.members)

@@ -42,25 +42,26 @@ _SCALE: Final = 9
 _MICROSECONDS: Final = 6
 
 
-def _convert_for_bigquery(kind: exp.DataType) -> exp.DataType:
+def _convert_for_bigquery(data_type: exp.DataType) -> exp.DataType:
     """BigQuery has no maps, no lists of lists, and two widths of decimals."""
     # By the values of types: a name would be parsed as SQL each time.
-    if kind.is_type(exp.DType.MAP):
-        key, value = map(_convert_for_bigquery, kind.expressions)
+    if data_type.is_type(exp.DType.MAP):
+        key, value = map(_convert_for_bigquery, data_type.expressions)
         return _build_list(key=key, value=value)
-    if kind.is_type(exp.DType.ARRAY):
-        item = _convert_for_bigquery(kind.expressions[0])
+    if data_type.is_type(exp.DType.ARRAY):
+        item = _convert_for_bigquery(data_type.expressions[0])
         return _build_list(element=item) if item.is_type(exp.DType.ARRAY) else _nest("ARRAY", [item])
-    if kind.is_type(exp.DType.STRUCT):
+    if data_type.is_type(exp.DType.STRUCT):
         members = [
-            exp.ColumnDef(this=part.this, kind=_convert_for_bigquery(part.args["kind"])) for part in kind.expressions
+            exp.ColumnDef(this=part.this, kind=_convert_for_bigquery(part.args["kind"]))
+            for part in data_type.expressions
         ]
         return _nest("STRUCT", members)
-    if kind.is_type(exp.DType.DECIMAL):
-        precision, scale = (int(part.name) for part in kind.expressions)
+    if data_type.is_type(exp.DType.DECIMAL):
+        precision, scale = (int(part.name) for part in data_type.expressions)
         if precision - scale > _WHOLE_DIGITS or scale > _SCALE:
-            return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=kind.expressions)
-    return kind
+            return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=data_type.expressions)
+    return data_type
 
 
 def _build_list(**members: exp.DataType) -> exp.DataType:
@@ -73,12 +74,12 @@ def _nest(name: str, expressions: list[exp.DataType] | list[exp.ColumnDef]) -> e
     return exp.DataType(this=exp.DType[name], expressions=expressions, nested=True)
 
 
-def _convert_for_trino(kind: exp.DataType) -> exp.DataType:
+def _convert_for_trino(data_type: exp.DataType) -> exp.DataType:
     """Times in microseconds, as the pipeline writes them; Trino's own are in milliseconds."""
-    for node in kind.find_all(exp.DataType):
+    for node in data_type.find_all(exp.DataType):
         if node.is_type(exp.DType.TIMESTAMPTZ, exp.DType.TIME):
             node.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(_MICROSECONDS))])
-    return kind
+    return data_type
 
 
 DIALECTS: Final[Mapping[str, SqlDialect]] = {

@@ -90,16 +90,16 @@ class RepairedObject:
             self.report(name, f"moved to {inner}.{new}", rule)
 
 
-def repair_documentation(item: RepairedObject) -> None:
+def repair_documentation(entity: RepairedObject) -> None:
     """Put the only URL of an object at ``documentation``, which is a URL; leave any other object out."""
-    stated = item.body.get("documentation")
+    stated = entity.body.get("documentation")
     if not isinstance(stated, dict):
         return
     urls = [value for value in stated.values() if isinstance(value, str) and value.startswith(("http://", "https://"))]
     if len(urls) == 1:
-        item.change("documentation", urls[0], "replaced by the URL in it", "R43")
+        entity.change("documentation", urls[0], "replaced by the URL in it", "R43")
     else:
-        item.drop("documentation", "it is an object, not a URL", "R43")
+        entity.drop("documentation", "it is an object, not a URL", "R43")
 
 
 SENTINEL: Final = "01-01-0000T00:00:00Z"
@@ -107,30 +107,30 @@ _OLD_STAMPS: Final = {"createdtimeutc": "createdat", "updatedtimeutc": "modified
 _IN_DEPRECATED: Final = ("effective", "removal")
 
 
-def repair_timestamps(item: RepairedObject) -> None:
+def repair_timestamps(entity: RepairedObject) -> None:
     """``createdat``, ``modifiedat`` and the dates of ``deprecated``; what is no date is left out."""
     for old, new in _OLD_STAMPS.items():
-        item.rename(old, new, "I-6")
+        entity.rename(old, new, "I-6")
     for name in ("createdat", "modifiedat"):
-        repair_timestamp(item, name)
-    deprecated = item.member("deprecated")
+        repair_timestamp(entity, name)
+    deprecated = entity.member("deprecated")
     for name in _IN_DEPRECATED if deprecated else ():
         assert deprecated is not None
         repair_timestamp(deprecated, name)
 
 
-def repair_timestamp(item: RepairedObject, name: str) -> None:
+def repair_timestamp(entity: RepairedObject, name: str) -> None:
     """Leave ``name`` out if it is no timestamp."""
-    text = item.body.get(name)
+    text = entity.body.get(name)
     if not isinstance(text, str):
         return
     if text == SENTINEL:
-        item.drop(name, f"{text} stands for no date", "I-6")
+        entity.drop(name, f"{text} stands for no date", "I-6")
         return
     try:
         parse_timestamp(text)
     except ValueError:
-        item.drop(name, f"{text} is no date", "I-5")
+        entity.drop(name, f"{text} is no date", "I-5")
 
 
 GROUP_TYPES: Final = {
@@ -180,49 +180,49 @@ _NO_CODE: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTAL
 _DAMAGED: Final = re.compile(r"(.+)version", re.DOTALL)
 
 
-def repair_schema(item: RepairedObject) -> None:
+def repair_schema(entity: RepairedObject) -> None:
     """The attributes of a schema, its Versions apart, and what those have of it."""
-    repair_schema_version(item)
-    shared = item.body.get("format")
-    for version in item.entities("versions"):
+    repair_schema_version(entity)
+    shared = entity.body.get("format")
+    for version in entity.entities("versions"):
         stated = version.body.get("format")
         if isinstance(shared, str) and stated is None:
             version.change("format", shared, f"took {shared} from the schema", "I-6")
         if isinstance(stated, str) and (match := _DAMAGED.fullmatch(stated)):
             version.change("format", match[1], f"was {stated}", "I-6")
-    _unify_formats(item)
+    _unify_formats(entity)
 
 
-def _unify_formats(item: RepairedObject) -> None:
-    """Versions of one format's different versions: the name alone is what they share, and have to (G-4)."""
-    items = [item, *item.entities("versions")]
-    stated = {stated for entity in items if isinstance(stated := entity.body.get("format"), str)}
+def _unify_formats(schema: RepairedObject) -> None:
+    """Remove the version from ``format`` if the Versions of a schema differ in that alone: all need the same (G-4)."""
+    entities = [schema, *schema.entities("versions")]
+    stated = {stated for entity in entities if isinstance(stated := entity.body.get("format"), str)}
     names = {text.partition("/")[0].lower() for text in stated}
-    # Versions of two formats are no slip of old, and stay as they are: the registry refuses them.
+    # Versions in two different formats stay as they are, and the registry rejects them.
     if len({text.lower() for text in stated}) > 1 and len(names) == 1:
-        for entity in items:
+        for entity in entities:
             if "format" in entity.body:
                 name = entity.body["format"].partition("/")[0]
                 entity.change("format", name, f"was {entity.body['format']}; all Versions have one format", "G-4")
 
 
-def repair_schema_version(item: RepairedObject) -> None:
+def repair_schema_version(entity: RepairedObject) -> None:
     """The attributes of a Version of a schema, or those of a schema's default Version."""
-    item.rename("schemauri", "schemaurl", "I-7")
-    item.rename("schemaformat", "format", "I-6")
-    repair_protobuf(item, "schema", item.body.get("format"))
+    entity.rename("schemauri", "schemaurl", "I-7")
+    entity.rename("schemaformat", "format", "I-6")
+    repair_protobuf(entity, "schema", entity.body.get("format"))
 
 
-def repair_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
+def repair_protobuf(entity: RepairedObject, name: str, format: JSON) -> None:
     """Protobuf text that ends in one brace too many (L-33)."""
-    text = item.body.get(name)
+    text = entity.body.get(name)
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
         return
     code = _NO_CODE.sub("", text)
     # Exactly one too many, at the very end, not in a comment or string: anything else is damage that may be meant
     # otherwise.
     if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
-        item.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
+        entity.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
 
 
 _SELECTORS: Final = {"protocol": ("amqp", "http", "kafka", "mqtt", "nats"), "envelope": ("cloudevents", "cloudsevents")}
@@ -239,107 +239,107 @@ _SCHEMA_NAMES: Final = {
 _REFERENCES: Final = ("dataschemauri", "dataschemaxid", "basemessage", "basemessageuri")
 
 
-def repair_endpoint(item: RepairedObject) -> None:
+def repair_endpoint(entity: RepairedObject) -> None:
     """The attributes of an endpoint, its messages apart."""
-    if isinstance(item.body.get("usage"), str):
-        item.change("usage", [item.body["usage"]], "made an array of it", "I-6")
-    item.rename("definitionGroups", "messagegroups", "I-6")
-    _spread_config(item)
-    repair_selectors(item)
+    if isinstance(entity.body.get("usage"), str):
+        entity.change("usage", [entity.body["usage"]], "made an array of it", "I-6")
+    entity.rename("definitionGroups", "messagegroups", "I-6")
+    _spread_config(entity)
+    repair_selectors(entity)
     for name in ("deployed", "endpoints"):
-        item.move(name, "protocoloptions", name, "I-7")
-    _repair_addresses(item)
-    _repair_groups(item)
-    _rename_options(item)
+        entity.move(name, "protocoloptions", name, "I-7")
+    _repair_addresses(entity)
+    _repair_groups(entity)
+    _rename_options(entity)
 
 
-def repair_selectors(item: RepairedObject) -> None:
+def repair_selectors(entity: RepairedObject) -> None:
     """Repair envelope and protocol.
 
     ``format`` was split into ``envelope`` and ``protocol``; envelopes are misspelt (L-2); ``None`` is no protocol.
     """
-    stated = item.body.get("format")
+    stated = entity.body.get("format")
     for name, prefixes in _SELECTORS.items():
         if isinstance(stated, str) and stated.lower().startswith(prefixes):
-            item.rename("format", name, "I-6")
-    envelope = item.body.get("envelope")
+            entity.rename("format", name, "I-6")
+    envelope = entity.body.get("envelope")
     if isinstance(envelope, str) and envelope.lower() in _ENVELOPES:
-        item.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
-    protocol = item.body.get("protocol")
+        entity.change("envelope", _ENVELOPES[envelope.lower()], f"was {envelope}", "L-2")
+    protocol = entity.body.get("protocol")
     if isinstance(protocol, str) and protocol.strip().lower() == "none":
-        item.drop("protocol", f"{protocol} means no protocol", "rc1")
+        entity.drop("protocol", f"{protocol} means no protocol", "rc1")
 
 
-def repair_message(item: RepairedObject) -> None:
+def repair_message(entity: RepairedObject) -> None:
     """The attributes of a message, or of one of its Versions."""
-    if _convert_cross_reference(item):
+    if _convert_cross_reference(entity):
         return
     for old, new in _SCHEMA_NAMES.items():
-        item.rename(old, new, "I-6")
-    item.rename("metadata", "envelopemetadata", "I-6")
-    item.rename("basemessageurl", "basemessageuri", "F-57")
-    repair_selectors(item)
-    _spread_config(item)
-    _lift_attributes(item)
+        entity.rename(old, new, "I-6")
+    entity.rename("metadata", "envelopemetadata", "I-6")
+    entity.rename("basemessageurl", "basemessageuri", "F-57")
+    repair_selectors(entity)
+    _spread_config(entity)
+    _lift_attributes(entity)
     for name in _REFERENCES:
-        repair_reference(item, name)
-    repair_protobuf(item, "dataschema", item.body.get("dataschemaformat"))
-    metadata, options = item.member("envelopemetadata"), item.member("protocoloptions")
+        repair_reference(entity, name)
+    repair_protobuf(entity, "dataschema", entity.body.get("dataschemaformat"))
+    metadata, options = entity.member("envelopemetadata"), entity.member("protocoloptions")
     for section in (metadata, options):
         _repair_property_types(section, 3) if section else None
-    _repair_query(item)
-    _rename_options(item)
+    _repair_query(entity)
+    _rename_options(entity)
 
 
-def repair_reference(item: RepairedObject, name: str) -> None:
+def repair_reference(entity: RepairedObject, name: str) -> None:
     """A reference to an entity, in today's names and as an xid."""
-    text = item.body.get(name)
+    text = entity.body.get(name)
     if isinstance(text, str):
-        item.change(name, modernise_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
+        entity.change(name, modernise_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
 
 
-def _convert_cross_reference(item: RepairedObject) -> bool:
+def _convert_cross_reference(entity: RepairedObject) -> bool:
     """A message that only points to another one by ``uri`` shows it through ``meta.xref`` today (F-58, L-27)."""
-    uri = item.body.get("uri")
+    uri = entity.body.get("uri")
     target = modernise_reference(uri) if isinstance(uri, str) else ""
     if not target.startswith(("/messagegroups/", "/endpoints/")):
         return False
     # A Resource with ``xref`` has no attributes of its own: what stands beside it would be refused.
-    id_attribute = {name: item.body[name] for name in ("messageid",) if name in item.body}
-    item.body.clear()
-    item.body.update(id_attribute, meta={"xref": target})
-    item.report("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
+    id_attribute = {name: entity.body[name] for name in ("messageid",) if name in entity.body}
+    entity.body.clear()
+    entity.body.update(id_attribute, meta={"xref": target})
+    entity.report("uri", f"made it a cross reference (meta.xref) to {target}, without attributes of its own", "F-58")
     return True
 
 
-def _spread_config(item: RepairedObject) -> None:
+def _spread_config(entity: RepairedObject) -> None:
     """``config`` of 2023: protocol, addresses and options in one object."""
-    config = item.body.pop("config", None)
+    config = entity.body.pop("config", None)
     if not isinstance(config, dict):
         if config is not None:
-            item.body["config"] = config
+            entity.body["config"] = config
         return
-    item.report("config", "spread over protocol and protocoloptions", "I-6")
-    options = item.body.setdefault("protocoloptions", {})
+    entity.report("config", "spread over protocol and protocoloptions", "I-6")
+    options = entity.body.setdefault("protocoloptions", {})
     nested_options = config.get("options")
     for name, value in {**(nested_options if isinstance(nested_options, dict) else {}), **config}.items():
         if name == "protocol":
-            item.body.setdefault("protocol", value)
+            entity.body.setdefault("protocol", value)
         elif name not in ("options", "strict") and isinstance(options, dict):
             options.setdefault(name, value)
     if not options:
-        del item.body["protocoloptions"]
+        del entity.body["protocoloptions"]
 
 
-def _repair_addresses(item: RepairedObject) -> None:
+def _repair_addresses(entity: RepairedObject) -> None:
     """Addresses are objects; those of Kafka are lists of ``bootstrap.servers``."""
-    options = item.member("protocoloptions")
+    options = entity.member("protocoloptions")
     entries = options.body.get("endpoints") if options else None
     if options is None or not isinstance(entries, list):
         return
     objects = [{"uri": entry} if isinstance(entry, str) else entry for entry in entries]
     options.change("endpoints", objects, "made objects of the addresses", "I-6")
-    if str(item.body.get("protocol", "")).lower().startswith("kafka"):
+    if str(entity.body.get("protocol", "")).lower().startswith("kafka"):
         servers = [_make_bootstrap_servers(entry) for entry in objects]
         options.change("endpoints", servers, "made bootstrap.servers of the addresses", "I-7")
 
@@ -353,25 +353,25 @@ def _make_bootstrap_servers(entry: JSON) -> JSON:
     return {"bootstrap.servers": [parts.netloc or entry["uri"]], **security, **members}
 
 
-def _repair_groups(item: RepairedObject) -> None:
-    groups = item.body.get("messagegroups")
+def _repair_groups(endpoint: RepairedObject) -> None:
+    groups = endpoint.body.get("messagegroups")
     if isinstance(groups, list):
-        references = [modernise_reference(item) if isinstance(item, str) else item for item in groups]
-        item.change("messagegroups", references, "named the groups by xid", "I-3")
+        references = [modernise_reference(group) if isinstance(group, str) else group for group in groups]
+        endpoint.change("messagegroups", references, "named the groups by xid", "I-3")
 
 
-def _rename_options(item: RepairedObject) -> None:
+def _rename_options(entity: RepairedObject) -> None:
     """AMQP's options have dashes, not underscores (I-7)."""
-    options = item.member("protocoloptions")
-    if options is not None and str(item.body.get("protocol", "")).lower().startswith("amqp"):
+    options = entity.member("protocoloptions")
+    if options is not None and str(entity.body.get("protocol", "")).lower().startswith("amqp"):
         for name in [name for name in options.body if "_" in name]:
             options.rename(name, name.replace("_", "-"), "I-7")
 
 
-def _lift_attributes(item: RepairedObject) -> None:
-    metadata = item.body.get("envelopemetadata")
+def _lift_attributes(entity: RepairedObject) -> None:
+    metadata = entity.body.get("envelopemetadata")
     if isinstance(metadata, dict) and set(metadata) == {"attributes"} and isinstance(metadata["attributes"], dict):
-        item.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
+        entity.change("envelopemetadata", metadata["attributes"], "took its attributes out of attributes", "I-6")
 
 
 def _repair_property_types(section: RepairedObject, depth: int) -> None:
@@ -385,12 +385,12 @@ def _repair_property_types(section: RepairedObject, depth: int) -> None:
         _repair_property_types(item, depth - 1)
 
 
-def _repair_query(item: RepairedObject) -> None:
+def _repair_query(entity: RepairedObject) -> None:
     """HTTP's ``query`` is an array in the model of rc4 and a map in its text (L-30)."""
-    options = item.member("protocoloptions")
+    options = entity.member("protocoloptions")
     query = options.body.get("query") if options else None
     if options is not None and isinstance(query, dict):
         listed = [
-            {"name": name, **(item if isinstance(item, dict) else {"value": item})} for name, item in query.items()
+            {"name": name, **(value if isinstance(value, dict) else {"value": value})} for name, value in query.items()
         ]
         options.change("query", listed, "made a list of the map", "L-30")

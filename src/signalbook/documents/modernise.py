@@ -34,25 +34,25 @@ _FLAGS_GONE: Final = frozenset(
 )
 
 
-def repair_registry(item: RepairedObject) -> None:
+def repair_registry(entity: RepairedObject) -> None:
     """The Registry's own attributes, and the names of its collections."""
-    stated = item.body.get("specversion")
+    stated = entity.body.get("specversion")
     if stated not in (None, _SPECVERSION):
-        item.drop("specversion", f"it was written for {stated}", "rc4")
-    repair_documentation(item)
+        entity.drop("specversion", f"it was written for {stated}", "rc4")
+    repair_documentation(entity)
     for old, new in GROUP_TYPES.items():
-        item.rename(old, new, "I-6")
-    capabilities = item.member("capabilities")
+        entity.rename(old, new, "I-6")
+    capabilities = entity.member("capabilities")
     if capabilities is not None:
         _repair_capabilities(capabilities)
 
 
-def _repair_capabilities(item: RepairedObject) -> None:
+def _repair_capabilities(entity: RepairedObject) -> None:
     for name in _GONE_CAPABILITIES:
-        item.drop(name, "there is no such capability any more", "rc4")
-    flags = item.body.get("flags")
+        entity.drop(name, "there is no such capability any more", "rc4")
+    flags = entity.body.get("flags")
     if isinstance(flags, list):
-        item.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
+        entity.change("flags", [flag for flag in flags if flag not in _FLAGS_GONE], "left out flags of old", "rc4")
 
 
 _GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
@@ -62,9 +62,9 @@ REPAIRED: Final = {"import.source": ", ", "import.repairs": " "}
 TAKEN: Final = "format"
 
 
-def repair_model(item: RepairedObject) -> None:
+def repair_model(entity: RepairedObject) -> None:
     """A model source."""
-    for group in _list_type_definitions(item, "groups"):
+    for group in _list_type_definitions(entity, "groups"):
         _repair_aspects(group)
         for resource in _list_type_definitions(group, "resources"):
             _repair_aspects(resource)
@@ -72,15 +72,15 @@ def repair_model(item: RepairedObject) -> None:
                 resource.change("singular", f"{group.body.get('singular', '')}{TAKEN}", f"was {TAKEN}", "rc4")
 
 
-def _list_type_definitions(item: RepairedObject, name: str) -> list[RepairedObject]:
-    members = item.member(name)
+def _list_type_definitions(entity: RepairedObject, name: str) -> list[RepairedObject]:
+    members = entity.member(name)
     return list(members.members()) if members else []
 
 
-def _repair_aspects(item: RepairedObject) -> None:
-    item.rename("compatiblewith", "modelcompatiblewith", "F-56")
+def _repair_aspects(entity: RepairedObject) -> None:
+    entity.rename("compatiblewith", "modelcompatiblewith", "F-56")
     for name in _GONE_ASPECTS:
-        item.drop(name, "the model language has it no more", "F-56")
+        entity.drop(name, "the model language has it no more", "F-56")
 
 
 RepairFunction = Callable[[RepairedObject], None]
@@ -137,19 +137,19 @@ class _Walk:
         else:
             self._repair_entity(RepairedObject(xid=str(target), body=document, log=self._log), target)
 
-    def _repair_entity(self, item: RepairedObject, xid: Xid) -> None:
+    def _repair_entity(self, entity: RepairedObject, xid: Xid) -> None:
         if xid.kind is Kind.REGISTRY:
-            self._repair_registry(item)
+            self._repair_registry(entity)
         elif xid.kind is Kind.GROUP:
-            self._repair_group(item, xid.parts[0])
+            self._repair_group(entity, xid.parts[0])
         elif xid.kind is Kind.RESOURCE:
-            self._repair_resource(item, xid.parts[0], xid.parts[2])
+            self._repair_resource(entity, xid.parts[0], xid.parts[2])
         elif xid.kind is Kind.VERSION:
-            self._repair_version(item, xid.parts[2])
+            self._repair_version(entity, xid.parts[2])
 
-    def _repair_members(self, item: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
-        self._repair_ids(item, collection)
-        for member in item.entities(collection):
+    def _repair_members(self, entity: RepairedObject, collection: str, parts: tuple[str, ...]) -> None:
+        self._repair_ids(entity, collection)
+        for member in entity.entities(collection):
             if len(parts) == 1:
                 self._repair_group(member, collection)
             elif len(parts) == 3:
@@ -157,57 +157,57 @@ class _Walk:
             else:
                 self._repair_version(member, parts[2])
 
-    def _repair_registry(self, item: RepairedObject) -> None:
-        repair_registry(item)
-        repair_timestamps(item)
-        source = item.member("modelsource")
+    def _repair_registry(self, entity: RepairedObject) -> None:
+        repair_registry(entity)
+        repair_timestamps(entity)
+        source = entity.member("modelsource")
         if source is not None:
             repair_model(source)
-        for plural in collections(item.body):
-            self._repair_members(item, plural, (plural,))
+        for plural in collections(entity.body):
+            self._repair_members(entity, plural, (plural,))
 
-    def _repair_group(self, item: RepairedObject, plural: str) -> None:
-        item.rules += self._everywhere
-        _repair_common(item, plural)
+    def _repair_group(self, entity: RepairedObject, plural: str) -> None:
+        entity.rules += self._everywhere
+        _repair_common(entity, plural)
         if plural in _SINGULARS:
-            item.rename("definitions", "messages", "I-6")
-        _GROUP_REPAIRS.get(plural, _repair_nothing)(item)
-        for collection in collections(item.body):
-            _rename_format(item, plural, collection)
-            self._repair_members(item, collection, (plural, "", collection))
-        self._add_labels(item)
+            entity.rename("definitions", "messages", "I-6")
+        _GROUP_REPAIRS.get(plural, _repair_nothing)(entity)
+        for collection in collections(entity.body):
+            _rename_format(entity, plural, collection)
+            self._repair_members(entity, collection, (plural, "", collection))
+        self._add_labels(entity)
 
-    def _repair_resource(self, item: RepairedObject, group: str, plural: str) -> None:
-        _repair_common(item, plural)
-        _RESOURCE_REPAIRS.get(plural, _repair_nothing)(item)
-        meta = item.member("meta")
+    def _repair_resource(self, entity: RepairedObject, group: str, plural: str) -> None:
+        _repair_common(entity, plural)
+        _RESOURCE_REPAIRS.get(plural, _repair_nothing)(entity)
+        meta = entity.member("meta")
         if meta is not None:
             _repair_meta(meta)
-        if isinstance(item.body.get("versions"), dict):
-            self._repair_members(item, "versions", (group, "", plural, "", "versions"))
+        if isinstance(entity.body.get("versions"), dict):
+            self._repair_members(entity, "versions", (group, "", plural, "", "versions"))
         # A cross reference shows the labels of its target, and has none.
         if meta is None or "xref" not in meta.body:
-            self._add_labels(item)
+            self._add_labels(entity)
 
-    def _repair_version(self, item: RepairedObject, plural: str) -> None:
-        _repair_common(item, "versions")
-        _VERSION_REPAIRS.get(plural, _repair_nothing)(item)
-        self._add_labels(item)
+    def _repair_version(self, entity: RepairedObject, plural: str) -> None:
+        _repair_common(entity, "versions")
+        _VERSION_REPAIRS.get(plural, _repair_nothing)(entity)
+        self._add_labels(entity)
 
-    def _repair_ids(self, item: RepairedObject, collection: str) -> None:
+    def _repair_ids(self, entity: RepairedObject, collection: str) -> None:
         """Keys with characters that no id has (L-4); a key that would take another's place stays, and is refused."""
-        members = item.body[collection]
+        members = entity.body[collection]
         for name in [name for name in members if make_legal_id(name) != name]:
             if make_legal_id(name) not in members:
                 members[make_legal_id(name)] = members.pop(name)
-                item.report(f"{collection}.{name}", f"renamed to {make_legal_id(name)}", "L-4")
+                entity.report(f"{collection}.{name}", f"renamed to {make_legal_id(name)}", "L-4")
 
-    def _add_labels(self, item: RepairedObject) -> None:
-        if item.rules and isinstance(item.body.get("labels", {}), dict):
+    def _add_labels(self, entity: RepairedObject) -> None:
+        if entity.rules and isinstance(entity.body.get("labels", {}), dict):
             # As labels, so that whoever meets an entity later finds out what an import did to it.
-            rules = " ".join(sorted(set(item.rules)))
-            item.body["labels"] = {
-                **item.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
+            rules = " ".join(sorted(set(entity.rules)))
+            entity.body["labels"] = {
+                **entity.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
             }  # fmt: skip
 
 
@@ -215,35 +215,35 @@ def _repair_nothing(_: RepairedObject) -> None:
     """Repair nothing: no repairs are known for this type."""
 
 
-def _repair_common(item: RepairedObject, plural: str) -> None:
+def _repair_common(entity: RepairedObject, plural: str) -> None:
     """Repair the common parts of an entity: its id's name and value, its xid, its dates."""
     singular = _SINGULARS.get(plural)
-    entity_id = item.xid.rpartition("/")[2]
+    entity_id = entity.xid.rpartition("/")[2]
     if singular is not None:
-        if isinstance(item.body.get("type"), str) and item.body["type"] in _MARKERS:
-            item.drop("type", "entities do not name their type any more", "I-6")
-        item.rename("id", f"{singular}id", "I-6")
-        if f"{singular}id" in item.body:
-            stated = item.body[f"{singular}id"]
-            item.change(f"{singular}id", entity_id, f"was {stated}, which is not its key", "L-27")
-        item.rename("docs", "documentation", "rc2")
-    repair_documentation(item)
-    item.rename("ancestor", "ancestorid", "F-50")
-    if item.body.get("xid") not in (None, item.xid):
-        item.drop("xid", f"{item.body['xid']} is not where it stands", "I-5")
-    repair_timestamps(item)
-    deprecated = item.member("deprecated")
+        if isinstance(entity.body.get("type"), str) and entity.body["type"] in _MARKERS:
+            entity.drop("type", "entities do not name their type any more", "I-6")
+        entity.rename("id", f"{singular}id", "I-6")
+        if f"{singular}id" in entity.body:
+            stated = entity.body[f"{singular}id"]
+            entity.change(f"{singular}id", entity_id, f"was {stated}, which is not its key", "L-27")
+        entity.rename("docs", "documentation", "rc2")
+    repair_documentation(entity)
+    entity.rename("ancestor", "ancestorid", "F-50")
+    if entity.body.get("xid") not in (None, entity.xid):
+        entity.drop("xid", f"{entity.body['xid']} is not where it stands", "I-5")
+    repair_timestamps(entity)
+    deprecated = entity.member("deprecated")
     if deprecated is not None and plural != "endpoints":
         deprecated.rename("docs", "documentation", "H-21")
 
 
-def _repair_meta(item: RepairedObject) -> None:
-    repair_timestamps(item)
-    repair_reference(item, "xref")
-    item.drop("validation", "the model says what is validated", "G-10")
-    item.drop("compatibilityauthority", "it is no attribute any more", "rc4")
-    if str(item.body.get("compatibility", "")).lower() == "none":
-        item.drop("compatibility", "its absence says that there is no rule", "rc4")
+def _repair_meta(entity: RepairedObject) -> None:
+    repair_timestamps(entity)
+    repair_reference(entity, "xref")
+    entity.drop("validation", "the model says what is validated", "G-10")
+    entity.drop("compatibilityauthority", "it is no attribute any more", "rc4")
+    if str(entity.body.get("compatibility", "")).lower() == "none":
+        entity.drop("compatibility", "its absence says that there is no rule", "rc4")
 
 
 def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:

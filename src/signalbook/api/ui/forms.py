@@ -382,12 +382,12 @@ class NewEntityForm:
             raise _build_error(self.collection, "id", str(error)) from None
 
 
-def _describe_needed(kind: GroupType | ResourceType, field_names: Collection[str]) -> str:
+def _describe_needed(entity_type: GroupType | ResourceType, field_names: Collection[str]) -> str:
     """Return the attributes that the model requires and that have no fields, in words."""
-    ids = {f"{kind.singular}id", *field_names, *_MANAGED}
+    ids = {f"{entity_type.singular}id", *field_names, *_MANAGED}
     needed = [
         f"{name} ({attribute.type})"
-        for name, attribute in kind.attributes.items()
+        for name, attribute in entity_type.attributes.items()
         if attribute.required
         and not (attribute.managed or attribute.readonly or name in ids or attribute.default is not None)
     ]

@@ -245,8 +245,8 @@ def _find_id_name(model: Model, collection: Xid) -> str:
     return "versionid" if collection.kind is Kind.VERSIONS else f"{find_member_type(model, collection).singular}id"
 
 
-def _render_row(xid: Xid, member: JSONObject, columns: Iterable[str], kind: GroupType | ResourceType) -> Row:
-    own_id = str(member.get("versionid" if xid.kind is Kind.VERSIONS else f"{kind.singular}id", ""))
+def _render_row(xid: Xid, member: JSONObject, columns: Iterable[str], entity_type: GroupType | ResourceType) -> Row:
+    own_id = str(member.get("versionid" if xid.kind is Kind.VERSIONS else f"{entity_type.singular}id", ""))
     meta = member.get("meta", {}) if xid.kind is Kind.RESOURCES else {}
     counts = ((name.removesuffix("count"), number) for name, number in member.items() if name.endswith("count"))
     ancestor = str(member.get("ancestorid", own_id)) if xid.kind is Kind.VERSIONS else own_id

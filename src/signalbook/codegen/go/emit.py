@@ -194,21 +194,21 @@ def _find_set_places(documents: Mapping[str, RecordTable]) -> dict[str, _SetPlac
     }
 
 
-def _find_text_sets(kind: DataType) -> Iterator[ClosedSet]:
-    match kind:
-        case ClosedSet() if _is_of(kind, str):
-            yield kind
+def _find_text_sets(data_type: DataType) -> Iterator[ClosedSet]:
+    match data_type:
+        case ClosedSet() if _is_of(data_type, str):
+            yield data_type
         case ListType():
-            yield from _find_text_sets(kind.item)
+            yield from _find_text_sets(data_type.item)
         case MapType():
-            yield from _find_text_sets(kind.value)
+            yield from _find_text_sets(data_type.value)
         case UnionType():
-            members = [member for member in kind.members if member != NULL]
+            members = [member for member in data_type.members if member != NULL]
             yield from _find_text_sets(members[0]) if len(members) == 1 else ()
 
 
-def _is_of(kind: ClosedSet, of: type) -> bool:
-    return all(type(value) is of for value in kind.values)
+def _is_of(closed_set: ClosedSet, of: type) -> bool:
+    return all(type(value) is of for value in closed_set.values)
 
 
 def with_enums(table: RecordTable) -> RecordTable:
@@ -223,15 +223,15 @@ def with_enums(table: RecordTable) -> RecordTable:
     )
 
 
-def _close_enum(kind: DataType) -> DataType:
-    match kind:
+def _close_enum(data_type: DataType) -> DataType:
+    match data_type:
         case ListType():
-            return ListType(_close_enum(kind.item))
+            return ListType(_close_enum(data_type.item))
         case MapType():
-            return MapType(_close_enum(kind.value))
-        case UnionType() if PlainType("integer") in kind.members:
-            return next((member for member in kind.members if isinstance(member, ClosedSet)), kind)
-    return kind
+            return MapType(_close_enum(data_type.value))
+        case UnionType() if PlainType("integer") in data_type.members:
+            return next((member for member in data_type.members if isinstance(member, ClosedSet)), data_type)
+    return data_type
 
 
 def types(table: RecordTable, names: TypeNames, has_null: bool) -> Iterator[str]:
@@ -308,50 +308,54 @@ def _write_tag(name: str, option: str) -> str:
     return f"`{tag}`" if "`" not in tag else quoted(tag)
 
 
-def without_null(kind: DataType) -> DataType:
+def without_null(data_type: DataType) -> DataType:
     """The type of what is not null."""
-    if kind == NULL:
+    if data_type == NULL:
         return ANY
-    return union(member for member in kind.members if member != NULL) if isinstance(kind, UnionType) else kind
+    return (
+        union(member for member in data_type.members if member != NULL)
+        if isinstance(data_type, UnionType)
+        else data_type
+    )
 
 
-def written(kind: DataType, names: TypeNames) -> str:
+def written(data_type: DataType, names: TypeNames) -> str:
     """The type of a payload."""
-    return _write_item(kind, names, {})
+    return _write_item(data_type, names, {})
 
 
-def _write_item(kind: DataType, names: TypeNames, sets: Sets) -> str:
+def _write_item(data_type: DataType, names: TypeNames, sets: Sets) -> str:
     """Return the type of what is always there."""
-    base = _write_type(without_null(kind), names, sets)
-    if base == "any" or not nullable(kind):
+    base = _write_type(without_null(data_type), names, sets)
+    if base == "any" or not nullable(data_type):
         return base
     return f"signalbook.Optional[{base}]" if base.startswith(("[]", "map[")) else f"*{base}"
 
 
-def _write_type(kind: DataType, names: TypeNames, sets: Sets) -> str:
+def _write_type(data_type: DataType, names: TypeNames, sets: Sets) -> str:
     """Return a type without null; what may be of several is ``any``."""
-    match kind:
+    match data_type:
         case PlainType():
-            return _GO_TYPES[kind.kind]
+            return _GO_TYPES[data_type.kind]
         case ClosedSet():
-            return _write_closed(kind, sets)
+            return _write_closed(data_type, sets)
         case ListType():
-            return f"[]{_write_item(kind.item, names, sets)}"
+            return f"[]{_write_item(data_type.item, names, sets)}"
         case MapType():
-            return f"map[string]{_write_item(kind.value, names, sets)}"
+            return f"map[string]{_write_item(data_type.value, names, sets)}"
         case RecordRef():
-            return names.records[kind.key]
+            return names.records[data_type.key]
         case UnionType():
-            types = {_write_type(member, names, {}) for member in kind.members}
+            types = {_write_type(member, names, {}) for member in data_type.members}
             return types.pop() if len(types) == 1 else "any"
 
 
-def _write_closed(kind: ClosedSet, sets: Sets) -> str:
-    if _is_of(kind, str):
-        return sets.get(kind, "string")
-    if _is_of(kind, int) and all(-_INT64_END <= int(value) < _INT64_END for value in kind.values):
+def _write_closed(closed_set: ClosedSet, sets: Sets) -> str:
+    if _is_of(closed_set, str):
+        return sets.get(closed_set, "string")
+    if _is_of(closed_set, int) and all(-_INT64_END <= int(value) < _INT64_END for value in closed_set.values):
         return "int64"
-    return "bool" if _is_of(kind, bool) else "any"
+    return "bool" if _is_of(closed_set, bool) else "any"
 
 
 def comment(text: str, indent: str = "") -> Iterator[str]:

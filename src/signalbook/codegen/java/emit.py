@@ -108,22 +108,22 @@ def _describe_member(member: RecordMember) -> str:
     return f"{member.description.rstrip('.')}. {needed}." if member.description else f"{needed}."
 
 
-def written(kind: DataType, names: Mapping[str, str]) -> str:
+def written(data_type: DataType, names: Mapping[str, str]) -> str:
     """A type; what may be of several is a ``JsonNode``."""
-    match kind:
+    match data_type:
         case PlainType():
-            return _JAVA_TYPES[kind.kind]
+            return _JAVA_TYPES[data_type.kind]
         case ClosedSet():
-            kinds = {type(part) for part in kind.values}
+            kinds = {type(part) for part in data_type.values}
             return _CLOSED.get(next(iter(kinds)), _NODE) if len(kinds) == 1 else _NODE
         case ListType():
-            return f"java.util.List<{written(kind.item, names)}>"
+            return f"java.util.List<{written(data_type.item, names)}>"
         case MapType():
-            return f"java.util.Map<String, {written(kind.value, names)}>"
+            return f"java.util.Map<String, {written(data_type.value, names)}>"
         case RecordRef():
-            return names[kind.key]
+            return names[data_type.key]
         case UnionType():
-            types = {written(part, names) for part in kind.members if part != NULL}
+            types = {written(part, names) for part in data_type.members if part != NULL}
             return types.pop() if len(types) == 1 else _NODE
 
 

@@ -64,9 +64,9 @@ class EmittedTypes:
     source: str
     names: Mapping[str, str]
 
-    def annotation(self, kind: DataType, prefix: str = "") -> str:
+    def annotation(self, data_type: DataType, prefix: str = "") -> str:
         """A type as an annotation."""
-        return _write_annotation(kind, {key: prefix + name for key, name in self.names.items()})
+        return _write_annotation(data_type, {key: prefix + name for key, name in self.names.items()})
 
 
 def emit(table: RecordTable, style: Style) -> EmittedTypes:
@@ -170,22 +170,24 @@ def docstring(text: str) -> str:
     return '"""' + line.replace("\\", "\\\\").replace('"', '\\"') + '"""'
 
 
-def _write_annotation(kind: DataType, names: Mapping[str, str]) -> str:
+def _write_annotation(data_type: DataType, names: Mapping[str, str]) -> str:
     write = partial(_write_annotation, names=names)
-    match kind:
+    match data_type:
         case PlainType():
-            return _PYTHON_TYPES[kind.kind]
+            return _PYTHON_TYPES[data_type.kind]
         case ClosedSet():
-            return f"_t.Literal[{', '.join(map(repr, kind.values))}]"
+            return f"_t.Literal[{', '.join(map(repr, data_type.values))}]"
         case ListType():
-            return f"list[{write(kind.item)}]"
+            return f"list[{write(data_type.item)}]"
         case MapType():
-            return f"dict[str, {write(kind.value)}]"
+            return f"dict[str, {write(data_type.value)}]"
         case RecordRef():
-            return names[kind.key]
+            return names[data_type.key]
         case UnionType():
-            return " | ".join(write(member) for member in (*(m for m in kind.members if m != NULL), *_list_nulls(kind)))
+            return " | ".join(
+                write(member) for member in (*(m for m in data_type.members if m != NULL), *_list_nulls(data_type))
+            )
 
 
-def _list_nulls(kind: UnionType) -> tuple[DataType, ...]:
-    return (NULL,) if NULL in kind.members else ()
+def _list_nulls(union_type: UnionType) -> tuple[DataType, ...]:
+    return (NULL,) if NULL in union_type.members else ()

@@ -107,41 +107,41 @@ def document_names(format: str, table: RecordTable, roots: Mapping[str, DataType
     return DocumentNames(format=format, records=records, sets=sets, boxed=_find_boxed(table))
 
 
-def _list_texts(kind: ClosedSet) -> tuple[str, ...] | None:
+def _list_texts(closed_set: ClosedSet) -> tuple[str, ...] | None:
     """Return the values of a set of texts; None for one of other values."""
-    texts = tuple(dict.fromkeys(value for value in kind.values if isinstance(value, str)))
-    return texts if texts and all(isinstance(value, str) for value in kind.values) else None
+    texts = tuple(dict.fromkeys(value for value in closed_set.values if isinstance(value, str)))
+    return texts if texts and all(isinstance(value, str) for value in closed_set.values) else None
 
 
-def _find_sets(kind: DataType) -> Iterator[tuple[str, ...]]:
+def _find_sets(data_type: DataType) -> Iterator[tuple[str, ...]]:
     """Yield the closed sets that a type has an enum for."""
-    match kind:
+    match data_type:
         case ClosedSet():
-            texts = _list_texts(kind)
+            texts = _list_texts(data_type)
             if texts is not None:
                 yield texts
         case ListType():
-            yield from _find_sets(kind.item)
+            yield from _find_sets(data_type.item)
         case MapType():
-            yield from _find_sets(kind.value)
+            yield from _find_sets(data_type.value)
         case UnionType():
-            only = _find_only(kind)
+            only = _find_only(data_type)
             if only is not None:
                 yield from _find_sets(only)
 
 
-def _find_only(kind: UnionType) -> DataType | None:
+def _find_only(union_type: UnionType) -> DataType | None:
     """Return the one type beside null; None if there are several."""
-    members = [member for member in kind.members if member != NULL]
+    members = [member for member in union_type.members if member != NULL]
     return members[0] if len(members) == 1 else None
 
 
-def _find_contained(kind: DataType) -> str | None:
+def _find_contained(data_type: DataType) -> str | None:
     """Return the key of the record that a value of the type has inside of it, not in a list or a map."""
-    if isinstance(kind, UnionType):
-        only = _find_only(kind)
+    if isinstance(data_type, UnionType):
+        only = _find_only(data_type)
         return None if only is None else _find_contained(only)
-    return kind.key if isinstance(kind, RecordRef) else None
+    return data_type.key if isinstance(data_type, RecordRef) else None
 
 
 def _find_boxed(table: RecordTable) -> frozenset[tuple[str, str]]:
@@ -187,7 +187,7 @@ def _find_components(edges: Mapping[str, list[str]]) -> dict[str, int]:
     return component
 
 
-def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", scope: str = "") -> str:
+def written(data_type: DataType, names: DocumentNames, hint: str, inside: str = "", scope: str = "") -> str:
     """A type; what may be of several is a ``Value``.
 
     ``hint`` is the name of the member, ``inside`` the key of its record, ``scope`` goes before names of the document.
@@ -196,24 +196,24 @@ def written(kind: DataType, names: DocumentNames, hint: str, inside: str = "", s
     def of(part: DataType, inside: str = "") -> str:
         return written(part, names, hint, inside, scope)
 
-    match kind:
+    match data_type:
         case PlainType():
-            return _RUST_TYPES[kind.kind]
+            return _RUST_TYPES[data_type.kind]
         case ClosedSet():
-            texts = _list_texts(kind)
+            texts = _list_texts(data_type)
             if texts is not None:
                 return scope + names.sets[hint, texts]
-            kinds = {type(value) for value in kind.values}
+            kinds = {type(value) for value in data_type.values}
             return {frozenset({int}): "i64", frozenset({bool}): "bool"}.get(frozenset(kinds), "Value")
         case ListType():
-            return f"Vec<{of(kind.item)}>"
+            return f"Vec<{of(data_type.item)}>"
         case MapType():
-            return f"BTreeMap<String, {of(kind.value)}>"
+            return f"BTreeMap<String, {of(data_type.value)}>"
         case RecordRef():
-            name = scope + names.records[kind.key]
-            return f"Box<{name}>" if (inside, kind.key) in names.boxed else name
+            name = scope + names.records[data_type.key]
+            return f"Box<{name}>" if (inside, data_type.key) in names.boxed else name
         case UnionType():
-            only = _find_only(kind)
+            only = _find_only(data_type)
             if only is None or only == ANY:
                 return "Value"
             return f"Option<{of(only, inside)}>"
@@ -360,8 +360,8 @@ def written_types(table: RecordTable, names: DocumentNames) -> Iterator[str]:
             yield _write_extra_type(record.extra, names)
 
 
-def _write_extra_type(kind: DataType, names: DocumentNames) -> str:
-    return f"BTreeMap<String, {written(kind, names, 'member')}>"
+def _write_extra_type(data_type: DataType, names: DocumentNames) -> str:
+    return f"BTreeMap<String, {written(data_type, names, 'member')}>"
 
 
 def imports(types: Iterable[str]) -> Lines:

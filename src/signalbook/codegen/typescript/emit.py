@@ -89,10 +89,10 @@ def _is_identifier(name: str) -> bool:
     return name.replace("$", "_").isidentifier() and all(ucd_3_2_0.category(char) != "Cn" for char in name)
 
 
-def _declare(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+def _declare(head: str, data_type: DataType, names: Mapping[str, str]) -> Iterator[str]:
     """A declaration, its union in lines of its own where it does not fit into one."""
-    text = f"{head} {written(kind, names)};"
-    branches = list(_list_branches(kind, names))
+    text = f"{head} {written(data_type, names)};"
+    branches = list(_list_branches(data_type, names))
     if len(text) <= WIDTH or len(branches) == 1:
         yield text
         return
@@ -102,10 +102,10 @@ def _declare(head: str, kind: DataType, names: Mapping[str, str]) -> Iterator[st
     yield f"{indent}| {branches[-1]};"
 
 
-def alias(name: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
+def alias(name: str, data_type: DataType, names: Mapping[str, str]) -> Iterator[str]:
     """The lines of a type with a name."""
-    text = f"export type {name} = {written(kind, names)};"
-    branches = list(_list_branches(kind, names))
+    text = f"export type {name} = {written(data_type, names)};"
+    branches = list(_list_branches(data_type, names))
     if len(text) <= WIDTH or len(branches) == 1:
         yield text
         return
@@ -114,42 +114,42 @@ def alias(name: str, kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
     yield f"  | {branches[-1]};"
 
 
-def written(kind: DataType, names: Mapping[str, str]) -> str:
+def written(data_type: DataType, names: Mapping[str, str]) -> str:
     """A type in one line."""
-    return " | ".join(_list_branches(kind, names))
+    return " | ".join(_list_branches(data_type, names))
 
 
-def _list_branches(kind: DataType, names: Mapping[str, str]) -> Iterator[str]:
-    match kind:
+def _list_branches(data_type: DataType, names: Mapping[str, str]) -> Iterator[str]:
+    match data_type:
         case PlainType():
-            yield _TYPESCRIPT_TYPES[kind.kind]
+            yield _TYPESCRIPT_TYPES[data_type.kind]
         case ClosedSet():
-            yield from (json.dumps(part) if not isinstance(part, str) else quoted(part) for part in kind.values)
+            yield from (json.dumps(part) if not isinstance(part, str) else quoted(part) for part in data_type.values)
         case ListType():
-            item = written(kind.item, names)
-            yield f"({item})[]" if len(list(_list_branches(kind.item, names))) > 1 else f"{item}[]"
+            item = written(data_type.item, names)
+            yield f"({item})[]" if len(list(_list_branches(data_type.item, names))) > 1 else f"{item}[]"
         case MapType():
-            yield f"{{ [name: string]: {written(kind.value, names)} }}"
+            yield f"{{ [name: string]: {written(data_type.value, names)} }}"
         case RecordRef():
-            yield names[kind.key]
+            yield names[data_type.key]
         case UnionType():
-            members = [part for part in kind.members if part != NULL]
-            nulls = [part for part in kind.members if part == NULL]
+            members = [part for part in data_type.members if part != NULL]
+            nulls = [part for part in data_type.members if part == NULL]
             texts = dict.fromkeys(text for part in (*members, *nulls) for text in _list_branches(part, names))
             yield from texts
 
 
-def referred(kind: DataType) -> Iterator[str]:
+def referred(data_type: DataType) -> Iterator[str]:
     """The keys of the records that a type names by itself."""
-    match kind:
+    match data_type:
         case RecordRef():
-            yield kind.key
+            yield data_type.key
         case ListType():
-            yield from referred(kind.item)
+            yield from referred(data_type.item)
         case MapType():
-            yield from referred(kind.value)
+            yield from referred(data_type.value)
         case UnionType():
-            for member in kind.members:
+            for member in data_type.members:
                 yield from referred(member)
 
 
