@@ -43,7 +43,7 @@ class Action(IntFlag):
 NOTHING: Final = Action(0)
 EVERYTHING: Final = Action(sum(Action))
 WHOLE: Final = Action.CONFIGURE | Action.ADMINISTER | Action.AUDIT
-"""What is done to the registry as a whole, so that no part of it can be named."""
+"""Actions on the registry as a whole. A rule cannot limit them to a part of it."""
 WRITES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
 ACTIONS: Final = {action.word: action for action in Action}
 

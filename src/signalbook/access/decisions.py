@@ -127,7 +127,7 @@ class _Node:
 
 
 _Pattern = tuple[Callable[[str], object] | None, _Node]
-"""What tests a part, unless looking it up has done so, and the node behind."""
+"""A test of a part (None if the lookup of the pattern was test enough), and the node after this part."""
 _State = tuple[tuple[_Node, ...], int, int]
 """The nodes that an xid leads to, and what is allowed and denied there."""
 

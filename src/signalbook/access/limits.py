@@ -24,9 +24,9 @@ READS: Final = "reads"
 LOGINS: Final = "logins"
 
 _BURST_SECONDS: Final = 10.0
-"""What nobody asked for in so many seconds may be asked for at once."""
+"""A caller may send the requests of so many unused seconds at once."""
 _CALLERS: Final = 10_000
-"""Callers with limits of their own; of more than these, those that were seen first start anew."""
+"""The number of callers that are counted separately. With more callers, the counts of the oldest ones restart."""
 _WAIT_SECONDS: Final = 10.0
 _UNLIMITED_READS: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0

@@ -36,7 +36,7 @@ _MOST_LISTED: Final = 1000
 _DEPTH: Final = 4
 _PRINCIPAL_KINDS: Final = ("subject", "group", "token")
 PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
-"""What ``who`` of a rule may be, for people."""
+"""The allowed values of ``who`` in a rule, for error messages."""
 _BETWEEN: Final = re.compile(",(?=(?:subject|group|token):|(?:anyone|authenticated)(?:,|$))")
 _MAX_TEXT_CHARS: Final = 512
 """Characters of a principal, and of what is said about a rule."""

@@ -15,7 +15,7 @@ from signalbook.xid import ROOT, Kind, Xid
 
 _BATCH_ROWS = 1000
 _MIN_BATCH_ROWS = 100
-"""Rows asked for at once where some of them may be hidden."""
+"""The least number of rows to load at once if some of them may be hidden."""
 
 
 def restrict_reader(reader: Reader, access: Access) -> Reader:
@@ -84,7 +84,7 @@ class RestrictedReader:
         return self._reader.is_vacant(parent, type, id)
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
-        """Up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
+        """Return up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
         readable_rows: list[Row] = []
         size = limit if self._is_open(self._find_xids((parent,)).get(parent)) else max(limit, _MIN_BATCH_ROWS)
         # Behind the first look, each begins with the last row of the one before, which is not taken again.
@@ -145,27 +145,27 @@ class RestrictedReader:
         return list(self._filter_readable(self._reader.referrers(targets)))
 
     def newest(self, parent: int, limit: int) -> list[Row]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.newest(parent, limit)
 
     def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.leaves(parent, limit, above=above)
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.neighbours(parent, rank, id, limit)
 
     def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.derived(parent, ancestors)
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.ancestors(keys)
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
-        """Up to ``limit`` readable Versions with one of these ``uris``."""
+        """Return up to ``limit`` readable Versions with one of these ``uris``."""
         store_limit = limit
         while True:
             rows = self._reader.named(uris, store_limit)
@@ -186,7 +186,7 @@ class RestrictedReader:
         return list(islice(self._iterate_readable_schemas(group, xid, first, last), offset, offset + limit))
 
     def count_schemas(self, group: int) -> int:
-        """The number of those."""
+        """Return the number of readable schemas."""
         xid = self._find_xids((group,)).get(group)
         if xid is None or self._is_open(xid):
             return 0 if xid is None else self._reader.count_schemas(group)
@@ -198,7 +198,7 @@ class RestrictedReader:
             first = rows[-1][0] + BEHIND
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
-        """Up to ``limit`` readable Versions below a Group with a number."""
+        """Return up to ``limit`` readable Versions below a Group that have the number ``schemaid``."""
         readable_rows: list[Row] = []
         while rows := self._reader.numbered(group, schemaid, limit, after):
             readable_rows += self._filter_readable(rows)
@@ -208,7 +208,7 @@ class RestrictedReader:
         return readable_rows[:limit]
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
-        """Versions of a Resource."""
+        """Return Versions of one Resource, without a check of their own."""
         return self._reader.holders(parent, document, limit)
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:

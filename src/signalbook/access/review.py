@@ -13,7 +13,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import ROOT
 
 BESIDE: Final = ("pipelines", "metrics")
-"""What patterns may name that is no type of Groups."""
+"""Names in patterns that are not Group types."""
 _MAX_WARNINGS: Final = 20
 
 

@@ -22,9 +22,9 @@ from signalbook.storage.sessions import SessionWriter, StoredSession
 from signalbook.storage.tokens import StoredToken
 
 PATH: Final = "/access/sessions"
-"""Where they are ended, over HTTP and in the audit."""
+"""The path of sessions, over HTTP and in the audit."""
 MOST_SESSIONS: Final = 20
-"""Of one person: who logs in once more ends the oldest."""
+"""The number of sessions of one person. One more login ends the oldest session."""
 _SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _ENDED: Final = "your session has ended: log in again"

@@ -26,18 +26,18 @@ from signalbook.storage.tokens import StoredToken, TokenWriter
 from signalbook.values import JSON, Finding, JSONObject, format_timestamp, parse_timestamp
 
 DEFAULT_DAYS: Final = 90
-"""How long a token lives that says nothing else."""
+"""The lifetime of a token without an expiry of its own."""
 MAX_TOKENS: Final = 10_000
 MAX_TEXT: Final = 256
 MAX_GROUPS: Final = 200
 PREFIX: Final = "sbk"
 PATH: Final = "/access/tokens"
-"""Where they are, over HTTP and in the audit."""
+"""The path of tokens, over HTTP and in the audit."""
 _ID: Final = string.ascii_lowercase + string.digits
 _SECRET: Final = string.ascii_letters + string.digits
 _ID_LENGTH: Final = 12
 _RANDOM_LENGTH: Final = 43
-"""Of 62 characters: 256 bits."""
+"""So many characters out of 62 are 256 bits."""
 _CHECKSUM_LENGTH: Final = 6
 TOKEN: Final = re.compile(
     rf"{PREFIX}_([a-z0-9]{{{_ID_LENGTH}}})_([A-Za-z0-9]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}})", re.ASCII

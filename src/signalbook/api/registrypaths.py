@@ -15,4 +15,4 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
 ALWAYS_THERE: Final = ("openapi.json",)
-"""Those that the capability ``available`` says nothing about."""
+"""Paths that the capability ``available`` cannot switch off."""

@@ -35,7 +35,7 @@ from signalbook.values import JSON, JSONObject
 ANY: Final = "-"
 """Stands for every namespace, or every name in a namespace."""
 MOST_REQUESTS: Final = 1000
-"""Of a batch."""
+"""The number of requests in a batch."""
 _SETTINGS_PAGE: Final = 1000
 
 

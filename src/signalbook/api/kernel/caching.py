@@ -29,10 +29,10 @@ _CACHEABLE_STATUSES: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
 
 _KEPT_BYTES: Final = 64 << 20
-"""Of the responses that a server process keeps, of all its APIs together."""
+"""The total size of the responses that a server process keeps, for all its APIs together."""
 _MAX_BODY_BYTES: Final = 1 << 20
 _HEADER_BYTES: Final = 4096
-"""What a response counts for beside its body."""
+"""The size that is assumed for the headers of a response."""
 
 
 def with_etag(response: Response) -> Response:

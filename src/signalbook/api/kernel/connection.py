@@ -53,7 +53,7 @@ class HTTPConnection(HttpToolsProtocol):
     """Who the client's certificate is from; TLS has verified it."""
     _repeats: Repeats | None = None
     _body: bytearray | None = None
-    """Of a request that may be a repeated one: nothing else is done with it before its body is there."""
+    """The body so far of a request that may be a repeated one. The request is handled when its body is complete."""
     _answers: list[bytes]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

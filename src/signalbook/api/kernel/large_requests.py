@@ -32,7 +32,7 @@ _SENT: Final = frozenset(
     {"type", "http_version", "method", "scheme", "path", "raw_path", "root_path", "query_string", "headers"}
     | {"client", "server", "certificate", "base_url"}
 )
-"""What is sent of a request. Who makes it is found out anew."""
+"""The members of a scope that are sent to the other process. That process identifies the caller again."""
 
 Start = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 

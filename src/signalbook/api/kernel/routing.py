@@ -69,7 +69,7 @@ register_url_convertor("any", AnyPath())
 CORRELATION: Final = "xRegistry-xregcorrelationid"
 """The header of a response to a write that changed something."""
 _MOST_TRIES: Final = 200
-"""Of a write: documents that refer to others are read one after the other, each for the next try."""
+"""The number of tries of a write. Documents that refer to others are read one after another, one before each try."""
 _STOPPED: Final = "this server stops: send the request again"
 _STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]

@@ -214,7 +214,7 @@ class CatalogView:
 
 _MOST_FAULTS: Final = 100
 _COMPARED: Final = 1000
-"""Versions that are looked at for an identical one, the newest first."""
+"""The number of versions that are compared to find an identical one, the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ PREFIX: Final = "MessageDefinition-"
 _ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
 """Attributes in query and headers (A-47), by the names they have in 0.1 or here."""
 _URIS: Final = ("id", "authority")
-"""Those that are URIs: in headers nothing else is percent-encoded in them."""
+"""Attributes that are URIs. In headers they are not percent-encoded again."""
 _NO_TYPE: Final = "application/octet-stream"
 
 

@@ -29,16 +29,16 @@ from signalbook.xid import Kind, Xid, XidError
 PATH: Final = "/-/compare"
 _MAX_CHOICES: Final = 200
 _MOST_BYTES: Final = 1024 * 1024
-"""Of a document whose structure is compared while somebody waits; ``/check`` takes larger ones."""
+"""The size of a document whose structure is compared for a page. ``/check`` accepts larger documents."""
 _WORK_SECONDS: Final = 3.0
 _MAX_DIFFERENCES: Final = 50
 _MAX_REASON_CHARS: Final = 1000
-_SIDE: Final = 300
+_MAX_SIDE_CHARS: Final = 300
 """Characters of one side of a difference."""
 _DIFFERING: Final = 200
 _MAX_COMPARED_CHARS: Final = 300_000
-_LINES: Final = 1500
-"""Of each text that are compared: the time that takes grows with their square."""
+_MAX_LINES: Final = 1500
+"""The number of lines of a text that are compared. The time grows with the square of this number."""
 _CONTEXT: Final = 3
 _MAX_ROWS: Final = 600
 _LINE: Final = 400
@@ -304,7 +304,7 @@ def _build_verdict(direction: Direction, question: str, differences: list[Differ
         why="" if differences else "Nothing is in the way.",
         differences=tuple(
             DifferenceLine(
-                path=difference.path.removeprefix("#")[:_SIDE],
+                path=difference.path.removeprefix("#")[:_MAX_SIDE_CHARS],
                 rule=difference.rule,
                 message=difference.message,
                 old=_format_value(difference.old),
@@ -318,7 +318,7 @@ def _build_verdict(direction: Direction, question: str, differences: list[Differ
 
 def _format_value(value: JSON) -> str:
     text = "" if value is None else value if isinstance(value, str) else dump_json(value).decode()
-    return text if len(text) <= _SIDE else f"{text[:_SIDE]}…"
+    return text if len(text) <= _MAX_SIDE_CHARS else f"{text[:_MAX_SIDE_CHARS]}…"
 
 
 def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText:
@@ -345,7 +345,7 @@ def find_differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[
         if isinstance(mine, dict) and isinstance(other, dict) and len(above) < _CONTEXT:
             yield from find_differences(mine, other, *above, name)
         else:
-            yield ".".join((*above, name))[:_SIDE], mine, other
+            yield ".".join((*above, name))[:_MAX_SIDE_CHARS], mine, other
 
 
 def _render_attribute(values: AttributeValues, path: str, old: JSON, new: JSON) -> AttributeDifference:
@@ -375,8 +375,13 @@ def _decode_readable(side: _Side, content: bytes) -> str:
 def build_text_diff(old: str, new: str) -> TextDiff:
     """Return the lines that went and came, with some around them; of long texts the beginnings are compared."""
     mine, other = _split_lines(old), _split_lines(new)
-    cut = len(old) > _MAX_COMPARED_CHARS or len(new) > _MAX_COMPARED_CHARS or len(mine) > _LINES or len(other) > _LINES
-    mine, other = mine[:_LINES], other[:_LINES]
+    cut = (
+        len(old) > _MAX_COMPARED_CHARS
+        or len(new) > _MAX_COMPARED_CHARS
+        or len(mine) > _MAX_LINES
+        or len(other) > _MAX_LINES
+    )
+    mine, other = mine[:_MAX_LINES], other[:_MAX_LINES]
     lines: list[DiffLine] = []
     room = _MAX_MARKUP_CHARS
     for line in _list_diff_lines(mine, other):
@@ -385,7 +390,7 @@ def build_text_diff(old: str, new: str) -> TextDiff:
             break
         lines.append(line)
         room -= len(line.text) + 40
-    notes = [f"Only the first {_LINES} lines of each were compared, and {_MAX_ROWS} lines are shown."] * cut
+    notes = [f"Only the first {_MAX_LINES} lines of each were compared, and {_MAX_ROWS} lines are shown."] * cut
     notes += ["The texts differ, but not in what was compared."] * (cut and not lines)
     notes += ["They differ in layout only."] * (not cut and not lines)
     return TextDiff(lines=tuple(lines), note=" ".join(notes))

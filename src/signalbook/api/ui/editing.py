@@ -44,7 +44,7 @@ from signalbook.xid import ROOT, Kind, Xid
 
 EDIT: Final = f"{PATH}/-/edit"
 MOST_BYTES: Final = 1 << 20
-"""Of a form, percent-encoded."""
+"""The size of a percent-encoded form."""
 _STORED: Final = 4_000
 _MAX_SHOWN_ENTRIES: Final = 50
 _ABOUT: Final = {

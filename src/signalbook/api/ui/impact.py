@@ -30,8 +30,8 @@ from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 IMPACT: Final = "/-/impact"
-_BODY: Final = 1 << 20
-"""Of a form: percent-encoded text is up to three times as long."""
+_MAX_FORM_BYTES: Final = 1 << 20
+"""The size of a form. Percent-encoded text is up to three times as long."""
 _FIELDS: Final = 10
 _MAX_LINES: Final = 300
 """Dependents, pipelines, subscriptions; the JSON has all."""
@@ -129,7 +129,7 @@ class ImpactPages:
         return await self._page(request, xid, form, impact)
 
     async def _try(self, request: HTTPRequest) -> Response:
-        entered = parse_form(await request.body(_BODY), request, most=_FIELDS)
+        entered = parse_form(await request.body(_MAX_FORM_BYTES), request, most=_FIELDS)
         await self._tokens.require(entered.get("token", ""), request, _read_path(request))
         xid, form = await self._kernel.workers.read(partial(self._load_form, request))
         if form is None:

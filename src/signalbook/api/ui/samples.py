@@ -33,14 +33,14 @@ from signalbook.xid import Xid
 KAFKA: Final = "KAFKA"
 EVENT: Final = "sample-event"
 BASE64: Final = "base64: "
-"""What a payload that is no text begins with."""
+"""The prefix of a payload that is not text."""
 _WHEN: Final = datetime(2030, 1, 31, 12, tzinfo=UTC)
 _MAX_SAMPLE_CHARS: Final = 12_000
 _MAX_TOPIC_CHARS: Final = 300
 _SERVERS: Final = 10
 _MOST_FINDINGS: Final = 20
 _DATA: Final = "data"
-"""How paths in a payload begin in findings."""
+"""The prefix of paths in a payload, in findings."""
 _HERE: Final = Surroundings(clock=lambda: _WHEN, new_id=lambda: "A234-1234-1234")
 _OPEN: Final[dict[str, Any]] = {
     "integer": 1,

@@ -29,7 +29,7 @@ _MOST_TYPES: Final = 50
 _WORK_SECONDS: Final = 3.0
 _NODE_BYTES: Final = 150
 _PAGE_BYTES: Final = 140_000
-"""What a tree and a document take together."""
+"""The size of a tree and a document together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,8 +34,8 @@ from signalbook.xid import ROOT, Xid
 
 TRY: Final = f"{PATH}/-/try"
 _MOST_BYTES: Final = 256 * 1024
-_BODY: Final = 4 * _MOST_BYTES
-"""Of a form: percent-encoded text is up to three times as long."""
+_MAX_FORM_BYTES: Final = 4 * _MOST_BYTES
+"""The size of a form. Percent-encoded text is up to three times as long."""
 _MOST_OUTCOMES: Final = 20
 _MOST_FINDINGS: Final = 50
 _MAX_DATA_CHARS: Final = 8_000
@@ -142,7 +142,7 @@ class Trying:
         return await self._page(request, None)
 
     async def _try(self, request: HTTPRequest) -> Response:
-        attempt = Attempt.read(await request.body(_BODY), request)
+        attempt = Attempt.read(await request.body(_MAX_FORM_BYTES), request)
         await self._tokens.require(attempt.token, request, _read_path(request))
         return await self._page(request, attempt)
 
