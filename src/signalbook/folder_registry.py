@@ -157,7 +157,7 @@ def _build_state(snapshot: FolderSnapshot, session: Session, parts: dict[str, st
 
 
 def _list_parts(document: JSONObject) -> dict[Xid, JSONObject]:
-    """Groups without their collections, and Resources with all that is theirs."""
+    """Return groups without their collections, and Resources with all that is theirs."""
     parts: dict[Xid, JSONObject] = {}
     for xid, body in entities(document):
         if xid.kind is Kind.GROUP:

@@ -252,10 +252,10 @@ class Audit:
             )
 
     def store_refusals(self) -> int:
-        """Store what was refused so far, as far as there may be so many entries; returns how many were stored."""
+        """Store the refused requests within the budget of entries. Return the number of entries stored."""
         with self._lock:
             pending, self._pending = self._pending, {}
-            # What there is no room for is stored as one entry, when its turn comes.
+            # Refusals beyond the budget are combined into one entry, which is stored later.
             stored = {refusal: pending[refusal] for refusal in list(pending)[: self._take_budget(len(pending))]}
             for refusal, gathered in pending.items():
                 if refusal not in stored:

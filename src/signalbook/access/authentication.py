@@ -345,7 +345,7 @@ def _expires(stored: StoredToken) -> float:
 
 
 def _split_authorization(header: bytes) -> tuple[bytes, str]:
-    """Scheme and credentials of an ``Authorization`` header. Raises ``Unauthenticated``."""
+    """Return scheme and credentials of an ``Authorization`` header. Raises ``Unauthenticated``."""
     scheme, _, parameter = header.strip().partition(b" ")
     try:
         text = parameter.strip().decode("ascii")

@@ -231,7 +231,7 @@ class LoginClient:
         )
 
     def _authenticate(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
-        """Header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
+        """Return header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
         secret = _read_secret(self._settings.login_client_secret)
         if not secret:
             return "", {**form, "client_id": self._id}

@@ -216,7 +216,7 @@ def request_json(
     authorization: str = "",
     form: Mapping[str, str] | None = None,
 ) -> tuple[int, JSON]:
-    """Status and JSON of what an issuer answers at ``url``; None is there for what is no JSON and no success.
+    """Return the status and JSON of an issuer's response at ``url``. The JSON is None for an error without JSON.
 
     Raises ``IssuerError``.
     """

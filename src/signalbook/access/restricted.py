@@ -19,7 +19,7 @@ _MIN_BATCH_ROWS = 100
 
 
 def restrict_reader(reader: Reader, access: Access) -> Reader:
-    """``reader`` without what ``access`` hides."""
+    """Return ``reader`` without what ``access`` hides."""
     return reader if access.reads_everything else RestrictedReader(reader, access)
 
 
@@ -71,7 +71,7 @@ class RestrictedReader:
     def _iterate_children(
         self, parent: int, type: str, ids: Collection[str] | None, after: str | None, size: int
     ) -> Iterator[Row]:
-        """Readable rows of one type below ``parent``, of which hardly more than ``size`` are wanted."""
+        """Yield readable rows of one type below ``parent``, of which hardly more than ``size`` are wanted."""
         while True:
             rows = list(self._reader.children((parent,), type, ids=ids, after=after, limit=size))
             yield from self._filter_readable(rows)
@@ -243,7 +243,7 @@ class RestrictedReader:
         return self._remember_xids(row for row in rows if self._access.is_readable(row.xid))
 
     def _narrow_ids(self, parent: int, type: str, ids: Collection[str] | None) -> Collection[str] | None:
-        """``ids``, or the few that may be readable: rules that name groups cost nothing for all the others."""
+        """Return ``ids``, or the few that may be readable: rules that name groups cost nothing for all the others."""
         xid = self._find_xids((parent,)).get(parent)
         readable_ids = None if xid is None else self._access.find_readable_ids(xid / type)
         if readable_ids is None or ids is None:

@@ -65,7 +65,7 @@ def _find_problem(parts: list[str], groups: JSONObject) -> str:
 
 
 def _find_hindered(policy: Policy) -> Iterator[str]:
-    """Administrators whom a rule that denies something keeps from configuring."""
+    """Yield the administrators who cannot configure because of a rule that denies something."""
     for principal in sorted(policy.administrators):
         identity = identity_of(dict.fromkeys((principal, AUTHENTICATED)))
         explanation = policy.explain(identity, Action.CONFIGURE, ROOT)

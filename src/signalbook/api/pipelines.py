@@ -77,7 +77,7 @@ class PipelinesAPI:
         return _build_response(b"%s", [msgspec.json.encode(document)])
 
     async def _list_reports(self, request: HTTPRequest) -> Response:
-        """Reports, the newest first."""
+        """Return reports, the newest first."""
         await self._find_pipeline(request)
         limit = self._limit(request)
         reports = await self._read_reports(request, request.number("cursor") or _LAST_NUMBER, limit)

@@ -251,7 +251,7 @@ def _make_error(reason: str) -> BrokerError:
 
 
 def encode_headers(headers: Mapping[str, str]) -> bytes:
-    """Message headers as they are sent."""
+    """Return message headers in the form in which NATS transfers them."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 

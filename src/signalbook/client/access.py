@@ -42,9 +42,9 @@ class Access:
         return parse_object(self._transport.send("GET", _PATH))
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
-        """Put a policy in force, with ``new`` only if there is none: it, with ``warnings`` if anything is odd about it.
+        """Put a policy in force and return it, with ``warnings`` if parts of it look wrong.
 
-        What is wrong with one that is refused is in ``Refused.faults``.
+        With ``new``, it is put in force only if there is no policy yet. Raises ``Refused`` for an invalid policy, with the errors in ``faults``.
         """
         headers = {"If-None-Match": "*"} if new else {}
         return parse_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))

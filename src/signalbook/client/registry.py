@@ -66,7 +66,7 @@ def mark_of(events: Sequence[JSONObject], position: int) -> str:
 def plan_upload(
     document: JSON, modelsource: Callable[[], JSONObject], ignore: Sequence[str], to: Xid | None = None
 ) -> Upload:
-    """``document`` as the body of a PATCH on where it belongs, or on ``to``.
+    """Return ``document`` as the body of a PATCH on where it belongs, or on ``to``.
 
     A model in it extends the one that ``modelsource`` gives, unless ``ignore`` leaves it out. Raises ``DocumentError``.
     """

@@ -106,7 +106,7 @@ XIDS: Final[dict[str, Callable[[str], Xid | None]]] = {"schemagroups": schema_xi
 
 
 def _build_path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
-    """``names`` in place of the entity's ``types``."""
+    """Return ``names`` in place of the entity's ``types``."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
         return None
     path = "".join(f"/{name}/{draft_id(part)}" for name, part in zip(names, xid.parts[1:4:2], strict=False))
@@ -117,7 +117,7 @@ def _build_path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str
 
 
 def _parse_path(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
-    """``types`` in place of the path's ``names``, ids in place of its segments."""
+    """Return ``types`` in place of the path's ``names``, ids in place of its segments."""
     parts = path.split("/")[1:]
     if len(parts) not in (2, 4, 6) or tuple(parts[::2]) != (*names, "versions")[: len(parts) // 2]:
         return None

@@ -109,7 +109,7 @@ class StructureTypes:
                 )
 
     def _build_choices(self, schema: JSONObject, hint: str, path: str) -> Iterator[DataType]:
-        """Objects with one member, the choice; or, with a selector, objects that have it in this member."""
+        """Yield a type for each choice: an object with one member, or with the selector as a member."""
         selector = str(schema["selector"]) if "selector" in schema and "$extends" in schema else ""
         for name, choice in schema["choices"].items():
             place = f"{path}/choices/{name}"

@@ -17,7 +17,7 @@ _MAX_TYPES: Final = 100_000
 
 
 def rewrite_schema(schema: Any, namespace: str = "") -> Any:
-    """``schema`` as Avro's library for Java writes what it read: members in one order, names as short as can be.
+    """Return ``schema`` as Avro's library for Java writes what it read: members in one order, names as short as can be.
 
     Confluent's server stores that text, so that a schema is the same whichever library laid it out (Avro 1.12,
     ``Schema.toString``). What is no schema stays as it is, for who judges it.
@@ -86,7 +86,7 @@ def _trim_name(name: Any, space: str) -> Any:
 
 
 def inline_named_types(schema: Any, resolve: Resolve) -> Any:
-    """``schema`` as one document: ``resolve`` is asked for the types that it names and does not define."""
+    """Return ``schema`` as one document: ``resolve`` is asked for the types that it names and does not define."""
     return _Inlining(resolve).inline(schema, "")
 
 

@@ -201,7 +201,7 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
 
 
 def propagate_tags(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
-    """``body`` with these tags of the version before, too."""
+    """Return ``body`` with these tags of the previous version added."""
     text = with_tags(body.text, body.type, tags, (), strict=False)
     return replace(body, text=canonical_text(text, body.type, layout)[0])
 

@@ -241,7 +241,7 @@ def _is_about_versions(step: Step) -> bool:
 
 
 def _list_members(value: JSON) -> Iterator[str]:
-    """Names of members anywhere in ``value``."""
+    """Yield names of members anywhere in ``value``."""
     if isinstance(value, dict):
         yield from value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -95,7 +95,7 @@ class _Types:
         return type_name
 
     def inline_types(self, value: Any, seen: set[str], depth: int) -> JSON:
-        """``value`` with each type defined where it is first named."""
+        """Return ``value`` with each type defined where it is first named."""
         self.values += 1
         if self.values > _MAX_VALUES:
             raise DocumentError(f"its types, put where they are used, make more than {_MAX_VALUES} values: split it")
@@ -220,7 +220,7 @@ def _join_name(name: str, namespace: str) -> str:
 
 
 def _split_name(full: str) -> tuple[str, str]:
-    """Namespace and name."""
+    """Return namespace and name."""
     namespace, _, name = full.rpartition(".")
     return namespace, name
 

@@ -192,7 +192,7 @@ class _Contract:
             yield self._reader.object(value, place), place
 
     def _build_members(self, body: JSONObject, path: str) -> JSONObject:
-        """``properties`` and ``required``."""
+        """Return ``properties`` and ``required``."""
         properties: JSONObject = {}
         required: list[str] = []
         for definition, place in self._iterate_properties(body, path):

@@ -145,7 +145,7 @@ _MAX_ID_CHARS: Final = 128
 
 
 def modernise_reference(text: str) -> str:
-    """``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
+    """Return ``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
     path, mark, fragment = text.removeprefix("#").partition("#")
     if not path.startswith("/"):
         return text

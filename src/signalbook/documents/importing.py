@@ -66,7 +66,7 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
 
 
 def _strip_identity(document: JSONObject, to: Xid) -> JSONObject:
-    """``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
+    """Return ``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
     own_xid = target_of(document)
     if own_xid != ROOT and own_xid.kind is not to.kind:
         raise DocumentError(f"it is a {own_xid.kind} ({own_xid}) and cannot become {to}, a {to.kind}")

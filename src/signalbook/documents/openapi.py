@@ -91,7 +91,7 @@ class _Webhooks:
         return groups | ({"schemagroups": {self._group: {"schemas": schemas}}} if schemas else {})
 
     def _iterate_operations(self) -> Iterator[tuple[JSONObject, str, str]]:
-        """Operations, with their place and name; the parameters of the webhook are theirs."""
+        """Yield operations, with their place and name; the parameters of the webhook are theirs."""
         reader = self._reader
         for section in ("webhooks", "x-webhooks"):
             for key, item, path in reader.members(reader.document, section, ""):
@@ -149,7 +149,7 @@ class _Webhooks:
         return attributes | ({"meta": {"deprecated": {}}} if body.get("deprecated") is True else {})
 
     def _choose_body(self, body: JSONObject, path: str) -> tuple[str, JSON, str]:
-        """Content type, schema and its place; of several types the one in JSON."""
+        """Return content type, schema and its place; of several types the one in JSON."""
         reader = self._reader
         followed = reader.follow(body.get("requestBody"), below(path, "requestBody"))
         if followed is None or followed[0] is None:
@@ -173,7 +173,7 @@ class _Webhooks:
         return chosen, schema, below(place, "schema")
 
     def _collect_parameters(self, body: JSONObject, path: str) -> tuple[headers.SchemaMembers, headers.SchemaMembers]:
-        """Headers and query parameters."""
+        """Return headers and query parameters."""
         reader = self._reader
         by_location = {"header": headers.SchemaMembers(), "query": headers.SchemaMembers()}
         spellings: dict[tuple[str, str], str] = {}

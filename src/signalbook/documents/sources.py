@@ -36,7 +36,7 @@ _CONTENT_TYPES: Final = {
 
 
 def attach(document: JSON, files: LocalFiles, *, plain: Container[int] = ()) -> None:
-    """Take the files that ``document`` names into it.
+    """Embed the files that ``document`` names.
 
     Entities with their ids among the ``plain`` ones are known to name none.
 
@@ -101,7 +101,7 @@ class SourceDocument:
         return modernise(self.document, source=self.name)[1]
 
     def find_parts_naming(self, xids: Iterable[str]) -> list[str]:
-        """Names of the parts that speak of one of ``xids``, or of what one of them is in."""
+        """Return names of the parts that speak of one of ``xids``, or of what one of them is in."""
         related_xids = {xid for text in xids for xid in _iterate_ancestors(text)}
         return [part.name for part in self.parts if related_xids & {str(xid) for xid, _ in entities(part.document)}]
 

@@ -296,7 +296,7 @@ _BARE: Final = ("oneof", "extend")
 
 
 def _walk_protobuf(document: bytes) -> Iterator[Member]:
-    """Fields of messages, by the words alone: a compiler takes a process, and all files that are imported.
+    """Yield fields of messages, by the words alone: a compiler takes a process, and all files that are imported.
 
     A comment before a field, or behind it on its line, describes it.
     """

@@ -224,12 +224,12 @@ class EventError(SignalbookError):
 
 
 def make_decode_error(rule: str, message: str) -> EventError:
-    """Bytes that are not of the format at all."""
+    """Return an error for bytes that are not in the format at all."""
     return EventError(Reason.DECODE_ERROR, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 def make_event_error(path: str, rule: str, message: str) -> EventError:
-    """Bytes of the format that are no CloudEvent."""
+    """Return an error for bytes in the format that are no CloudEvent."""
     return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule=rule, message=message)])
 
 

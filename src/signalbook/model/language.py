@@ -359,7 +359,7 @@ def _collection_names(plural: str) -> tuple[str, str, str]:
 
 
 def _collect_own_names(*tables: SpecTable) -> set[str]:
-    """Names of the specification's attributes without the ``id`` that stands for ``<SINGULAR>id``."""
+    """Return names of the specification's attributes without the ``id`` that stands for ``<SINGULAR>id``."""
     return {name for table in tables for name in table} - {"id"}
 
 

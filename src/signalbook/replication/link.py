@@ -29,7 +29,7 @@ def with_origin(entity: JSONObject, source: str) -> JSONObject:
 
 
 def strip_origin(entity: JSONObject) -> JSONObject:
-    """``entity`` without a word of where it came from."""
+    """Return ``entity`` without a word of where it came from."""
     labels = {name: value for name, value in (entity.get("labels") or {}).items() if name != LABEL}
     members = {name: value for name, value in entity.items() if name != "labels"}
     return {**members, "labels": labels} if labels else members
@@ -98,7 +98,7 @@ class Scope:
         return Xid((*(source_group or group).parts, *xid.parts[2:]))
 
     def translate(self, value: JSON) -> JSON:
-        """``value`` with every xid of the source in it as at the target."""
+        """Return ``value`` with every xid of the source in it as at the target."""
         if not self.renames:
             return value
         if isinstance(value, dict):

@@ -124,7 +124,7 @@ class Merge:
         return len(passed) > 1 and passed[-1] == self.link.source
 
     def _defer_ancestor(self, name: str, body: JSONObject, last: str) -> JSONObject:
-        """``body`` without an ancestor that comes in a later write: it is a root until then."""
+        """Return ``body`` without an ancestor that comes in a later write: it is a root until then."""
         if self.settled or str(body.get("ancestorid", "")).lower() <= last.lower():
             return body
         self.again = True

@@ -232,7 +232,9 @@ class ConfluentWriter(ConfluentReader):
         self._used: set[tuple[str, int]] = set()
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
-        """Return the same, with the numbers of this transaction. Of several, the last claimed one counts."""
+        """Return the number of each content, as ``ConfluentReader.ids``, including the numbers of this transaction.
+
+        If a content has several numbers, the number that was claimed last counts."""
         numbers_by_content = {
             content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))
         }

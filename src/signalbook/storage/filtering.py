@@ -218,7 +218,9 @@ class _Attribute(Protocol):
 
 @lru_cache(maxsize=256)
 def _find_decoder(name: str) -> Callable[[str], _Attribute] | None:
-    """Decodes the attribute ``name`` of a JSON object, and passes over all others; None if no attribute has the name.
+    """Return a decoder of the attribute ``name`` in a JSON object, which skips all other attributes.
+
+    Return None if no attribute has the name.
 
     Those have quotes, backslashes or control characters in them.
     """

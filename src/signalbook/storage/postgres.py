@@ -246,7 +246,7 @@ class Postgres(Dialect):
 
 
 def _select_rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any]]:
-    """Columns ``names`` of the rows in parameter ``rows``, a JSON array of objects."""
+    """Return columns ``names`` of the rows in parameter ``rows``, a JSON array of objects."""
     array = sql_cast(bindparam("rows", type_=Text), JSON)
     binary = {name for name in names if isinstance(table.c[name].type, LargeBinary)}
     columns = [column(name, Text() if name in binary else table.c[name].type) for name in names]

@@ -266,7 +266,7 @@ class EntityWriter(EntityReader):
         self._writing.forget_reads()
 
     def _collect_leaving(self, sql: str, keys: Collection[int], gone: _Gone) -> set[int]:
-        """Keys of rows that are about to go and were not met before; their documents are suspects."""
+        """Return keys of rows that are about to go and were not met before; their documents are suspects."""
         leaving_keys = set()
         suspects = self._writing.pending.suspects
         for some in _split_keys(keys):
@@ -365,7 +365,7 @@ class EntityWriter(EntityReader):
     def _add_sizes(
         self, usage: Mapping[Xid, Mapping[str, int]], groups: Collection[Xid] | None = None
     ) -> dict[Xid, GroupUsage]:
-        """``usage``, or that of ``groups``, with the sizes of the documents in it."""
+        """Return ``usage``, or that of ``groups``, with the sizes of the documents in it."""
         some = usage if groups is None else {xid: usage[xid] for xid in groups if xid in usage}
         digests = {name for gained in some.values() for name, count in gained.items() if count}
         sizes = self._read_sizes(digests - {VERSIONS, BYTES}) | {BYTES: 1}
@@ -426,7 +426,7 @@ class EntityWriter(EntityReader):
 
 
 def _split_keys(keys: Collection[int]) -> Iterator[list[int]]:
-    """``keys``, some thousands at once: as many as a statement takes well."""
+    """Return ``keys`` in lists of some thousands, as many as a statement handles well."""
     ordered = sorted(keys)
     return (ordered[start : start + _KEYS] for start in range(0, len(ordered), _KEYS))
 

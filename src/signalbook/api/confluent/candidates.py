@@ -211,7 +211,7 @@ def schema_members(version: SchemaVersion) -> JSONObject:
 
 
 def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
-    """References as they are stored: with the xid of what each names, by which all other APIs find it."""
+    """Return references as they are stored: with the xid of what each names, by which all other APIs find it."""
     links: list[JSON] = []
     referred = find_referred(subjects, ((reference, context) for reference in body.references))
     targets = dict(zip(body.references, referred, strict=True))

@@ -52,7 +52,7 @@ def choose_coding(response: Response, request_headers: Headers) -> str:
 
 
 def compress_response(response: Response, name: str) -> Response:
-    """``response`` in the coding ``name``: made once, and kept as long as the response is."""
+    """Return ``response`` in the coding ``name``: made once, and kept as long as the response is."""
     if name not in response.encodings:
         body = _compress_zstd(response.body) if name == "zstd" else gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
         # What is read has said so already; errors and responses to writes are not kept by anybody.
@@ -62,7 +62,7 @@ def compress_response(response: Response, name: str) -> Response:
 
 
 def add_coding_tag(response: Response, name: str) -> Response:
-    """``response`` with the entity tag that it has in the coding ``name``."""
+    """Return ``response`` with the entity tag that it has in the coding ``name``."""
     headers = ((key, f'{value[:-1]}-{name}"' if key == "ETag" else value) for key, value in response.headers)
     return replace(response, headers=tuple(headers))
 

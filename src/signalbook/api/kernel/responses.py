@@ -120,7 +120,7 @@ def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...]
 
 
 def format_laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]]) -> Response:
-    """``response`` with its JSON indented, if ``Accept`` asks for that: ``application/json; indent=2``.
+    """Return ``response`` with its JSON indented, if ``Accept`` asks for that: ``application/json; indent=2``.
 
     Its bytes are others then, so its entity tag is a weak one (RFC9110 8.8.1).
     """

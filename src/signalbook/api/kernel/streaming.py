@@ -47,13 +47,13 @@ _RETRY_MILLISECONDS: Final = 1000
 
 
 def build_uncached(response: Response) -> Response:
-    """``response`` for one reader and one time."""
+    """Return ``response`` for one reader and one time."""
     headers = tuple(header for header in response.headers if header[0] not in ("Cache-Control", "ETag"))
     return replace(response, headers=(*headers, NO_STORE), etag="")
 
 
 def forbid_caching(response: Sendable) -> Sendable:
-    """``response``, kept by no cache on its way; events are not anyway."""
+    """Return ``response``, kept by no cache on its way; events are not anyway."""
     if isinstance(response, Response):
         return build_uncached(response)
     if isinstance(response, SpooledResponse):
@@ -189,7 +189,7 @@ class SpooledResponse:
 
 
 def _join_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """``pieces`` joined to what is worth a system call."""
+    """Yield ``pieces`` joined to chunks that are large enough for a system call."""
     waiting, size = [], 0
     for piece in pieces:
         waiting.append(piece)

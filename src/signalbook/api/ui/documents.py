@@ -41,7 +41,7 @@ class ShownDocument:
 
 
 def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
-    """``text`` as HTML, and whether that is not all of it; ``language`` is json, xml, protobuf, or empty."""
+    """Return ``text`` as HTML, and whether that is not all of it; ``language`` is json, xml, protobuf, or empty."""
     printable = str(escape_hidden(text))
     tokens = _tokenize(printable, language) if language and len(printable) <= _HIGHLIGHTED else None
     if tokens is not None:
@@ -86,7 +86,7 @@ def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDo
 
 
 def format_json(text: str) -> str:
-    """JSON with indentation; what is none stays as it is."""
+    """Return JSON with indentation, and any other text unchanged."""
     try:
         return msgspec.json.format(text, indent=2)
     except msgspec.DecodeError:

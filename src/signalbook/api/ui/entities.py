@@ -313,7 +313,7 @@ def find_attributes(model: Model, xid: Xid) -> AttributeSet:
 
 
 def _list_left_out(model: Model, xid: Xid) -> set[str]:
-    """Names of what is no attribute in the words of the model, or is elsewhere on the page."""
+    """Return names that are no attributes of the model, or are shown elsewhere on the page."""
     kind = model.resource_type(xid)
     names = collections_of(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
     derived = {f"{name}{suffix}" for name in names for suffix in ("", "url", "count")}

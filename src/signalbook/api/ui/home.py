@@ -90,7 +90,7 @@ def _list_kinds(view: View, registry: dict[str, object]) -> Iterator[GroupTypeCo
 
 
 def build_change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...]:
-    """Lines of the change feed for people; what is not there any more is no link."""
+    """Return the lines of the change feed. Only existing entities are links."""
     xids = [Xid.parse(record.change["xid"]) for record in records]
     there = view.reader.get_many({_find_stored_xid(xid) for xid in xids})
     # A Resource has the name of its default Version.

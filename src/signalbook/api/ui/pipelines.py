@@ -277,7 +277,7 @@ def _build_definition_line(pipeline: ReportingPipeline, report: BatchReport, of:
 
 
 def _find_time(finished: str, stored: ReportingPipeline | StoredReport) -> Shown:
-    """Return when a batch ended, or when its report arrived if the report does not tell."""
+    """Return when a batch ended, or when its report arrived if the report does not contain it."""
     return moment(finished or format_timestamp(stored.time))
 
 
@@ -290,7 +290,7 @@ def _format_share(part: int, whole: int) -> str:
 
 
 def _format_duration(seconds: float | None) -> str:
-    """Seconds in the largest unit that there is more than one of."""
+    """Return seconds in the largest unit that there is more than one of."""
     if seconds is None:
         return ""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
@@ -359,7 +359,7 @@ def _list_definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
 
 
 def _count_reasons(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
-    """Dead letters by reason over all batches, those of no definition among them."""
+    """Return dead letters by reason over all batches, those of no definition among them."""
     count = sum((Counter(report.reasons) for report in reports), Counter[str]())
     return tuple((reason[:_MAX_CELL_CHARS], format_number(letters)) for reason, letters in count.most_common(_REASONS))
 

@@ -397,7 +397,7 @@ def _list_prose(texts: list[Text], level: int) -> Iterator[str]:
 
 
 def _split_words(texts: Iterator[str]) -> str:
-    """Words as the search of the server has them, each once."""
+    """Return words as the search of the server has them, each once."""
     words = (chain(*split(text)) for text in texts)
     return " ".join(dict.fromkeys(chain.from_iterable(words)))
 

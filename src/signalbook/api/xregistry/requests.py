@@ -324,7 +324,7 @@ def _convert_texts(texts: JSONObject, rules: AttributeSet) -> JSONObject:
 
 
 def _convert_text(text: str, attribute: Attribute | None) -> JSON:
-    """``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
+    """Return ``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
     kind = attribute.type if attribute else "string"
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"

@@ -317,7 +317,7 @@ def _build_verdict_response(verdict: Verdict) -> Response:
 
 
 def _strip_check(scope: Scope) -> Scope:
-    """``scope`` as the write itself would have it."""
+    """Return ``scope`` as the write itself would have it."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8")
     root = scope.get("root_path", "")
     behind = raw.removeprefix(root.encode("utf-8")).removeprefix(CHECK.encode("ascii"))

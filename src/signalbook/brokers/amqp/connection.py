@@ -224,7 +224,7 @@ class AMQPConnection:
 
 
 def format_error(event: str, error: Any) -> tuple[str, str]:
-    """Message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
+    """Return message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
     fields = error.value if isinstance(error, DescribedValue) and isinstance(error.value, list) else []
     condition, description = str(_at(fields, 0) or ""), str(_at(fields, 1) or "")
     reason = f"{condition} {description}".strip()[:500]
@@ -508,7 +508,7 @@ class AMQPReceiver:
 
 
 def _group_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of each run of numbers."""
+    """Return first and last of each run of numbers."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:

@@ -364,7 +364,7 @@ def render_definition(format: str, latest: JSONObject, version: JSONObject) -> J
 
 
 def build_embedded_definition(versions: list[JSONObject]) -> JSONObject:
-    """Versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
+    """Return versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
     shared = {name: value for name, value in versions[-1].items() if name not in (*_OF_VERSION, "specversion")}
     return {**shared, "versions": [{n: version[n] for n in _OF_VERSION if n in version} for version in versions]}
 

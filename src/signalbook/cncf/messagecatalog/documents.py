@@ -108,7 +108,7 @@ class CatalogReader:
         )
 
     def _read_members(self, collection: JSON, path: str) -> Iterator[tuple[tuple[str, str], JSONObject]]:
-        """Entries of a list or map with their path and key. Anything else in it is a finding."""
+        """Yield entries of a list or map with their path and key. Anything else in it is a finding."""
         if collection is None:
             return
         if not isinstance(collection, dict | list):

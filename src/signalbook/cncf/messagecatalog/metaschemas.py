@@ -261,7 +261,7 @@ SCHEMA = "dataschema"
 
 
 def validate_spelling(format: str, definition: JSONObject) -> Iterator[Finding]:
-    """Fields of the first draft that are neither text, number nor truth value (B-10, B-16)."""
+    """Yield findings for fields of the first draft that are not strings, numbers or booleans (B-10, B-16)."""
     for name, section in _list_present_sections(format, definition):
         for field, value in section.items():
             if isinstance(value, dict | list):

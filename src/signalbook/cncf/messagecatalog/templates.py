@@ -72,7 +72,7 @@ def is_simple(text: str) -> bool:
 
 
 def replace_dashes(text: str) -> str:
-    """``text`` with ``_`` for the dashes in names of variables, which RFC6570 does not know (C-21)."""
+    """Return ``text`` with ``_`` for the dashes in names of variables, which RFC6570 does not know (C-21)."""
     return _DASHED.sub(lambda match: match[0].replace("-", "_"), text)
 
 

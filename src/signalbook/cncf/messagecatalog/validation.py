@@ -61,7 +61,7 @@ def validate_against_metaschema(format: str, id: str, definition: JSON) -> Itera
 
 
 def find_doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
-    """Templates that say more than xRegistry's do, so that it takes them for plain text (C-21, J-17)."""
+    """Yield findings for templates that xRegistry cannot express, and so reads as plain text (C-21, J-17)."""
     for section in METASCHEMAS.get(format, ()):
         body = definition.get(section.name)
         for name, template in body.items() if isinstance(body, dict) else ():

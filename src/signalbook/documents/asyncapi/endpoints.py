@@ -114,7 +114,7 @@ class Servers:
         return {"uri": f"{url_scheme if separator else scheme}://{bare}"}
 
     def make_template(self, text: str) -> str:
-        """``text`` with names in braces that a URI Template may have."""
+        """Return ``text`` with names in braces that a URI Template may have."""
         return _PLACEHOLDER.sub(lambda match: "{" + re.sub(r"[^A-Za-z0-9_.]", "_", match[1]) + "}", text)
 
     def _read_security(self, body: JSONObject, path: str) -> list[JSONObject]:

@@ -205,6 +205,6 @@ def text_type(format: str) -> str:
 
 
 def parse_schema_xid(xid: str) -> tuple[str, str] | None:
-    """Group and schema that an xid names, None if it names none."""
+    """Return group and schema that an xid names, None if it names none."""
     match = _SCHEMA_XID.fullmatch(xid)
     return (match[1], match[2]) if match else None

@@ -95,7 +95,7 @@ def to_integer(value: Value, errors: list[ErrorKind]) -> int:
 
 
 def check_range(number: int, errors: list[ErrorKind]) -> int:
-    """``number``, or 0 and an error where it has more than 32 bits."""
+    """Return ``number``, or 0 and an error if it has more than 32 bits."""
     if LEAST <= number <= MOST:
         return number
     errors.append(ErrorKind.MATH)

@@ -75,7 +75,7 @@ def with_known_values(subscription: Subscription, stored: Subscription | None) -
 
 
 def find_left_masks(subscription: Subscription) -> Iterator[Finding]:
-    """Masks for which nothing is known."""
+    """Yield a finding for each mask whose value is unknown."""
     message = f"{MASK} stands for a value that is not shown, and there is none to take: give it"
     if any(map(_is_mask, _PARAMETER.finditer(subscription.sink))):
         yield Finding(path="/sink", rule="value", message=message)

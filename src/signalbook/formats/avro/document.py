@@ -353,12 +353,12 @@ def _select_logical(node: JSONObject) -> JSONObject:
 
 
 def _strip_left_alone(node: JSONObject) -> JSONObject:
-    """``node`` without a logical type that the library would turn into another value."""
+    """Return ``node`` without a logical type that the library would turn into another value."""
     return _strip_logical(node) if node.get("logicalType") in _LEFT_ALONE else node
 
 
 def _strip_logical(node: JSONObject) -> JSONObject:
-    """``node`` without its logical type."""
+    """Return ``node`` without its logical type."""
     return {key: value for key, value in node.items() if key != "logicalType"}
 
 

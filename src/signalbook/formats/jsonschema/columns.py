@@ -104,7 +104,7 @@ def _build_number(numbers: Numbers, *, nullable: bool) -> Scalar:
 
 
 def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
-    """Least and greatest integer; where none is declared, 64 bits."""
+    """Return least and greatest integer; where none is declared, 64 bits."""
     values = numbers.values or ()
     low = min(values) if values else numbers.low
     high = max(values) if values else numbers.high

@@ -121,7 +121,7 @@ _BY_URI: Final = {_normalize_uri(dialect.uri): dialect for dialect in DIALECTS}
 
 
 def absolute(base: str, reference: str) -> str:
-    """The URI of the document ``reference`` points into, read at ``base``."""
+    """Return the URI of the document that ``reference`` points into, resolved against ``base``."""
     return base if reference.startswith("#") or not reference else urldefrag(_join_uris(base, reference)).url
 
 

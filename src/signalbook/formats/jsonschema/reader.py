@@ -132,7 +132,7 @@ class _Reader:
         return replace(node, uris=(at.uri,), description=_find_description(schema) or node.description)
 
     def _read_parts(self, schema: JSONObject, at: Location) -> list[NormalForm]:
-        """Nodes whose intersection is the schema."""
+        """Return nodes whose intersection is the schema."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and self.year < 2019:
             return [self.refer(reference, at)]

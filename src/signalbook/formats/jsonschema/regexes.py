@@ -103,7 +103,7 @@ def _walk_containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
 
 
 def _walk_texts(document: JSON) -> Iterator[str]:
-    """Names of members, and all texts in listed values: descriptions are held against nothing."""
+    """Yield names of members, and all texts in listed values: descriptions are held against nothing."""
     waiting = [(document, False)]
     while waiting:
         node, listed = waiting.pop()

@@ -429,7 +429,7 @@ class Planner:
         )
 
     def _plan_children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
-        """Children in order; what is repeated together has an order that lists would not keep."""
+        """Yield children in order; what is repeated together has an order that lists would not keep."""
         repeated = repeated or group.max_occurs != 1
         # Lists by name would lose in which order the children alternated.
         if repeated and _count_elements(group) > 1:

@@ -191,6 +191,6 @@ def _choose_family(kind: str) -> str:
 
 
 def _list_declared(root: Element) -> Iterable[Element]:
-    """Top-level declarations, and those that redefine or override them."""
+    """Yield top-level declarations, and those that redefine or override them."""
     for part in root:
         yield from part if local(part.tag) in ("redefine", "override") else (part,)

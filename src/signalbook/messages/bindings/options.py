@@ -129,7 +129,7 @@ def declare_header(item: JSONObject, *, section: str = "headers", fold: bool = T
 
 
 def decode_text(raw: bytes) -> str | bytes:
-    """Bytes as the text they are, if they are."""
+    """Return bytes as the text they are, if they are."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -439,7 +439,7 @@ def _check_templates(options: JSONObject) -> Iterator[Finding]:
 
 
 def _iterate_texts(path: str, value: Any, remaining: list[int]) -> Iterator[tuple[str, str]]:
-    """Strings in ``value``, keys of maps too; a bounded number of them."""
+    """Yield strings in ``value``, keys of maps too; a bounded number of them."""
     # One counter for the whole tree: hostile options may be as wide as they are deep.
     remaining[0] -= 1
     if remaining[0] < 0:

@@ -318,7 +318,7 @@ _OBJECT: Final = (dict, type(None))
 
 
 def find_malformed(definition: JSONObject) -> list[Finding]:
-    """Members of a normalised definition that are of the wrong JSON type."""
+    """Return findings for members of a normalised definition that have the wrong JSON type."""
     return [*_check_members(definition), *_check_attributes(definition)]
 
 

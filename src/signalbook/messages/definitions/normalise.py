@@ -280,7 +280,7 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
 
 
 def _find_weakened(section: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
-    """Properties that are demanded or typed by a base and no more here.
+    """Yield findings for properties that a base requires or types, and this definition does not.
 
     A registry fills in ``required`` and ``type`` by its model (F-43), where nobody meant to say anything.
     """

@@ -352,7 +352,7 @@ _PROPERTY_MEMBERS: Final = (
 
 
 def find_malformed_property(path: str, entry: JSON) -> Iterator[Finding]:
-    """Members of one property definition that are of the wrong JSON type."""
+    """Yield findings for members of one property definition that have the wrong JSON type."""
     if not isinstance(entry, dict):
         yield make_type_finding(path, "an object with type, value and required")
         return

@@ -35,7 +35,7 @@ def readings(uri: str) -> Iterator[tuple[str, str]]:
 
 
 def _split_at_colons(uri: str) -> Iterator[tuple[str, str]]:
-    """Splits at a colon, the last one first; never inside scheme and authority."""
+    """Yield splits at a colon, the last one first; never inside scheme and authority."""
     path = uri.find("/", uri.find("://") + 3) if "://" in uri else 0
     position = len(uri)
     for _ in range(_MAX_COLONS):

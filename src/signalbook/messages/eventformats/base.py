@@ -96,7 +96,7 @@ def _parse_members(body: bytes) -> JSONObject:
 
 
 def _encode_text(data: object) -> bytes | None:
-    """Data of a content type other than JSON: its text."""
+    """Return data of a content type other than JSON: its text."""
     if data is None:
         return None
     if not isinstance(data, str):

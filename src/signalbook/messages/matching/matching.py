@@ -119,7 +119,7 @@ def breach_reason(findings: Iterable[Finding]) -> Reason:
 
 
 def merge_findings(results: Iterable[tuple[CompiledDefinition, Iterable[Finding]]]) -> tuple[Finding, ...]:
-    """Findings of several definitions, each naming its definition if there is more than one."""
+    """Return findings of several definitions, each naming its definition if there is more than one."""
     pairs = [(definition, tuple(findings)) for definition, findings in results]
     if len(pairs) == 1:
         return pairs[0][1][:MAX_FINDINGS]

@@ -50,7 +50,7 @@ def implied_content_type(format: str) -> str:
 
 
 def _cache_comparison(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
-    """``compare``, with a cache, but not for texts longer than usual: a client may send any."""
+    """Return ``compare``, with a cache, but not for texts longer than usual: a client may send any."""
     cached_compare = lru_cache(maxsize=4096)(compare)
 
     @wraps(compare)
@@ -132,7 +132,7 @@ def unpack_message(message: Message) -> Message:
 
 
 def unpack_body(content_encoding: str, body: bytes, limit: int) -> bytes:
-    """``body`` with its content encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    """Return ``body`` with its content encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
     names = _list_encodings(content_encoding) if body else []
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")

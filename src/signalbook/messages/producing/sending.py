@@ -147,7 +147,7 @@ def _encode(outbound: Outbound, binding: Binding, endpoint: Mapping[str, JSON], 
 def _choose_mode(
     outbound: Outbound, endpoint: Mapping[str, JSON], values: Mapping[str, Any]
 ) -> tuple[Literal[Mode.STRUCTURED, Mode.BINARY], str]:
-    """Content mode and event format: what the definition says, else the endpoint (F-14, F-34)."""
+    """Return content mode and event format: what the definition says, else the endpoint (F-14, F-34)."""
     definition = outbound.definition.definition
     typed = [name for name in values if name.lower().rpartition(".")[2] in ("content-type", "content_type")]
     stated = [definition.get("datacontenttype"), *(values[name] for name in typed)]
