@@ -44,7 +44,9 @@ class Access:
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
         """Put a policy in force and return it, with ``warnings`` if parts of it look wrong.
 
-        With ``new``, it is put in force only if there is no policy yet. Raises ``Refused`` for an invalid policy, with the errors in ``faults``.
+        With ``new``, it is put in force only if there is no policy yet.
+
+        Raises ``Refused`` for an invalid policy, with the errors in ``faults``.
         """
         headers = {"If-None-Match": "*"} if new else {}
         return parse_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))

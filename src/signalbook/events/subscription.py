@@ -105,7 +105,7 @@ def with_known_secrets(subscription: Subscription, stored: Subscription | None) 
 
 
 def find_missing_secrets(subscription: Subscription) -> Iterator[Finding]:
-    """Yield the secrets that have to be there and are not."""
+    """Yield a finding for each required secret that is missing."""
     credential = subscription.credential
     if credential is None:
         return

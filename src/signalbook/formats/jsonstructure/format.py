@@ -355,7 +355,7 @@ def _read_structure(document: bytes) -> Structure:
 
 
 def _find_imports(structure: Structure) -> list[Finding]:
-    """Return imports that would be needed to read payloads."""
+    """Return findings for imports that are needed to read payloads."""
     findings = []
     waiting: list[tuple[str, JSON]] = [("", structure.root)]
     while waiting:

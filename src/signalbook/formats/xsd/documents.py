@@ -217,7 +217,7 @@ def _build_stopped(error: Exception) -> Finding:
 
 
 def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
-    """Return the places where a document breaks the schema of schemas; none if parts are for other versions."""
+    """Return findings where a document breaks the schema of schemas; none if parts are for other versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
     # Such parts are left out by version: against the schema of schemas they would all be faults.
     if _VERSIONING in content:
