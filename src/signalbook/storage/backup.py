@@ -160,7 +160,9 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
     if revision is None:
         raise BackupError(f"{source.where}: there is no registry in this database: name another one")
     if revision > REVISION:
-        raise BackupError(f"{source.where}: its schema is {revision}, this program knows {REVISION} at most: update it")
+        raise BackupError(
+            f"{source.where}: its schema is {revision}, this program supports {REVISION} at most: update the program"
+        )
     # A backup that did not get finished is of no use: nothing has to be safe on disk before the end.
     target = SQLite(file, timeout=1.0, synchronous="off")
     migrate(target, revision)

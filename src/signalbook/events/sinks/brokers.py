@@ -235,7 +235,7 @@ def _read_login(subscription: Subscription) -> tuple[str, str]:
     if credential is None:
         return "", ""
     if credential.credentialtype != _PLAIN_CREDENTIAL:
-        raise SubscriptionError(f"/sinkcredential/credentialtype: {subscription.protocol} knows {_PLAIN_CREDENTIAL}")
+        raise SubscriptionError(f"/sinkcredential/credentialtype: {subscription.protocol} supports {_PLAIN_CREDENTIAL}")
     name = credential.members.get("identifier", "")
     password = credential.secrets.get("secret", "")
     for member, value in (("identifier", name), ("secret", password)):

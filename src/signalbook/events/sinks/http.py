@@ -175,7 +175,7 @@ class WebhookFactory:
         if credential is None:
             return
         if credential.credentialtype not in _CREDENTIALS:
-            raise SubscriptionError(f"/sinkcredential/credentialtype: HTTP knows {', '.join(_CREDENTIALS)}")
+            raise SubscriptionError(f"/sinkcredential/credentialtype: HTTP supports {', '.join(_CREDENTIALS)}")
         for name in ("accesstoken", "accesstokentype"):
             token_text = credential.secrets.get(name, credential.members.get(name, ""))
             if not (token_text.isascii() and token_text.isprintable()):
