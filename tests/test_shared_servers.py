@@ -52,12 +52,14 @@ def test_shared_servers_end_with_a_killed_run() -> None:
         ]
         assert not any(map(fails, connections))
         run.kill()
+    database_folder = Path(str(make_url(url).query["host"]))
+    pid_file = database_folder / "data" / "postmaster.pid"  # PostgreSQL removes it last
     deadline = time.monotonic() + 60
-    while not all(map(fails, connections)):
+    while pid_file.exists() or not all(map(fails, connections)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    for folder_left in (folder, make_url(url).query["host"]):
-        shutil.rmtree(str(folder_left))
+    for folder_left in (folder, database_folder):
+        shutil.rmtree(folder_left)
 
 
 def test_server_that_is_not_installed_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
