@@ -311,7 +311,9 @@ class Guide:
             case "boolean":
                 return dice.random() < 0.5
             case "integer" | "number" if any(keyword == "multipleOf" for _, keyword, _ in leads):
-                return dice.choice([0.33, 1.33, 7.33, -7.33, 0.3, 1.3, 7.3, 1, 7])
+                steps = [step for chosen in writers if type(step := chosen.get("multipleOf", 1)) in (int, float)]
+                multiple = dice.choice(steps or [1]) * dice.choice([-7, -3, -1, 1, 3, 7])
+                return dice.choice([0.33, 1.33, 7.33, -7.33, 0.3, 1.3, 7.3, *[multiple] * 7])
             case "integer" | "number":
                 return dice.choice([chosen for chosen in self.scalars if type(chosen) in (int, float)])
             case "string":
@@ -333,10 +335,10 @@ class Guide:
     def _array(self, schemas: list[tuple[int, JSONObject]], leads: list[Lead], depth: int) -> list[JSON]:
         items: list[JSON] = []
         size = self._size(leads)
-        for _, keyword, name in leads:
+        for lead_schema, keyword, name in leads:
             if self.dice.random() < 0.8 and keyword in ("prefixItems", "items", "unevaluatedItems", "uniqueItems"):
                 first = max(len(other.get("prefixItems", ())) for _, other in schemas)
-                needed = 1 + (int(name) if name else first)
+                needed = 1 + (int(name) if name else self.dice.randint(len(lead_schema.get("prefixItems", ())), first))
                 size = needed if self.dice.random() < 0.5 else max(size, needed)
         repeat = 0.7 if any(keyword == "uniqueItems" for _, keyword, _ in leads) else 0.15
         for index in range(size):
@@ -367,7 +369,11 @@ class Guide:
                 names += [dice.choice([other for other in [*self.names, *mentioned] if _MATCHES[name](other)])]
             elif keyword in ("additionalProperties", "unevaluatedProperties", "propertyNames"):
                 declared = lead_schema.get("properties", ()) if keyword == "additionalProperties" else ()
-                names.append(dice.choice([other for other in [*self.names, *mentioned] if other not in declared]))
+                others = [other for other in [*self.names, *mentioned] if other not in declared]
+                described = [
+                    other for other in others if self.goal and f"member {other} " in self.goal.difference.message
+                ]
+                names.append(dice.choice(described if described and dice.random() < 0.8 else others))
             elif keyword == "required" and self.goal:
                 absent |= {
                     other for other in lead_schema["required"] if f"member {other} is" in self.goal.difference.message

@@ -265,6 +265,20 @@ PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
         "",
     ),
     (
+        "members of listed names",
+        {"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": {"type": ["string", "null"]}},
+        {"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": {"type": "string"}},
+        "",
+        "property_removed_from_partially_open_content_model",
+    ),
+    (
+        "listed names that match a pattern",
+        {"type": "object", "propertyNames": {"const": "a"}, "patternProperties": {"^a": {"type": ["string", "null"]}}},
+        {"type": "object", "propertyNames": {"const": "a"}, "patternProperties": {"^a": {"type": "string"}}},
+        "",
+        "type_narrowed",
+    ),
+    (
         "more members",
         {"type": "object", "maxProperties": 2},
         {
@@ -833,6 +847,12 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         "",
     ),
     ("listed names", {"propertyNames": {"enum": ["a", "b"]}}, {"maxProperties": 2}, ""),
+    (
+        "as many members as there may be",
+        {"properties": {"a": {}, "b": {}}, "additionalProperties": False, "minProperties": 2},
+        {"required": ["a", "b"]},
+        "",
+    ),
     (
         "an undecided member",
         {},

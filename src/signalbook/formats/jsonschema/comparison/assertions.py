@@ -248,7 +248,7 @@ def _added(facts: Facts, name: str, member: Term) -> list[Difference]:
 def _pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     found: list[Difference] = []
     for pattern, member in term.says["patternProperties"].items():
-        for name in facts.declared():
+        for name in _mentioned_names(proof, facts):
             if not _spend(proof, facts, term):
                 return [*found, undecided(term, _TOO_MANY, "patternProperties")]
             if matches(pattern, name) and is_possible(proof, facts, name):
@@ -304,7 +304,7 @@ def _rest_of_members(proof: Proof, facts: Facts, term: Term, keyword: str, descr
     member: Term = term.says[keyword]
     closed = "never" in member.says
     found: list[Difference] = []
-    for name in facts.declared():
+    for name in _mentioned_names(proof, facts):
         if not _spend(proof, facts, term):
             return [*found, undecided(term, _TOO_MANY, keyword)]
         if described.declares(name) or not is_possible(proof, facts, name):
@@ -388,8 +388,10 @@ def _cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> list[Pa
     return [*((other, term) for other, term in part.patterns.items() if other not in patterns), (None, part.rest)]
 
 
-def _required(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+def _required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     missing = sorted(term.says["required"] - facts.required)
+    if missing and facts.count.low == count_members(proof, facts):  # every member that there may be is there
+        missing = [name for name in missing if name not in _named_members(proof, facts)]
     return [difference("required_added", term, "required", old=sorted(facts.required), name=name) for name in missing]
 
 
@@ -416,10 +418,15 @@ def _naming(facts: Facts) -> Known:
     return frozenset({(typed("string"), True), *((rule, True) for rule in facts.names)})
 
 
+def _mentioned_names(proof: Proof, facts: Facts) -> list[str]:
+    """Return the names that descriptions of members or a list of names mention."""
+    listed = (proof.facts(_naming(facts)).values if facts.names else None) or {}
+    return list(dict.fromkeys([*facts.declared(), *listed.values()]))
+
+
 def _named_members(proof: Proof, facts: Facts) -> list[str]:
-    """Return the names that are mentioned, by members or by a list of names, of members that there may be."""
-    listed = proof.facts(_naming(facts)).values or {}
-    names = dict.fromkeys([*facts.declared(), *listed.values()])
+    """Return the mentioned names of members that there may be."""
+    names = _mentioned_names(proof, facts)
     return [name for name in names if is_possible(proof, facts, name) and not proof.empty(facts.member(name))]
 
 
