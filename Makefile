@@ -86,7 +86,7 @@ bench:  ## measure again every figure the documentation quotes
 	@tools/setup bench
 	$(BIN)/python -m benchmarks
 
-conformance:  ## hold a fresh server to the specification, renew docs/conformance.md
+conformance:  ## hold a fresh server to the specification, renew conformance/results.md
 	@tools/setup test
 	@tools/scoreboard
 

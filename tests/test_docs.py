@@ -29,10 +29,13 @@ from signalbook.pipeline.sources import base as sources
 from signalbook.replication.following import Peer
 from signalbook.server import build
 from signalbook.storage import open_store
+from xregistry_conformance import command as conformance
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("conformance/*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/**/*.md")]
+)
 SOURCE = ROOT / "src" / "signalbook"
 
 
@@ -70,8 +73,10 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Every command with its options."""
     import typer.main
 
-    tree = typer.main.get_command(app)
-    pending = [("signalbook", tree)]
+    pending = [
+        ("signalbook", typer.main.get_command(app)),
+        ("signalbook conform", typer.main.get_command(conformance.app)),
+    ]
     while pending:
         name, command = pending.pop()
         members = getattr(command, "commands", {})

@@ -7,12 +7,17 @@ for the cycles in `CYCLES`.
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "signalbook"
+KIT = sorted((ROOT / "conformance" / "src").rglob("*.py"))
 L0 = {
     "batches",
     "errors",
@@ -74,14 +79,13 @@ DEPENDENCIES: dict[str, set[str]] = {
     | L1
     | {"access", "fetching", "storage", "engine", "events"},
     "client": {"__init__", "confluent"} | L0,
-    "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "codegen": {"__init__", "pipeline"} | L0 | L1,
     "folder_registry": L0 | L1 | {"access", "storage", "engine"},
     "server": ALL - {"cli"},
     "doctor": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
-    "cli": ALL | {"conformance", "demo"},
+    "cli": ALL | {"demo"},
     "__main__": {"cli"},
 }
 PYSPARK_PACKAGES = {"pipeline"}
@@ -131,6 +135,20 @@ def test_dependencies_point_down(name: str) -> None:
             assert here in PYSPARK_PACKAGES, f"{name} may not import pyspark"
         if target.split(".")[0] == "sqlalchemy":
             assert here == "storage", f"{name} may not import sqlalchemy"
+
+
+@pytest.mark.parametrize("path", KIT, ids=lambda path: str(path.stem))
+def test_the_conformance_kit_stands_alone(path: Path) -> None:
+    """It imports only itself and what its own project names."""
+    project = tomllib.loads((ROOT / "conformance" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    dependencies = {re.split(r"[^a-z]", text)[0].replace("pyyaml", "yaml") for text in project["dependencies"]}
+    allowed = sys.stdlib_module_names | dependencies | {"xregistry_conformance"}
+    assert {name.split(".")[0] for name in imports(path)} <= allowed
+
+
+def test_only_the_command_line_imports_the_conformance_kit() -> None:
+    users = {name for name, path in MODULES.items() if any("xregistry_conformance" in row for row in imports(path))}
+    assert users == {"signalbook.cli.conform"}
 
 
 def test_no_import_cycles() -> None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from signalbook.conformance.cases import all_cases
+from xregistry_conformance.cases import all_cases
 
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "docs" / "requirements"
@@ -18,7 +18,7 @@ DEFINITION = re.compile(r"^- \*\*(.+?)\*\* |^## ([A-L]\.\d+) ", re.MULTILINE)
 
 
 def list_texts() -> Iterator[tuple[Path, str]]:
-    for folder in ("src", "tests", "docs", "benchmarks", "native/src"):
+    for folder in ("src", "tests", "docs", "benchmarks", "conformance", "native/src"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in {".py", ".md", ".yaml", ".rs"}:
                 yield path, path.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Errors that no client brings about on every server, by real means: every word of theirs as in the catalogue.
 
-The others are cases of the conformance kit; ``tests/conformance/test_cases.py`` sees that none is left out.
+The others are cases of the conformance kit; ``conformance/tests/test_cases.py`` sees that none is left out.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from tests.api.conftest import Client, Serve
 
-from signalbook.conformance.reports import unreached
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import CATALOGUE
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.xid import Xid
+from xregistry_conformance.reports import unreached
 
 GROUP = "/schemagroups/g"
 SCHEMA = f"{GROUP}/schemas/s"

@@ -140,6 +140,21 @@ def test_failed_restore_is_reported(cli: Cli, server: str, careless: str, tmp_pa
     assert parse_json((tmp_path / "r.json").read_bytes())["unrestored"]
 
 
+def test_help_shows_the_options_of_the_kit(cli: Cli) -> None:
+    ran = cli("conform", "--help")
+    assert (ran.code, "Usage: signalbook conform" in ran.out, "--allow-lockout" in ran.out) == (0, True, True)
+
+
+def test_without_the_kit(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else works, and the command names what is missing."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "xregistry_conformance"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert cli("--help").code == 0
+    ran = cli("conform", "http://127.0.0.1:9", "--tier", "read")
+    message = "error: this command needs the conformance kit: pip install ./conformance in a clone of Signalbook\n"
+    assert (ran.code, ran.err) == (1, message)
+
+
 def test_list(cli: Cli) -> None:
     ran = cli("conform", "--list", "--only", "R142")
     assert ran.code == 0

@@ -11,11 +11,11 @@ import pytest
 from starlette.types import ASGIApp
 from tests.postgres import new_database
 
-from signalbook.conformance.running import ConformanceSession, Options
-from signalbook.conformance.wire import Wire
 from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.values import JSON
+from xregistry_conformance.running import ConformanceSession, Options
+from xregistry_conformance.wire import Wire
 
 ROOT = "http://registry.example"
 EVERYTHING = Options(writes=True, configures=True, locks_out=True, exact_titles=True)

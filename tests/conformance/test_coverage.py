@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.conformance.cases import Case, Level, all_cases
-from signalbook.conformance.reports import requirement_coverage, sections, unobserved
-from signalbook.conformance.running import CaseOutcome, CaseResult
+from xregistry_conformance.cases import Case, Level, all_cases
+from xregistry_conformance.reports import requirement_coverage, sections, unobserved
+from xregistry_conformance.running import CaseOutcome, CaseResult
 
 TESTS = Path(__file__).parents[1]
 _NAMED = re.compile(r"\bR(\d{1,3})(?:\s*(?:-|\.\.)\s*R(\d{1,3}))?\b")

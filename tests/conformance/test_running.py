@@ -12,11 +12,11 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, everything, open_session, serving
 
-from signalbook.conformance.cases import READS, Case, Level, all_cases
-from signalbook.conformance.running import INTERRUPTED, CaseOutcome, ConformanceSession, Options
-from signalbook.conformance.running import run_all as run_all_cases
-from signalbook.conformance.wire import WireError
 from signalbook.values import JSON, dump_json, parse_json
+from xregistry_conformance.cases import READS, Case, Level, all_cases
+from xregistry_conformance.running import INTERRUPTED, CaseOutcome, ConformanceSession, Options
+from xregistry_conformance.running import run_all as run_all_cases
+from xregistry_conformance.wire import WireError
 
 CASES = {case.id: case for case in all_cases()}
 

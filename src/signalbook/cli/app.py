@@ -49,7 +49,7 @@ _COMMANDS: Final = {
     "whoami": "access:whoami",
     "check": "check:run",
     "message": "message:app",
-    "conform": "conform:run",
+    "conform": "conform:app",
     "pipeline": "pipeline:app",
     "login": "access:login",
     "logout": "access:logout",
@@ -189,6 +189,10 @@ def _describe_error(error: Exception) -> str:
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:
         return f"this command needs {error.name}: {install('pipeline')}"
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "xregistry_conformance":
+        return "this command needs the conformance kit: pip install ./conformance in a clone of Signalbook"
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "xregistry_conformance":
+        return "this command needs the conformance kit: pip install ./conformance in a clone of Signalbook"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

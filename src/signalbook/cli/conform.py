@@ -1,257 +1,31 @@
-"""``signalbook conform``: hold a server to the specification."""
+"""``signalbook conform``: the command of the conformance kit, with the credentials of all commands."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Final
 
-import typer
-from typer import Argument, Option
+from typer import Context, Exit
 
-from signalbook.cli.console import console, echo, output, say
+from signalbook.cli.console import CommandGroup
 from signalbook.cli.credentials import TokenOption
-from signalbook.cli.files import write_pieces
-from signalbook.uris import without_user
+from signalbook.errors import SignalbookError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from signalbook.conformance.cases import Case
-    from signalbook.conformance.reports import Summary
-    from signalbook.conformance.running import CaseResult
+app: Final = CommandGroup(add_completion=False)
 
 
-Tier = Literal["read", "write"]
-
-
-def run(
-    url: Annotated[str, Argument(metavar="URL", help="The root of the registry.")] = "",
-    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = "read",
-    allow_model_changes: Annotated[
-        bool, Option("--allow-model-changes", help="Change the model meanwhile; implies --tier write.")
-    ] = False,
-    allow_lockout: Annotated[
-        bool,
-        Option(
-            "--allow-lockout",
-            help="Change capabilities, last: a faulty server may be of no use afterwards. Implies --tier write.",
-        ),
-    ] = False,
-    only: Annotated[
-        str, Option("--only", metavar="NAMES", help="Only these requirements, topics or cases: R142,filter,...")
-    ] = "",
-    header: Annotated[
-        list[str] | None,
-        Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
-    ] = None,
-    token: TokenOption = None,  # noqa: ARG001  it is kept by now
-    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
-    known_file: Annotated[
-        Path | None, Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons.")
-    ] = None,
-    exact_titles: Annotated[bool, Option("--exact-titles", help="Want the titles of errors word by word.")] = False,
-    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
-    junit: Annotated[Path | None, Option("--junit", metavar="FILE", help="Write them as JUnit's XML.")] = None,
-    scoreboard: Annotated[
-        Path | None, Option("--scoreboard", metavar="FILE", help="Renew the scoreboard in a page of Markdown.")
-    ] = None,
-    scoreboard_name: Annotated[
-        str, Option("--scoreboard-name", metavar="NAME", help="Renew the one of this name: in brief, by cause.")
-    ] = "",
-    list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
-) -> None:
-    """Check the xRegistry server at URL against the specification, 1.0-rc4.
-
-    By default nothing is written. With --tier write every case makes Groups of its own, of types in the server's
-    model, and deletes them when it is done. With --allow-model-changes the server's model gets types to test with for
-    the time of the run. Cases that change capabilities, and switch off parts of the server, are run last and only with
-    --allow-lockout. Model and capabilities are put back in the end; until then they are in a file beside the results.
-    Credentials are found as for all commands: in the URL, --token, SIGNALBOOK_TOKEN, or a login.
-    Ends with 1 if the server fails what the specification demands (MUST), or something could not be put back.
-    """
+# The options are those of the kit, a distribution of its own.
+@app.command(
+    "conform",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+)
+def run(context: Context, token: TokenOption = None) -> None:  # noqa: ARG001  it is kept by now
+    """Check an xRegistry server against the specification, 1.0-rc4."""
     from signalbook.client.credentials import find
-    from signalbook.conformance.reports import Summary, as_json, as_junit, insert, read_known
-    from signalbook.conformance.running import INTERRUPTED, ConformanceSession, Options, run_all
-    from signalbook.conformance.wire import Wire
+    from xregistry_conformance.command import app as kit
+    from xregistry_conformance.errors import KitError
 
-    cases = _select_cases(only)
-    if list_cases:
-        for case in cases:
-            needed: Tier = "read" if case.reads else "write"
-            echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
-        return
-    if not url:
-        raise typer.BadParameter("name the URL of a server", param_hint="URL")
-    expected = {} if known_file is None else read_known(known_file.read_bytes(), name=known_file.name)
-    files = [file for file in (json_file, junit, scoreboard) if file is not None]
-    for file in files:
-        if not file.absolute().parent.is_dir():
-            raise typer.BadParameter(f"{file}: there is no folder {file.parent}")
-    before = _choose_backup_file(files[0] if files else None) if allow_model_changes or allow_lockout else None
-    options = Options(
-        writes=tier == "write" or allow_model_changes or allow_lockout,
-        configures=allow_model_changes,
-        locks_out=allow_lockout,
-        exact_titles=exact_titles,
-        before=before,
-    )
-    headers = dict(map(_parse_header, header or ()))
-    # What was said for this run counts before what is known of the server.
-    auth = None if "authorization" in map(str.lower, headers) else find(url, None)
-    wire = Wire(without_user(url), timeout=timeout, headers=headers, auth=auth)
-    with _stop_on_sigterm(), wire, ConformanceSession(wire, options) as session:
-        results = run_all(session, cases, track=_track)
-    summary = Summary(url=wire.url, results=results, known=expected, unrestored=session.unrestored)
-    _report(summary)
-    _warn(summary, before)
-    if json_file is not None:
-        write_pieces(json_file, [as_json(summary)])
-    if junit is not None:
-        write_pieces(junit, [as_junit(summary)])
-    if scoreboard is not None:
-        page = scoreboard.read_text(encoding="utf-8") if scoreboard.exists() else ""
-        write_pieces(scoreboard, [insert(page, summary, name=scoreboard_name).encode()])
-    if any(row.reason == INTERRUPTED for row in results):
-        raise typer.Exit(130)
-    if not summary.conforms or summary.unrestored:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _stop_on_sigterm() -> Iterator[None]:
-    """A stop from outside ends as Ctrl-C does: with everything put back and a report."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _choose_backup_file(beside: Path | None) -> Path:
-    """Return an unused file name next to the results for the former model and capabilities."""
-    folder, stem = (beside.parent, beside.stem) if beside else (Path(), "conform")
-    return folder / f"{stem}.before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
-
-
-def _warn(summary: Summary, before: Path | None) -> None:
-    for lost in summary.unrestored:
-        say(f"NOT PUT BACK: {lost}", style="bold red")
-    if summary.unrestored and before:
-        say(f"{before} has what was there before. To put it back:")
-        for part in ("capabilities", "modelsource"):
-            command = f"curl -X PUT -H 'Content-Type: application/json' --data-binary @- {summary.url}/{part}"
-            say(f"  jq .{part} {before} | {command}")
-
-
-def _select_cases(only: str) -> list[Case]:
-    from signalbook.conformance.cases import all_cases
-
-    names = {name.strip() for name in only.split(",") if name.strip()}
-    cases = [case for case in all_cases() if not names or names & {case.id, case.topic, *case.requirements}]
-    valid_names = {name for case in all_cases() for name in (case.id, case.topic, *case.requirements)}
-    if names - valid_names:
-        raise typer.BadParameter(
-            f"{', '.join(sorted(names - valid_names))}: no requirement, topic or case of that name; see --list",
-            param_hint="--only",
-        )
-    return cases
-
-
-def _parse_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip().isascii():
-        raise typer.BadParameter(f"{text!r} is no header: write 'NAME: VALUE'", param_hint="--header")
-    return name.strip(), value.strip()
-
-
-def _track(cases: Sequence[Case]) -> Iterable[Case]:
-    from rich.progress import track
-
-    screen = console()
-    return track(cases, description="conforming", console=screen, transient=True, disable=not screen.is_terminal)
-
-
-def _report(summary: Summary) -> None:
-    """Print each topic, each failure with its exchange, the sections, the totals."""
-    screen = output(soft_wrap=True)
-    for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
-        _print_topic(screen, topic, list(rows), summary)
-    _print_sections(screen, summary)
-    _print_totals(screen, summary)
-    for row in summary.mended():
-        say(f"{row.case.id}: passed, though it is known to fail: remove it from the known failures", style="yellow")
-
-
-def _print_topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
-    from rich.text import Text
-
-    from signalbook.conformance.running import CaseOutcome
-
-    counts = ", ".join(
-        f"{count} {outcome}" for outcome in CaseOutcome if (count := sum(row.outcome is outcome for row in rows))
-    )
-    screen.print(Text(f"{topic}: {counts}", style="bold"))
-    for row in rows:
-        if row.outcome is CaseOutcome.FAILED:
-            _print_failure(screen, row, summary.known.get(row.case.id))
-    for reason, group in groupby(
-        sorted((row for row in rows if row.outcome is CaseOutcome.SKIPPED), key=lambda row: row.reason),
-        key=lambda row: row.reason,
-    ):
-        screen.print(Text(f"  skipped {len(list(group))}: {reason}", style="dim"))
-
-
-def _print_failure(screen: Console, row: CaseResult, known_reason: str | None) -> None:
-    from rich.text import Text
-
-    case = row.case
-    screen.print(Text(f"  FAILED {case.id} ({row.level}; {' '.join(case.requirements)})", style="red"))
-    screen.print(Text(f"    {case.says}"))
-    if known_reason:
-        screen.print(Text(f"    known: {known_reason}", style="yellow"))
-        return
-    for mismatch in row.mismatches:
-        screen.print(Text(f"    {mismatch}"))
-    if row.exchange:
-        for mark, part in ((">", row.exchange.request), ("<", row.exchange.response)):
-            screen.print(Text("\n".join(f"    {mark} {line}".rstrip() for line in str(part).splitlines()), style="dim"))
-
-
-def _print_sections(screen: Console, summary: Summary) -> None:
-    from rich.table import Table
-
-    from signalbook.conformance.reports import requirement_coverage
-
-    table = Table("section", "requirements", "with a case here", "passed", "failed", "skipped", box=None)
-    for section, rows in requirement_coverage(summary.results):
-        outcomes = [row.outcome for row in rows if row.results]
-        if outcomes:
-            counts = (len(rows), len(outcomes), *map(outcomes.count, _OUTCOMES))
-            table.add_row(section.name, *map(str, counts))
-    screen.print()
-    screen.print(table)
-
-
-_OUTCOMES: Final = ("passed", "failed", "skipped")
-
-
-def _print_totals(screen: Console, summary: Summary) -> None:
-    from rich.text import Text
-
-    from signalbook.conformance.cases import Level
-    from signalbook.conformance.running import CaseOutcome
-
-    screen.print()
-    for level in Level:
-        counts = [f"{summary.count(outcome, level)} {outcome}" for outcome in CaseOutcome]
-        screen.print(Text(f"{level}: {', '.join(counts)}"))
-    verdict = "conforms" if summary.conforms else "does not conform"
-    if summary.conforms and summary.count(CaseOutcome.FAILED, Level.MUST):
-        verdict = "fails only what is known to fail"
-    screen.print(Text(f"{summary.url} {verdict}", style="bold green" if summary.conforms else "bold red"))
+        code = kit(context.args, prog_name="signalbook conform", standalone_mode=False, obj=lambda url: find(url, None))
+    except KitError as error:
+        raise SignalbookError(str(error)) from error
+    raise Exit(code or 0)

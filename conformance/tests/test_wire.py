@@ -7,8 +7,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from signalbook.conformance import wire as module
-from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
+from xregistry_conformance import wire as module
+from xregistry_conformance.wire import Wire, WireError, WireRequest, WireResponse
 
 
 def wire(handler: Callable[[httpx.Request], httpx.Response], url: str = "http://kit.example/reg/") -> Wire:
@@ -70,7 +70,7 @@ def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that sends a byte now and then does not hold the kit up for ever."""
     clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr("signalbook.conformance.wire.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("xregistry_conformance.wire.time.monotonic", lambda: next(clock))
     drops = iter([b"x"] * 100)
     with wire(lambda _: httpx.Response(200, content=drops)) as opened, pytest.raises(WireError, match="longer than 5"):
         opened.send(get("/"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.conformance.borrowing import Cast, borrow, complete, required_headers, with_details
-from signalbook.values import JSONObject
+from xregistry_conformance.borrowing import Cast, borrow, complete, required_headers, with_details
+from xregistry_conformance.values import JSONObject
 
 NOTES = {"singular": "n", "hasdocument": False}
 NONSENSE = {"type": "nonsense", "required": True}

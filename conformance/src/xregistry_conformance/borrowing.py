@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from signalbook.conformance.matching import ABSENT, Variables
-from signalbook.values import JSON, JSONObject
+from xregistry_conformance.matching import ABSENT, Variables
+from xregistry_conformance.values import JSON, JSONObject
 
 _MOST_VERSIONS: Final = 5
 """As many Versions of one Resource as a case may make."""

@@ -13,13 +13,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
-from signalbook.conformance.borrowing import Cast, complete, required_headers, with_details
-from signalbook.conformance.cases import Case, Level, Step
-from signalbook.conformance.judging import judge
-from signalbook.conformance.matching import ABSENT, Mismatch, Variables, fill
-from signalbook.conformance.profile import ServerProfile, kit_model, kit_model_for
-from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
-from signalbook.values import JSON, JSONObject, dump_json
+from xregistry_conformance.borrowing import Cast, complete, required_headers, with_details
+from xregistry_conformance.cases import Case, Level, Step
+from xregistry_conformance.judging import judge
+from xregistry_conformance.matching import ABSENT, Mismatch, Variables, fill
+from xregistry_conformance.profile import ServerProfile, kit_model, kit_model_for
+from xregistry_conformance.values import JSON, JSONObject, dump_json
+from xregistry_conformance.wire import Wire, WireError, WireRequest, WireResponse
 
 _PAUSE_SECONDS: Final = 0.02
 _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")

@@ -11,12 +11,10 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from signalbook.conformance.matching import ABSENT, names
-from signalbook.documents import DocumentError, parse_document
-from signalbook.errors import CATALOGUE
-from signalbook.values import JSON, JSONObject
+from xregistry_conformance.errors import CATALOGUE, KitError
+from xregistry_conformance.matching import ABSENT, names
+from xregistry_conformance.values import JSON, JSONObject, parse_yaml
 
-MAX_DEPTH: Final = 32
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FLAGS: Final = frozenset({
     "binary", "collections", "doc", "epoch", "filter", "ignore", "inline", "setdefaultversionid", "sort", "specversion",
@@ -43,7 +41,7 @@ class Level(StrEnum):
     MAY = "MAY"
 
 
-class CaseError(ValueError):
+class CaseError(KitError):
     """A case file that breaks the rules of case files."""
 
 
@@ -136,7 +134,7 @@ class CaseTopic:
 @cache
 def topics() -> tuple[CaseTopic, ...]:
     """Every topic of the kit, in the order of the specification. Raises ``CaseError``."""
-    folder = resources.files("signalbook.conformance") / "data" / "cases"
+    folder = resources.files("xregistry_conformance") / "data" / "cases"
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
     return tuple(parse_topic(name, (folder / name).read_bytes()) for name in files)
 
@@ -149,8 +147,8 @@ def all_cases() -> Iterator[Case]:
 def parse_topic(filename: str, data: bytes) -> CaseTopic:
     """The topic in a file named ``NN-topic.yaml``. Raises ``CaseError``."""
     try:
-        document, _ = parse_document(data, name=filename, max_depth=MAX_DEPTH)
-    except DocumentError as error:
+        document = parse_yaml(data, name=filename)
+    except KitError as error:
         raise CaseError(str(error)) from None
     name = filename.removesuffix(".yaml").partition("-")[2]
     try:

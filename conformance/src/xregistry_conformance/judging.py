@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from signalbook.conformance.cases import ANY_ERROR, ExpectedError, Step
-from signalbook.conformance.matching import ABSENT, Mismatch, Variables, compare, fill, show
-from signalbook.conformance.wire import WireResponse
-from signalbook.errors import CATALOGUE, ErrorDefinition
-from signalbook.values import JSON
+from xregistry_conformance.cases import ANY_ERROR, ExpectedError, Step
+from xregistry_conformance.errors import CATALOGUE, PLACEHOLDER, ErrorDefinition
+from xregistry_conformance.matching import ABSENT, Mismatch, Variables, compare, fill, show
+from xregistry_conformance.values import JSON
+from xregistry_conformance.wire import WireResponse
 
-_PLACEHOLDER: Final = re.compile(r"<([a-z][a-z0-9_]*)>")
 _FREE: Final = "error_detail"
 """The argument that is a sentence of the server's own."""
 
@@ -113,7 +111,7 @@ def _check_title(
 ) -> Iterator[Mismatch]:
     values = {**body.get("args", {}), "subject": str(body.get("subject", ""))}
     title = str(body.get("title", ""))
-    full = _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), definition.title)
+    full = PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), definition.title)
     if exact and title not in (full, full.removesuffix(".")):
         yield Mismatch(path="/title", expected=full, actual=title)
     lost = [name for name in expected.args if name != _FREE and str(values.get(name)) not in title]

@@ -10,11 +10,10 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
 
-from signalbook.conformance.cases import CaseTopic, Level, topics
-from signalbook.conformance.running import CaseOutcome, CaseResult
-from signalbook.documents import DocumentError, parse_document
-from signalbook.errors import CATALOGUE
-from signalbook.values import JSONObject, dump_json
+from xregistry_conformance.cases import CaseTopic, Level, topics
+from xregistry_conformance.errors import CATALOGUE, KitError
+from xregistry_conformance.running import CaseOutcome, CaseResult
+from xregistry_conformance.values import JSONObject, dump_json, parse_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +48,11 @@ class Summary:
 def read_known(data: bytes, *, name: str) -> dict[str, str]:
     """Known failures from a file: a map of cases (one id, or several with spaces between) to the reason why.
 
-    Raises ``DocumentError``.
+    Raises ``KitError``.
     """
-    document, _ = parse_document(data, name=name)
+    document = parse_yaml(data, name=name)
     if not isinstance(document, dict) or not all(isinstance(reason, str) and reason for reason in document.values()):
-        raise DocumentError(f"{name}: needs to map ids of cases to the reasons why they fail")
+        raise KitError(f"{name}: needs to map ids of cases to the reasons why they fail")
     return {case: reason for cases, reason in document.items() for case in cases.split()}
 
 
@@ -137,9 +136,8 @@ def _list_range(first: str, last: str) -> Iterator[str]:
 
 @cache
 def _read_requirements() -> dict[str, Any]:
-    data = (resources.files("signalbook.conformance") / "data" / "requirements.yaml").read_bytes()
-    document, _ = parse_document(data, name="requirements.yaml")
-    return dict(document)
+    data = (resources.files("xregistry_conformance") / "data" / "requirements.yaml").read_bytes()
+    return dict(parse_yaml(data, name="requirements.yaml"))
 
 
 def as_json(summary: Summary) -> bytes:
@@ -219,7 +217,7 @@ END = "<!-- end of the scoreboard -->"
 
 def begin(name: str) -> str:
     """The mark before the scoreboard ``name`` of a page."""
-    return f"<!-- scoreboard{name and f' of {name}'}: written by `signalbook conform --scoreboard` -->"
+    return f"<!-- scoreboard{name and f' of {name}'}: written by `xregistry-conformance --scoreboard` -->"
 
 
 def insert(page: str, summary: Summary, *, name: str = "") -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.conformance.matching import ABSENT, compare
+from xregistry_conformance.matching import ABSENT, compare
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text().filter(lambda text: not text.startswith("~")),

@@ -7,23 +7,22 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import httpx
 
-from signalbook import __version__
-from signalbook.conformance.matching import ABSENT
-from signalbook.errors import SignalbookError
-from signalbook.uris import is_address
-from signalbook.values import JSON, JSONError, parse_json
+from xregistry_conformance import __version__
+from xregistry_conformance.errors import KitError
+from xregistry_conformance.matching import ABSENT
+from xregistry_conformance.values import JSON, parse_json
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-_MAX_JSON_DEPTH: Final = 128
 _MAX_SHOWN_BYTES: Final = 4000
 _LINK: Final = re.compile(r"<([^>]*)>([^<]*)")
 _REL: Final = re.compile(r';\s*rel\s*=\s*"?([^";,\s]+)"?')
 
 
-class WireError(SignalbookError):
+class WireError(KitError):
     """The error for a missing response: no server, too slow, too large, or redirected elsewhere."""
 
 
@@ -67,8 +66,8 @@ class WireResponse:
     def json(self) -> JSON:
         """The body as JSON; ``ABSENT`` if it is none."""
         try:
-            return parse_json(self.content, max_depth=_MAX_JSON_DEPTH)
-        except JSONError:
+            return parse_json(self.content)
+        except ValueError:
             return ABSENT
 
     def __str__(self) -> str:
@@ -91,13 +90,13 @@ class Wire:
         auth: httpx.Auth | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if not is_address(url):
+        if not _is_address(url):
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
         self.url = url.rstrip("/")
         self.root = self.url
         # What is looked at are the bytes of documents, and headers as they are without any coding.
         common = {"Accept": "*/*", "Accept-Encoding": "identity"}
-        sent = {"User-Agent": f"signalbook-conformance/{__version__}", **common, **headers}
+        sent = {"User-Agent": f"xregistry-conformance/{__version__}", **common, **headers}
         self._timeout = timeout
         self._http = httpx.Client(timeout=timeout, headers=sent, auth=auth, transport=transport)
 
@@ -146,6 +145,14 @@ class Wire:
         return WireResponse(
             status=response.status_code, headers=response.headers.multi_items(), content=b"".join(chunks)
         )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an invalid port, half of an IPv6 address
+        return False
 
 
 def _format_lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:

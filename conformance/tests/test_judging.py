@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from signalbook.conformance.cases import ExpectedError, Step
-from signalbook.conformance.judging import judge
-from signalbook.conformance.wire import WireResponse
-from signalbook.errors import RegistryError
-from signalbook.values import dump_json
+from xregistry_conformance.cases import ExpectedError, Step
+from xregistry_conformance.judging import judge
+from xregistry_conformance.values import dump_json
+from xregistry_conformance.wire import WireResponse
 
 JSON = ("Content-Type", "application/json; charset=utf-8")
 
@@ -20,11 +19,10 @@ def response(status: int, body: Any = None, *headers: tuple[str, str]) -> WireRe
 
 
 def error(**changes: Any) -> WireResponse:
-    registry_error = RegistryError("bad_flag", subject="/dirs", flag="doc")
     body = {
-        "type": registry_error.definition.type,
-        "title": registry_error.title,
-        "subject": registry_error.subject,
+        "type": "https://github.com/xregistry/spec/blob/main/core/spec.md#bad_flag",
+        "title": "The specified flag (doc) is not allowed in this context: /dirs.",
+        "subject": "/dirs",
         "args": {"flag": "doc"},
         **changes,
     }

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from signalbook.values import JSON, dump_json, parse_timestamp
+from xregistry_conformance.values import JSON, dump_json, parse_timestamp
 
 Variables = dict[str, JSON]
 """Names to values: paths and type names of the run, and what a case captured."""

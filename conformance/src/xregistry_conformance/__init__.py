@@ -2,3 +2,5 @@
 
 It knows a server by its URL alone.
 """
+
+__version__ = "0.1.0"

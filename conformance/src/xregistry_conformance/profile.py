@@ -9,10 +9,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from signalbook.conformance.borrowing import Cast, borrow
-from signalbook.conformance.cases import Case
-from signalbook.conformance.matching import Variables
-from signalbook.values import JSONObject, parse_json
+from xregistry_conformance.borrowing import Cast, borrow
+from xregistry_conformance.cases import Case
+from xregistry_conformance.matching import Variables
+from xregistry_conformance.values import JSONObject, parse_json
 
 _ROLES: Final = frozenset({"dirs", "files", "notes"})
 """Types that any model may have: of Groups, of Resources with documents, of Resources without."""
@@ -26,7 +26,7 @@ _STAND_FOR: Final = {
 @cache
 def kit_model() -> JSONObject:
     """The Group types that the kit brings along, as ``groups`` of a modelsource."""
-    data = (resources.files("signalbook.conformance") / "data" / "model.json").read_bytes()
+    data = (resources.files("xregistry_conformance") / "data" / "model.json").read_bytes()
     groups: JSONObject = parse_json(data)["groups"]
     return groups
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signalbook.conformance.matching import fill, names
+from xregistry_conformance.matching import fill, names
 
 KNOWN = {"g": "/dirs/d1", "epoch": 3, "note": "note"}
 
