@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from signalbook.messages.cloudevents import (
     CloudEvent,
-    dedupe_key,
     find_invalid_attributes,
     format_attribute,
     is_timestamp,
@@ -67,11 +66,6 @@ def test_invalid_attributes(name: str, value: object) -> None:
 def test_every_fault_is_reported() -> None:
     findings = find_invalid_attributes({"id": "", "time": "x", "a_b": "y"})
     assert {finding.path for finding in findings} == {"specversion", "source", "type", "id", "time", "a_b"}
-
-
-def test_copies_of_an_event_have_one_key() -> None:
-    """Source and id identify an event (K-25)."""
-    assert dedupe_key(CloudEvent(attributes={**SOUND, "time": "x"})) == ("/s", "1")
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "true"), (False, "false"), (-5, "-5"), ("x", "x")])

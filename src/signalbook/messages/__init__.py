@@ -1,6 +1,6 @@
 """What message definitions mean: bytes and values in, outcomes and findings out."""
 
-from signalbook.messages.cloudevents import CloudEvent, Mode, dedupe_key, format_attribute
+from signalbook.messages.cloudevents import CloudEvent, Mode, format_attribute
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError
 from signalbook.messages.definitions.lint import lint
 from signalbook.messages.definitions.normalise import Materialised, materialise, normalise
@@ -39,7 +39,6 @@ __all__ = [
     "bind",
     "build",
     "correlate",
-    "dedupe_key",
     "encode_payload",
     "flag_settings",
     "format_attribute",

@@ -111,11 +111,6 @@ class _Data(msgspec.Struct):
 _data: Final = msgspec.json.Decoder(_Data)
 
 
-def dedupe_key(event: CloudEvent) -> tuple[str, str]:
-    """``(source, id)``: equal for two copies of one event (K-25)."""
-    return str(event.attributes["source"]), str(event.attributes["id"])
-
-
 def find_invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
     """Return all findings about context attributes: names, types, required ones, the core ones' own rules.
 

@@ -60,11 +60,6 @@ def request(
     return _build_message(sections, headers, body, received_at, reference)
 
 
-def response(status: int, headers: Pairs, body: bytes | None) -> Message:
-    """A response as a message."""
-    return _build_message({"status": str(status)}, headers, body, None, "")
-
-
 def _build_message(
     sections: dict[str, Any], headers: Pairs, body: bytes | None, received_at: datetime | None, reference: str
 ) -> Message:
