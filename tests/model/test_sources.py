@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from signalbook.errors import RegistryError
-from signalbook.model import BUILTIN, builtin, compile_model, read_source
+from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.model.sources import MAX_DOCUMENTS, MAX_NODES, expand
 from signalbook.values import JSON, JSONObject
 
@@ -27,36 +25,6 @@ def test_builtin_model_is_a_copy() -> None:
 def test_other_names() -> None:
     with pytest.raises(KeyError, match="there are: default, spec, empty"):
         builtin("../default")
-
-
-def test_a_file_may_include_its_neighbours(tmp_path: Path) -> None:
-    folder = tmp_path / "a b"
-    folder.mkdir()
-    (tmp_path / "shared.json").write_text('{"dirs": {"singular": "dir"}}')
-    (folder / "model.json").write_text('{"groups": {"$include": "../shared.json"}}')
-    assert read_source(folder / "model.json") == {"groups": {"dirs": {"singular": "dir"}}}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"groups": {"$include": "none.json"}}', "No such file"),
-        ('{"groups": {"$include": "https://example.com/model.json"}}', "includes other files only"),
-    ],
-)
-def test_unresolvable_includes_are_reported(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(text)
-    with pytest.raises(RegistryError, match=message):
-        read_source(path)
-
-
-@pytest.mark.parametrize("text", ["[]", "{"])
-def test_invalid_model_files_are_rejected(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(text)
-    with pytest.raises(ValueError):
-        read_source(path)
 
 
 DOCUMENTS: dict[str, JSON] = {

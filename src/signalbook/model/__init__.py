@@ -6,7 +6,7 @@ from signalbook.model.findings import ValueFinding, findings_to_error
 from signalbook.model.language import DocumentType
 from signalbook.model.model import GroupType, Model, ResourceType, compile_model
 from signalbook.model.paths import DotPath, format_path, parse_path, pick
-from signalbook.model.sources import BUILTIN, Included, Loader, builtin, gather, read_source
+from signalbook.model.sources import BUILTIN, Included, Loader, builtin, gather
 from signalbook.model.spec_attributes import SPECVERSION
 from signalbook.model.types import EntityTypes
 
@@ -35,5 +35,4 @@ __all__ = [
     "gather",
     "parse_path",
     "pick",
-    "read_source",
 ]

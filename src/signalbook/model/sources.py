@@ -1,4 +1,4 @@
-"""Model sources: those that ship with Signalbook, those in files, and ``$include`` and ``$includes`` in any of them.
+"""Model sources: those that ship with Signalbook, and ``$include`` and ``$includes`` in any source.
 
 See docs/decisions/011-default-model.md; core/model.md "Includes in the xRegistry Model Data".
 """
@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Final, TypeAlias
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urldefrag, urljoin
 
-from signalbook.model.findings import ModelFinding, model_findings_to_error
+from signalbook.model.findings import ModelFinding
 from signalbook.model.paths import DotPath
 from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json, step_into
 
@@ -180,36 +178,11 @@ def builtin(name: str) -> JSONObject:
     return source
 
 
-def read_source(path: Path) -> JSONObject:
-    """The model source in a file, with what it includes from other files: one document that needs none of them.
-
-    Raises ``OSError`` or ``ValueError`` when the file itself cannot be read as a JSON object, and ``RegistryError``
-    when an include cannot be resolved.
-    """
-    source = parse_json(path.read_bytes())
-    if not isinstance(source, dict):
-        raise ValueError(f"{path} does not hold a JSON object")
-    return _resolve_includes(source, _load_file, path.resolve().as_uri())
-
-
-def _load_file(uri: str) -> JSON:
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
-        raise ValueError("a model file includes other files only")
-    return parse_json(Path(url2pathname(parts.path)).read_bytes())
-
-
 @cache
 def _load_shipped(file: str) -> bytes:
-    return dump_json(_resolve_includes(_load(file), _load, file))
+    source, _ = expand(_load(file), _load, file)
+    return dump_json(source)
 
 
 def _load(name: str) -> JSON:
     return parse_json((resources.files("signalbook.model") / "data" / name).read_bytes())
-
-
-def _resolve_includes(source: JSONObject, load: Loader, base: str) -> JSONObject:
-    expanded, findings = expand(source, load, base)
-    if findings:
-        raise model_findings_to_error(findings)
-    return expanded
