@@ -10,7 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from xregistry_conformance import command, wire
+from xregistry_conformance import command
 from xregistry_conformance.values import parse_json
 
 
@@ -30,7 +30,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
         build: Callable[..., httpx.Client] = client
         return build(**settings)
 
-    monkeypatch.setattr(wire.httpx, "Client", connect)
+    monkeypatch.setattr(httpx, "Client", connect)
     return received
 
 
