@@ -10,7 +10,7 @@ RULES = {"domainRules": [{"name": "r", "kind": "CONDITION", "type": "CEL", "mode
 
 
 def names(api: Api, query: str) -> list[str]:
-    return [schema["subject"] for schema in api.get(f"/schemas?{query}")]
+    return [schema["subject"] for schema in api.get(f"/schemas?subjectPrefix=:*:&{query}")]
 
 
 def associate(api: Api, topic: str, **association: Any) -> None:
@@ -41,9 +41,19 @@ def test_schemas_by_the_associations_of_their_subjects(api: Api) -> None:
     ] == [("u", "key", "k")]
     assert "associations" not in api.get("/schemas?latestOnly=true")[0]
     assert names(api, "lifecycle=WEAK&offset=1&limit=1") == ["v"]
-    assert names(api, "lifecycle=WEAK&deleted=true&subjectPrefix=k") == ["k"]
+    assert [schema["subject"] for schema in api.get("/schemas?lifecycle=WEAK&deleted=true&subjectPrefix=k")] == ["k"]
     for query in ("lifecycle=X", "associationType=x&lifecycle=x"):
         assert api.code("GET", f"/schemas?{query}") == 42212
+
+
+def test_schemas_of_the_default_context(api: Api) -> None:
+    """Without a prefix GET /schemas lists the default context alone, while GET /subjects lists all contexts."""
+    for subject in ("s", ":.one:s"):
+        api.register(subject)
+    assert api.get("/subjects") == [":.one:s", "s"]
+    assert [schema["subject"] for schema in api.get("/schemas")] == ["s"]
+    assert [schema["subject"] for schema in api.get("/contexts/.one/schemas")] == [":.one:s"]
+    assert sorted(schema["subject"] for schema in api.get("/schemas?subjectPrefix=:*:")) == [":.one:s", "s"]
 
 
 def test_schemas_by_the_types_of_their_rules(api: Api) -> None:

@@ -36,9 +36,10 @@ T = TypeVar("T", SchemaVersion, Row)
 def list_subjects(view: View, request: ConfluentRequest) -> Response:
     """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
     subjects = subjects_of(view, request)
-    contexts, beginning = _read_prefix(subjects, request)
+    default = ALL_CONTEXTS if request.path.context is None else ""
+    contexts, beginning = _read_prefix(subjects, request, default)
     if beginning or _with_deleted(request):
-        return answer([str(subject) for subject in page(_list_matching(subjects, request), request)])
+        return answer([str(subject) for subject in page(_list_matching(subjects, request, default), request)])
     first, last = request.page()
     names: list[JSON] = []
     for context in contexts:
@@ -52,22 +53,25 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
     return answer(names)
 
 
-def _read_prefix(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
-    """Return the contexts that a request asks for, and how the names of their subjects begin."""
-    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.path.context is None else "")
+def _read_prefix(subjects: Subjects, request: ConfluentRequest, default: str = "") -> tuple[Iterable[str], str]:
+    """Return the contexts that a request asks for, and how the names of their subjects begin.
+
+    ``default`` is the prefix of a request that states none.
+    """
+    prefix = request.query.get("subjectPrefix", default)
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
     if not prefix.startswith(ALL_CONTEXTS):
         return (start.context,), start.name
-    default, *other_contexts = subjects.contexts()
-    return (*other_contexts, default), start.name  # names with a context come first, as in Confluent's lists
+    default_context, *other_contexts = subjects.contexts()
+    return (*other_contexts, default_context), start.name  # names with a context come first, as in Confluent's lists
 
 
 def _with_deleted(request: ConfluentRequest) -> bool:
     return request.flag("deleted") or request.flag("deletedOnly")
 
 
-def _list_matching(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
-    contexts, beginning = _read_prefix(subjects, request)
+def _list_matching(subjects: Subjects, request: ConfluentRequest, default: str = "") -> Iterator[Subject]:
+    contexts, beginning = _read_prefix(subjects, request, default)
     for context in contexts:
         yield from _choose_names(subjects, context, beginning, request)
 
@@ -83,7 +87,10 @@ def _choose_names(subjects: Subjects, context: str, beginning: str, request: Con
 
 
 def list_schemas(view: View, request: ConfluentRequest) -> Response:
-    """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin as a parameter says."""
+    """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin as a parameter says.
+
+    Unlike ``list_subjects`` it lists the default context alone if the request names none, as Confluent does.
+    """
     subjects = subjects_of(view, request)
     aliases = _read_aliases(view, subjects) if request.flag("aliases") else {}
     associated = _list_associated(view, request)
