@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, json_format, message_factory
@@ -55,6 +56,7 @@ _UNFIT: Final = (json_format.Error, ArithmeticError, ValueError, TypeError, Attr
 _UNDEFINED_OPTION: Final = re.compile(
     r'Option "\([\w.]+\)" (?:unknown\.|is resolved to "[\w.()]+", which is not defined\.)', re.ASCII
 )
+_RESOLVED_OPTION: Final = re.compile(r'Option "\(([\w.]+)\)" is resolved to ', re.ASCII)
 _SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/3"}
 
 
@@ -385,18 +387,30 @@ def describe(sources: Sources) -> Descriptors:
 def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
     """Return what ``compile_set`` does, with a warning for each option that nothing defines.
 
-    Documents with such options are compiled without custom options, which change no message.
+    Such an option is looked for by its full name first, as Confluent's registry does. If there is none, the documents
+    are compiled without custom options, which change no message.
     """
     try:
         return compile_set(sources), ()
     except SchemaError as error:
         if not all(_UNDEFINED_OPTION.match(finding.message) for finding in error.findings):
             raise
-        plain_sources = tuple((path, remove_custom_options(text.decode()).encode()) for path, text in sources)
-        try:
-            return compile_set(plain_sources), tuple(replace(finding, severity="warning") for finding in error.findings)
-        except SchemaError:
-            raise error from None
+        warnings = tuple(replace(finding, severity="warning") for finding in error.findings)
+        names = {name for finding in error.findings for name in _RESOLVED_OPTION.findall(finding.message)}
+        for rewrite in (partial(_name_in_full, names=names), remove_custom_options):
+            with suppress(SchemaError):
+                return compile_set(tuple((path, rewrite(text.decode()).encode()) for path, text in sources)), warnings
+        raise
+
+
+def _name_in_full(text: str, names: Collection[str]) -> str:
+    """Return a document in which options with these names are written with a leading dot: compilers look nowhere else.
+
+    It is only compiled, so that it does not matter if comments have such names, too.
+    """
+    for name in names:
+        text = text.replace(f"({name})", f"(.{name})")
+    return text
 
 
 FORMAT: Final = ProtobufFormat()
