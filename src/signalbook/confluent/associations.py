@@ -20,7 +20,7 @@ TYPES: Final = ("key", "value")
 STRONG, WEAK = "STRONG", "WEAK"
 LIFECYCLES: Final = (STRONG, WEAK)
 OPERATIONS: Final = ("CREATE", "UPSERT", "DELETE")
-_RESOURCE_NAME: Final = re.compile(r"[\w.-]{1,256}")
+_RESOURCE_NAME: Final = re.compile(r"[\w-]{1,256}")
 _MAX_ID_CHARS: Final = 4096
 
 
@@ -124,7 +124,7 @@ def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
     """The resource of a request; in a trial it needs no id yet. Raises 42212."""
     for member in ("resourceName", "resourceNamespace"):
         if not _RESOURCE_NAME.fullmatch(_read_text(body, member)):
-            raise invalid_association(member, "it has letters, digits, '.', '_' and '-', at most 256 of them")
+            raise invalid_association(member, "it has letters, digits, '_' and '-', at most 256 of them")
     kind = _read_text(body, "resourceType") or TOPIC
     if kind != TOPIC:
         raise invalid_association("resourceType", f"must be '{TOPIC}'")

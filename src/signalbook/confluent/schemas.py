@@ -201,8 +201,8 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
 
 
 def propagate_tags(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
-    """Return ``body`` with these tags of the previous version added."""
-    text = with_tags(body.text, body.type, tags, (), strict=False)
+    """Return ``body`` with these tags of the previous version added. Raises 42201 where a tagged field is gone."""
+    text = with_tags(body.text, body.type, tags, ())
     return replace(body, text=canonical_text(text, body.type, layout)[0])
 
 

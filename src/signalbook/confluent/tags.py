@@ -80,17 +80,17 @@ def list_tags(text: str, type: str) -> list[Tagged]:
     return [Tagged(path=path, kind=kind, tags=tags) for path, kind, tags in tagged if tags]
 
 
-def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagged], *, strict: bool = True) -> str:
-    """A schema of a ``schemaType`` with tags removed, and then others added.
+def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagged]) -> str:
+    """Return a schema of a ``schemaType`` with tags removed, and then others added.
 
-    Raises 42201 where it has no such record or field, unless it is not to be ``strict``.
+    Raises 42201 where the schema has no such record or field.
     """
     changes: list[tuple[Tagged, Callable[[Sequence[str], Sequence[str]], list[str]]]] = [
         *((tagged, _remove_tags) for tagged in remove),
         *((tagged, _merge_tags) for tagged in add),
     ]
     if type == "PROTOBUF":
-        return _with_options(text, changes, strict=strict)
+        return _with_options(text, changes)
     schema = _parse_schema(text)
     by_path: dict[tuple[str, str], JSONObject] = {}
     for place in _find_places(schema, type):
@@ -98,14 +98,13 @@ def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagg
             by_path.setdefault((place.kind, path), place.node)
     for tagged, change in changes:
         node = by_path.get((tagged.kind, tagged.path))
-        if node is not None:
-            _put(node, change(_read_stated_tags(node), tagged.tags))
-        elif strict:
+        if node is None:
             raise _build_path_error(tagged)
+        _put(node, change(_read_stated_tags(node), tagged.tags))
     return dump_json(schema).decode("utf-8")
 
 
-def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: bool) -> str:
+def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]]) -> str:
     entities = prototags.list_entities(text)
     by_path: dict[tuple[str, str], prototags.TaggedEntity] = {}
     for entity in entities:
@@ -114,10 +113,9 @@ def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: b
     tags = {entity: entity.tags for entity in entities}
     for tagged, change in changes:
         target = by_path.get((tagged.kind, tagged.path))
-        if target is not None:
-            tags[target] = tuple(change(tags[target], tagged.tags))
-        elif strict:
+        if target is None:
             raise _build_path_error(tagged)
+        tags[target] = tuple(change(tags[target], tagged.tags))
     return prototags.with_tags(text, {entity: now for entity, now in tags.items() if now != entity.tags})
 
 

@@ -126,6 +126,8 @@ def test_changing(topics: Api) -> None:
         wanted(5),  # type: ignore[arg-type]
         wanted(weak(), resourceType="table"),
         wanted(weak(), resourceName="a/b"),
+        wanted(weak(), resourceName="orders.v1"),
+        wanted(weak(), resourceNamespace="n.m"),
         wanted(weak(), resourceNamespace=""),
         wanted(weak(), resourceId=""),
         wanted(weak(), resourceId="\0"),

@@ -53,7 +53,7 @@ def test_tags_ask_for_the_latest_version(api: Api) -> None:
 
 
 def test_tags_are_propagated_to_the_next_version(api: Api) -> None:
-    """propagateSchemaTags: what is not there any more is passed over."""
+    """propagateSchemaTags adds the tags of the version before, and a version without a tagged field is refused."""
     for subject, kind, schema, later, path in (
         ("a", "AVRO", ONE, TWO, "R.a"),
         ("p", "PROTOBUF", PROTO, WIDER, "M.a"),
@@ -69,22 +69,28 @@ def test_tags_are_propagated_to_the_next_version(api: Api) -> None:
     api.ask("PUT", "/config/a", {"compatibility": "NONE"})
     api.register("a", ONE, schemaTagsToAdd=[entity("R.a", "PII"), entity("R", "ROW", kind="sr_record")])
     other = json.dumps({"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]})
-    api.register("a", other, propagateSchemaTags=True)
-    assert [entity_tags["tags"] for entity_tags in api.get("/subjects/a/versions/latest?findTags=*")["schemaTags"]] == [
-        ["ROW"]
-    ]
+    body = {"schema": other, "propagateSchemaTags": True}
+    refused = api.send("POST", "/subjects/a/versions", body).json()
+    assert (refused["error_code"], "No matching path 'R.a'" in refused["message"]) == (42201, True)
+    api.register("q", PROTO, schemaType="PROTOBUF", schemaTagsToAdd=[entity("M.a", "PII")])
+    body |= {"schema": PROTO.replace(" a = ", " b = "), "schemaType": "PROTOBUF"}
+    assert api.code("POST", "/subjects/q/versions", body) == 42201
 
 
-def test_protobuf_tag_options_need_no_reference(api: Api) -> None:
-    """The options that Kafka's clients have for tags are there without a reference, also in a descriptor."""
-    stated = PROTO.replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
+@pytest.mark.parametrize("package", ["p", "io.confluent.p"])
+def test_protobuf_tag_options_need_no_reference(api: Api, package: str) -> None:
+    """The options that Kafka's clients have for tags are there without a reference, also in a descriptor.
+
+    In a package such as ``io.confluent`` compilers do not find them without a leading dot.
+    """
+    stated = PROTO.replace("package p", f"package {package}").replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
     stated = stated.replace("a = 1", 'a = 1 [(confluent.field_meta).tags = "PII"]')
-    stated = stated.replace("}", "  confluent.type.Decimal d = 2;\n}")
+    stated = stated.replace("}", "  .confluent.type.Decimal d = 2;\n}")
     registered = api.register("s", stated, schemaType="PROTOBUF")
     assert api.get(f"/schemas/ids/{registered['id']}?findTags=PII")["schemaTags"] == [entity("M.a", "PII")]
     bare = api.send("GET", "/subjects/s/versions/1/schema?format=ignore_extensions").text
     assert "field_meta" not in bare
-    assert "confluent.type.Decimal d = 2;" in bare
+    assert ".confluent.type.Decimal d = 2;" in bare
     whole = base64.b64decode(api.get("/schemas/ids/1?format=serialized")["schema"])
     assert b"PII" in FileDescriptorProto.FromString(whole).SerializeToString()
 
