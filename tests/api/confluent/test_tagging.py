@@ -83,7 +83,9 @@ def test_protobuf_tag_options_need_no_reference(api: Api, package: str) -> None:
 
     In a package such as ``io.confluent`` compilers do not find them without a leading dot.
     """
-    stated = PROTO.replace("package p", f"package {package}").replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
+    stated = PROTO.replace("package p", f"package {package}").replace(
+        "package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage'
+    )
     stated = stated.replace("a = 1", 'a = 1 [(confluent.field_meta).tags = "PII"]')
     stated = stated.replace("}", "  .confluent.type.Decimal d = 2;\n}")
     registered = api.register("s", stated, schemaType="PROTOBUF")
