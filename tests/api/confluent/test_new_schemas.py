@@ -91,3 +91,29 @@ def test_imported_schema_is_not_validated_as_new(api: Api) -> None:
     api.ask("PUT", "/mode", {"mode": "IMPORT"})
     assert api.register("s", DEFAULT, id=7, version=1)["id"] == 7
     assert api.code("POST", "/subjects/t/versions", {"schema": record(name="a-b"), "id": 8, "version": 1}) == 42201
+
+
+@pytest.mark.parametrize("references", [[], [{"name": "p.proto", "subject": "p.proto", "version": 1}]])
+def test_protobuf_types_that_are_not_imported(api: Api, references: list[dict[str, Any]]) -> None:
+    """No compiler takes such a schema, so it is only taken with ``validateFields: false``, or if it is imported."""
+    api.register("p.proto", 'syntax = "proto3"; message P { int32 a = 1; }', schemaType="PROTOBUF")
+    schema = 'syntax = "proto3";\nmessage M {\n  P p = 1;\n}\n'
+    body = {"schema": schema, "schemaType": "PROTOBUF", "references": references}
+    assert api.code("POST", "/subjects/s/versions", body) == 42201
+    api.ask("PUT", "/config/s", {"validateFields": True})
+    assert api.code("POST", "/subjects/s/versions", body) == 42201
+    api.ask("PUT", "/config/s", {"validateFields": False})
+    registered = api.ask("POST", "/subjects/s/versions", body)
+    assert api.ask("POST", "/subjects/s/versions", body) == registered
+    assert api.ask("POST", "/subjects/s?normalize=true", body)["version"] == 1
+    assert api.get("/subjects/s/versions/1")["schema"] == schema
+    version_json = api.client.get(f"{XID}/versions/1$details").json()
+    assert version_json["formatvalidated"] is False
+    assert '"P" is not defined' in version_json["formatvalidatedreason"]
+    assert api.code("POST", "/subjects/t/versions", body) == 42201
+    api.ask("PUT", "/mode/t", {"mode": "IMPORT"})
+    assert (
+        api.ask("POST", "/subjects/t/versions", {**body, "id": registered["id"], "version": 1})["id"]
+        == registered["id"]
+    )
+    assert api.code("POST", "/subjects/t/versions", {**body, "schema": "message {", "id": 9, "version": 2}) == 42201

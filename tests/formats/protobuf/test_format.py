@@ -162,7 +162,7 @@ def test_the_only_message_needs_no_name() -> None:
         (b"", "", "empty"),
         (b"\xff", "", "text"),
         (b"message", "line 1, column 8", "protoc"),
-        (b'syntax = "proto3";\nmessage A { strin y = 3; }', "line 2, column 13", "protoc"),
+        (b'syntax = "proto3";\nmessage A { strin y = 3; }', "line 2, column 13", "undefined"),
         (b'syntax = "proto3"; message A { int32 a = 1; int32 b = 1; }', "line 1, column 55", "protoc"),
         (b'syntax = "proto2"; message A {}', "", "syntax"),
         (b'syntax = "proto3"; import "../../etc/passwd"; message A {}', "", "import"),

@@ -41,6 +41,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import READABLE_FAULTS, defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.protobuf.compiler import UNDEFINED
 from signalbook.values import JSON, JSONObject, digest
 
 _LATEST: Final = -1
@@ -126,11 +127,13 @@ def build_candidate(
         attributes |= _link_references(subjects, body, subject.context)
     except ConfluentError as error:
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
+    accepted_rules = _list_accepted_rules(config, imported=imported)
     if normalize and body.type == "PROTOBUF":
         try:
             body = replace(body, text=normalize_document(body.text, resolve))
         except SchemaError as error:
-            raise invalid_schema(str(error)) from None
+            if any(finding.rule not in accepted_rules for finding in error.findings):
+                raise invalid_schema(str(error)) from None
     new = RegistrationCandidate(
         subject=subject,
         body=body,
@@ -141,8 +144,7 @@ def build_candidate(
         resolve=resolve if body.references else None,
         imported=imported,
         stated_version=None if stated_version is None else str(stated_version),
-        # Without this setting, schemas are validated unless they come from another registry.
-        accepted_rules=READABLE_FAULTS if imported or config.get("validateNewSchemas") is False else frozenset(),
+        accepted_rules=accepted_rules,
     )
     known_version = _find_known(subjects, new, last or {}, deleted=deleted, first_exact=first_exact)
     if known_version is None and not imported and new.stated_version is None:
@@ -153,6 +155,16 @@ def build_candidate(
         if known_version is None or (latest is not None and known_version.version != latest.version):
             return replace(new, stated_version=_NEW)
     return replace(new, known=known_version)
+
+
+def _list_accepted_rules(config: JSONObject, *, imported: bool) -> frozenset[str]:
+    """Return the rules of findings that do not stop a schema: those of a config, or all if it is imported."""
+    accepted: frozenset[str] = frozenset()
+    if imported or config.get("validateNewSchemas") is False:
+        accepted |= READABLE_FAULTS
+    if imported or config.get("validateFields") is False:
+        accepted |= {UNDEFINED}
+    return accepted
 
 
 def _is_for_latest(sent: Mapping[str, Any]) -> bool:

@@ -23,6 +23,8 @@ from signalbook.values import Finding
 
 # No import can name it: see ``_SAFE``.
 MAIN: Final = ".document.proto"
+UNDEFINED: Final = "undefined"
+"""The rule of findings about types that a document uses without defining or importing them."""
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 """The compiler takes a millisecond for each, and a write reads them in as many tries."""
@@ -41,6 +43,7 @@ _SAFE: Final = re.compile(
 )
 # What the compiler's logging says besides.
 _LOG: Final = re.compile(r"WARNING: All log messages|[IWE]\d{4} |.*: warning: ")
+_UNDEFINED_TYPE: Final = re.compile(r'"[\w.]+" (?:is not defined\.|seems to be defined in )', re.ASCII)
 _MESSAGE: Final = re.compile(r"^(?P<file>[^:\n]*?)(?::(?P<line>\d+):(?P<column>\d+))?: (?P<text>.*)$")
 
 # Texts by import path, the document itself as MAIN.
@@ -165,8 +168,9 @@ def _parse_finding(line: str) -> Finding:
     where = f"line {match['line']}, column {match['column']}" if match["line"] else ""
     file = match["file"] if match["file"] not in ("", MAIN) else ""
     severity: Final = "warning" if match["text"].startswith("warning") else "error"
+    rule = UNDEFINED if _UNDEFINED_TYPE.match(match["text"]) else "protoc"
     return Finding(
-        path=" ".join(filter(None, (file, where))), rule="protoc", message=shorten(match["text"]), severity=severity
+        path=" ".join(filter(None, (file, where))), rule=rule, message=shorten(match["text"]), severity=severity
     )
 
 
