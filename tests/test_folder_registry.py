@@ -42,7 +42,7 @@ class ServedFolder:
     def get(self, xid: str = "/") -> JSONObject:
         """An entity with all beneath it."""
         with self.engine.reading() as view:
-            return view.entity(Xid.parse(xid), ViewOptions(inline=ALL))
+            return view.render_entity(Xid.parse(xid), ViewOptions(inline=ALL))
 
     def has(self, xid: str) -> bool:
         """Return True if the entity exists."""

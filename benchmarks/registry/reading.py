@@ -126,7 +126,7 @@ def _ask(
     xid = Xid.parse(path)
     with engine.reading(access) as view:
         options = _options(view, xid, expression, sort)
-        return view.members(xid, view.listed(xid, options, PageRequest(limit=_PAGE)), options)
+        return view.render_members(xid, view.list_members(xid, options, PageRequest(limit=_PAGE)), options)
 
 
 def _options(view: View, xid: Xid, expression: str | None, sort: str | None) -> ViewOptions:

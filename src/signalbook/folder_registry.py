@@ -190,7 +190,7 @@ def _write_registry(session: Session, document: JSONObject) -> None:
     """The Registry's own attributes, if they are others."""
     plurals = set(session.view.model.groups)
     attributes = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
-    registry = session.view.entity(ROOT, ViewOptions())
+    registry = session.view.render_entity(ROOT, ViewOptions())
     mark = fingerprint(attributes)
     if mark != session.transaction.settings.get(f"{STATE_KEY}.own"):
         session.execute(
@@ -220,7 +220,9 @@ def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
     """PUT resets what the body leaves out, but for Versions that it does not name: those go."""
     if xid.kind is Kind.RESOURCE and "versions" in body:
         there = (
-            session.view.collection(xid / "versions", ViewOptions()) if session.view.exists(xid / "versions") else {}
+            session.view.render_collection(xid / "versions", ViewOptions())
+            if session.view.exists(xid / "versions")
+            else {}
         )
         session.execute(Command(method=Method.PUT, target=xid, body={"meta": {}, **body}, flags=_IGNORED))
         for name in there.keys() - body["versions"].keys():

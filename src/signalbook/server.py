@@ -401,7 +401,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
         if watch is not None:
             watch.load()
         with engine.reading() as view:
-            return str(view.entity(ROOT, ViewOptions())["registryid"])
+            return str(view.render_entity(ROOT, ViewOptions())["registryid"])
     finally:
         store.close()
 

@@ -57,14 +57,14 @@ def test_counting_does_not_read_the_counted_rows(
 ) -> None:
     with engine.reading(access(*patterns)) as view:
         decoded.clear()
-        assert view.entity(ROOT, ViewOptions())["schemagroupscount"] == count
+        assert view.render_entity(ROOT, ViewOptions())["schemagroupscount"] == count
     assert len(decoded) <= 5
 
 
 def test_a_page_reads_few_rows_more_than_it_shows(engine: Engine, decoded: list[int]) -> None:
     with engine.reading(access("/schemagroups/g1*")) as view:
         decoded.clear()
-        page = view.listed(Xid.parse("/schemagroups"), ViewOptions(), PageRequest(limit=10, after=None))
+        page = view.list_members(Xid.parse("/schemagroups"), ViewOptions(), PageRequest(limit=10, after=None))
         assert [node.xid.id for node in page.members] == [f"g{number}" for number in range(100, 110)]
     assert len(decoded) <= 210
 
@@ -88,6 +88,6 @@ def test_a_filter_decides_once_for_all_versions_of_a_resource(engine: Engine, mo
     with engine.reading(access("/schemagroups/*/schemas/a*", "/schemagroups/*/schemas/b")) as view:
         options = ViewOptions(filter=parse_filter(["versions.name=x"], group / "schemas", view.model, subject=""))
         monkeypatch.setattr(Access, "is_readable", counting)
-        listed = view.listed(group / "schemas", options, PageRequest(limit=10))
+        listed = view.list_members(group / "schemas", options, PageRequest(limit=10))
         assert [node.xid.id for node in listed.members] == ["a", "b"]
     assert len(decided) < 20

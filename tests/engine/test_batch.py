@@ -96,7 +96,7 @@ def test_entity_created_by_a_session_exists_for_later_ones(engine: Engine) -> No
         with pytest.raises(IdClash):
             do(batch, put("/dirs/a/files/B"))
     with engine.reading() as view:
-        assert list(view.collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]
+        assert list(view.render_collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]
 
 
 def test_invalid_ids_do_not_affect_a_batch(engine: Engine) -> None:

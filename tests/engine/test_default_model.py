@@ -25,7 +25,7 @@ def registry(store: Store) -> Registry:
 
 def shown(registry: Registry, path: str) -> JSONObject:
     with registry.engine.reading() as view:
-        return view.entity(Xid.parse(path), ViewOptions(base_url="http://r.example"))
+        return view.render_entity(Xid.parse(path), ViewOptions(base_url="http://r.example"))
 
 
 def test_a_groups_format(registry: Registry) -> None:
@@ -84,7 +84,7 @@ def test_documents_and_their_urls(registry: Registry) -> None:
     """The document is unchanged, and events name the URL of its Version as their dataschema (G-8, G-9)."""
     registry.put_document(S, b'{ "type": "object" }', "application/schema+json", format=DRAFT7)
     with registry.engine.reading() as view:
-        document = view.document(Xid.parse(S), ViewOptions())
+        document = view.load_document(Xid.parse(S), ViewOptions())
     assert (document.content, document.contenttype) == (b'{ "type": "object" }', "application/schema+json")
     assert shown(registry, f"{S}/versions/1")["self"] == f"http://r.example{S}/versions/1$details"
 

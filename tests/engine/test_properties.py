@@ -100,7 +100,7 @@ class Registry:
 
     def export(self) -> JSONObject:
         with self.engine.reading() as view:
-            return view.entity(ROOT, ViewOptions(inline=EXPORT, doc=True))
+            return view.render_entity(ROOT, ViewOptions(inline=EXPORT, doc=True))
 
 
 def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object, ...]]:

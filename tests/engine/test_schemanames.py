@@ -59,7 +59,7 @@ def outcome(registry: Registry, path: str = ORDER) -> tuple[Any, str]:
 def by_pipeline(registry: Registry, path: str) -> bytes | None:
     """Return what the order's schema imports in a pipeline that reads this registry."""
     with registry.engine.reading() as view:
-        exported = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+        exported = view.render_entity(ROOT, ViewOptions(inline=ALL, doc=True))
     snapshot = Snapshot.of_documents([("registry", exported)])
     return Snapshot.from_json(snapshot.to_json()).imported(path, f"{ORDER}/versions/1")
 
@@ -288,12 +288,12 @@ def resolvers(registry: Registry) -> list[Resolve]:
     """Return the resolvers of a registry view and of a pipeline that reads the registry."""
     version = f"{ORDER}/versions/1"
     with registry.engine.reading() as view:
-        exported = view.entity(ROOT, ViewOptions(inline=ALL, doc=True))
+        exported = view.render_entity(ROOT, ViewOptions(inline=ALL, doc=True))
     snapshot = Snapshot.from_json(Snapshot.of_documents([("registry", exported)]).to_json())
 
     def viewed(name: str) -> bytes | None:
         with registry.engine.reading() as view:
-            return SchemaReferences(view, "").content(Xid.parse(version), name)
+            return SchemaReferences(view, "").find_content(Xid.parse(version), name)
 
     return [viewed, lambda name: snapshot.imported(name, version)]
 
@@ -412,7 +412,7 @@ def test_hidden_schemas_are_not_resolved(registry: Registry) -> None:
             assert row is not None
             assert "no such document was found" in row.attributes["formatvalidatedreason"]
         with registry.engine.reading(access) as view:
-            assert SchemaReferences(view, "").content(Xid.parse(f"{ORDER}/versions/1"), ref) is None
+            assert SchemaReferences(view, "").find_content(Xid.parse(f"{ORDER}/versions/1"), ref) is None
 
 
 @pytest.mark.parametrize(
@@ -432,6 +432,6 @@ def test_dependents_are_found(sqlite_store: MakeStore, body: JSONObject, name: s
     registry.put(str(target), other)
     registry.put(ORDER, body)
     with registry.engine.reading() as view:
-        assert [str(dependent.xid) for dependent in view.direct_dependents(target, 10)] == [ORDER]
+        assert [str(dependent.xid) for dependent in view.find_direct_dependents(target, 10)] == [ORDER]
         around = find_relations(view, Xid.parse(ORDER), "", 1)
         assert {(dependent.steps, dependent.id) for dependent in around.entities} == {(0, ORDER), (1, str(target))}

@@ -45,7 +45,7 @@ def everything(url: str) -> tuple[JSONObject, list[tuple[int, JSONObject]]]:
     """The whole registry, and its history."""
     with registry(url) as engine:
         with engine.reading() as view:
-            exported = view.entity(ROOT, ViewOptions(inline=EXPORT))
+            exported = view.render_entity(ROOT, ViewOptions(inline=EXPORT))
         with engine.store.read() as transaction:
             return exported, [(record.position, record.change) for record in transaction.outbox.records()]
 
@@ -116,7 +116,7 @@ def test_backup_under_load_contains_acknowledged_writes(store_url: str, tmp_path
                 url = f"sqlite:///{tmp_path / str(number)}"
                 restore(tmp_path / f"backup{number}", url, timeout=TIMEOUT)
                 with registry(url) as copy, copy.reading() as view:
-                    backed_up_groups = set(view.entity(ROOT, ViewOptions(inline=ALL))["schemagroups"])
+                    backed_up_groups = set(view.render_entity(ROOT, ViewOptions(inline=ALL))["schemagroups"])
                 assert {*before, *(f"{name}-twin" for name in before)} <= backed_up_groups
                 assert {name.removesuffix("-twin") for name in backed_up_groups} == {
                     name for name in backed_up_groups if "-twin" not in name

@@ -24,8 +24,15 @@ from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
 from signalbook.api.pipelines import can_read_reports
 from signalbook.engine.engine import Batch, Engine
 from signalbook.engine.read.impact import MAX_DEPTH
-from signalbook.engine.read.schemas import schema_of
-from signalbook.engine.read.trial import CandidateDocument, Fate, require_document, try_candidate, worst, worst_of
+from signalbook.engine.read.schemas import load_schema
+from signalbook.engine.read.trial import (
+    CandidateDocument,
+    Outcome,
+    choose_worst,
+    find_worst,
+    require_document,
+    try_candidate,
+)
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError, SignalbookError
@@ -78,7 +85,7 @@ class CheckedCandidate:
 
     candidate: CandidateDocument
     verdict: Verdict
-    moves: bool
+    becomes_default: bool
 
 
 class ImpactAPI:
@@ -159,7 +166,7 @@ def _read_rule(request: HTTPRequest) -> str | None:
 def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
     """Return the visible dependents of ``xid`` and everybody a change affects. Raises ``not_found``."""
     with context.engine.reading(context.access) as view:
-        impact = view.impact(xid, depth)
+        impact = view.find_impact(xid, depth)
     affected = [impact.xid, *(dependent.xid for dependent in impact.dependents)]
     return {
         "xid": str(xid),
@@ -179,7 +186,7 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
         with batch.trying(candidate.compatibility, access) as session:
             # What refuses a document does not say what would have become of the default Version.
             moves = version or not require_document(session.view, target).defaultversionsticky
-            name = candidate.format or schema_of(session.view, target).format
+            name = candidate.format or load_schema(session.view, target).format
             body = DocumentBody(
                 content=candidate.content,
                 contenttype=candidate.contenttype,
@@ -194,7 +201,7 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
         if error.status >= _SERVER_ERROR or error.code in _NOTHING_TO_TRY:
             raise
         verdict = Verdict.refused(error)
-    return CheckedCandidate(candidate=candidate, verdict=verdict, moves=moves)
+    return CheckedCandidate(candidate=candidate, verdict=verdict, becomes_default=moves)
 
 
 def build_trial_work(settings: Settings, *, accepted: bool) -> Work:
@@ -214,24 +221,24 @@ def build_trial_document(context: ImpactContext, checked: CheckedCandidate, work
             view,
             checked.candidate,
             context.root,
-            moves=checked.moves,
+            becomes_default=checked.becomes_default,
             work=work,
             rule=settings.default_compatibility,
         )
     target = checked.candidate.target
     affected = [target, *(affected_dependent.dependent.xid for affected_dependent in trial.affected)]
-    fates: dict[str, list[Fate]] = {}
+    fates: dict[str, list[Outcome]] = {}
     for affected_dependent in trial.affected:
-        fates.setdefault(str(affected_dependent.dependent.xid.resource), []).append(affected_dependent.effect.fate)
+        fates.setdefault(str(affected_dependent.dependent.xid.resource), []).append(affected_dependent.effect.outcome)
     concerned = _list_concerned(context, affected)
     for pipeline in concerned["pipelines"]:
         names = {message.partition("/versions/")[0] for message in pipeline["messages"]}
-        pipeline["outcome"] = worst_of(fate for name in names for fate in fates.get(name, ()))
+        pipeline["outcome"] = choose_worst(fate for name in names for fate in fates.get(name, ()))
     return {
         "xid": str(target),
-        "safe": checked.verdict.accepted and trial.complete and worst(trial) == "holds",
+        "safe": checked.verdict.accepted and trial.complete and find_worst(trial) == "holds",
         "check": checked.verdict.to_json(),
-        "default": checked.moves,
+        "default": checked.becomes_default,
         **trial.effect.to_json(),
         "complete": trial.complete,
         "dependents": [affected_dependent.to_json() for affected_dependent in trial.affected],

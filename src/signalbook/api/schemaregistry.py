@@ -153,7 +153,7 @@ def build_limited_json(
 
 def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
     """Return a version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
-    document = view.document(xid, ViewOptions(base_url=request.root))
+    document = view.load_document(xid, ViewOptions(base_url=request.root))
     headers = (
         ("Content-Type", media_type(document.contenttype) or OCTETS),
         *list_version_headers(request, xid, document.attributes, group_of(view, request, xid)),
@@ -168,7 +168,7 @@ def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Resp
 
 def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
     """The group of a version or schema, as xRegistry has it. Raises ``not_found``."""
-    return view.entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
+    return view.render_entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
 
 
 def list_version_headers(
@@ -200,12 +200,12 @@ def _encode_uri(text: str) -> str:
 
 def list_groups(view: View, request: SchemaRequest) -> Response:
     """The ids of all groups (A-33), also of those that may not be read (A-9)."""
-    return build_limited_json([draft_id(group_id) for group_id in view.group_ids(request.target)], request)
+    return build_limited_json([draft_id(group_id) for group_id in view.list_group_ids(request.target)], request)
 
 
 def show_group(view: View, request: SchemaRequest) -> Response:
     """A group (A-34); of one that may not be read its id (A-10)."""
-    if not view.access.is_readable(request.target) and view.names(request.target):
+    if not view.access.is_readable(request.target) and view.can_see_group_id(request.target):
         return build_limited_json({"id": draft_id(request.target.id)}, request)
     return build_limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
@@ -269,7 +269,7 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
     version_xid = _find_known(session.view, request, metadata, attributes)
     if version_xid is None:
         version_xid = _register(session, request, attributes)
-    version = session.view.entity(version_xid, ViewOptions(base_url=request.root))
+    version = session.view.render_entity(version_xid, ViewOptions(base_url=request.root))
     headers = tuple(list_version_headers(request, version_xid, version, group))
     return json_response({"id": version_id(version, version_xid)}, headers=headers)
 
@@ -292,7 +292,7 @@ def _load_latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     if not view.exists(schema):
         return None
     number = find_latest_number(view, schema)
-    return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
+    return view.render_entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
 def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> None:
@@ -398,7 +398,7 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
         super().check(view, request)
         parts = self.target(request).parts
         group = Xid(parts[:2])
-        if len(parts) > len(group.parts) and not view.access.is_readable(group) and view.names(group):
+        if len(parts) > len(group.parts) and not view.access.is_readable(group) and view.can_see_group_id(group):
             raise Forbidden(Action.READ, group)
 
     def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:

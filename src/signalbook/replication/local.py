@@ -78,9 +78,9 @@ class LocalRegistry:
         options = self._build_options(xid.kind, deep=deep)
         with self._open_view() as view:
             if xid == ROOT:
-                return {**view.entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
+                return {**view.render_entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
             try:
-                return view.entity(xid, options) if view.exists(xid) else None
+                return view.render_entity(xid, options) if view.exists(xid) else None
             except RegistryError as error:
                 raise _explain_read_error(error) from None
 
@@ -100,15 +100,15 @@ class LocalRegistry:
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
         with self._open_view() as view:
-            return view.entity(xid, _parse_options(view, xid, flags))
+            return view.render_entity(xid, _parse_options(view, xid, flags))
 
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
         with self._open_view() as view:
             options = _parse_options(view, xid, flags)
-            listed = view.listed(xid, options, PageRequest(limit=limit))
-            yield from view.members(xid, listed, options).items()
+            listed = view.list_members(xid, options, PageRequest(limit=limit))
+            yield from view.render_members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
         with self._open_view() as view:
@@ -116,7 +116,7 @@ class LocalRegistry:
             if target == ROOT:
                 options = view.export_options(ViewOptions())
             _require_types(view, target)
-            yield from view.pieces(target, options)
+            yield from view.stream(target, options)
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
         self._write(partial(_patch, target, body, ignore))
@@ -257,7 +257,7 @@ class LocalChecks:
     def format_of(self, xid: Xid) -> str:
         with self._batch.trying() as session:
             try:
-                return str(session.view.entity(xid, ViewOptions()).get("format") or "")
+                return str(session.view.render_entity(xid, ViewOptions()).get("format") or "")
             except RegistryError:
                 return ""
 
@@ -302,8 +302,8 @@ def _parse_options(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
 
 def _page(view: View, collection: Xid, options: ViewOptions, page: PageRequest) -> tuple[JSONObject, Position | None]:
     try:
-        listed = view.listed(collection, options, page)
-        return view.members(collection, listed, options), listed.following
+        listed = view.list_members(collection, options, page)
+        return view.render_members(collection, listed, options), listed.following
     except RegistryError as error:
         raise _explain_read_error(error) from None
 

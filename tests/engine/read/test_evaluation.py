@@ -84,7 +84,11 @@ def left(registry: Registry, path: str, *values: str, **options: Any) -> JSONObj
         chosen = parse_filter(values, xid, view.model, subject=path)
         view_options = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
         try:
-            return view.collection(xid, view_options) if xid.is_collection else view.entity(xid, view_options)
+            return (
+                view.render_collection(xid, view_options)
+                if xid.is_collection
+                else view.render_entity(xid, view_options)
+            )
         except RegistryError as error:
             if error.code != "not_found":
                 raise
@@ -185,10 +189,10 @@ def test_pages_in_any_order_are_the_collection(store: Store, *, doc: bool) -> No
                 return
             options = ViewOptions(base_url=BASE, filter=chosen, sort=sort, doc=doc)
             members: JSONObject = {}
-            whole, page = view.collection(xid, options), PageRequest(limit=limit)
+            whole, page = view.render_collection(xid, options), PageRequest(limit=limit)
             while page.limit:
-                listed = view.listed(xid, options, page)
-                members |= view.members(xid, listed, options)
+                listed = view.list_members(xid, options, page)
+                members |= view.render_members(xid, listed, options)
                 following = listed.following
                 assert listed.total == len(whole) or not (following or page.after)
                 page = PageRequest(limit=limit if following else None, after=following, total=listed.total)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.read.filters import Operand, Operator, as_instant, comparison, sort_key
+from signalbook.engine.read.filters import Operand, Operator, as_instant, make_comparison, sort_key
 
 NOON = datetime(2030, 12, 19, 12, tzinfo=UTC)
 LESS, EQUAL, AT_LEAST = Operator.LESS, Operator.EQUAL, Operator.AT_LEAST
@@ -46,7 +46,7 @@ LESS, EQUAL, AT_LEAST = Operator.LESS, Operator.EQUAL, Operator.AT_LEAST
 )
 def test_relations(value: Any, relation: Operator, text: str, expected: bool) -> None:
     """R186, R187."""
-    assert comparison(relation, Operand(text))(value) is expected
+    assert make_comparison(relation, Operand(text))(value) is expected
 
 
 @pytest.mark.parametrize(

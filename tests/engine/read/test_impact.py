@@ -74,7 +74,7 @@ def engine(store: Store) -> Engine:
 
 def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, depth: int = 10) -> Impact:
     with engine.reading(access) as view:
-        return view.impact(Xid.parse(xid), depth)
+        return view.find_impact(Xid.parse(xid), depth)
 
 
 def edges(result: Impact) -> set[tuple[str, str, str]]:
@@ -150,7 +150,7 @@ def test_hidden_entities_are_not_followed(engine: Engine) -> None:
 
 
 def test_impact_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(impact, "MOST", 3)
+    monkeypatch.setattr(impact, "MAX_DEPENDENTS", 3)
     result = find(engine, ADDRESS)
     assert (len(result.dependents), result.complete) == (3, False)
 

@@ -41,7 +41,7 @@ def test_a_path_inlines_each_step_and_no_more(target: str, value: str, inside: t
     for name in inside:
         assert name in level
         assert list(level.names) == [name]
-        level = level.below(name)
+        level = level.select(name)
     assert level == NOTHING
 
 
@@ -50,7 +50,7 @@ def test_inlining_everything_omits_configuration(value: str) -> None:
     """Everything is inlined by ``*``, or by the flag without a value (R199)."""
     assert parsed("/", value) == ALL
     assert "dirs" in ALL
-    assert "file" in ALL.below("dirs").below("files")
+    assert "file" in ALL.select("dirs").select("files")
     assert not [name for name in ("model", "modelsource", "capabilities") if name in ALL]
 
 
@@ -65,7 +65,7 @@ def test_values_add_up() -> None:
     """Values can be a comma-separated list, and the parameter can be repeated (R198)."""
     level = parsed("/", "dirs.files.meta,model", "dirs.notes")
     assert set(level.names) == {"dirs", "model"}
-    assert set(level.below("dirs").names) == {"files", "notes"}
+    assert set(level.select("dirs").names) == {"files", "notes"}
     assert set(parsed("/", "*", "model").names) == {"model"}
     assert parsed("/", "*", "model").everything
 

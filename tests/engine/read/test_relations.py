@@ -104,14 +104,14 @@ def test_missing_targets_are_shown(engine: Engine) -> None:
     body = json_schema({"properties": {"a": {"$ref": "/schemagroups/g/schemas/none"}}})
     put(engine, {"schemagroups": {"g": {"schemas": {"lost": body}}}})
     result = find(engine, "/schemagroups/g/schemas/lost")
-    assert [(entity.id, entity.there) for entity in result.entities[1:]] == [("/schemagroups/g/schemas/none", False)]
+    assert [(entity.id, entity.readable) for entity in result.entities[1:]] == [("/schemagroups/g/schemas/none", False)]
     assert links(result) == {("/schemagroups/g/schemas/lost", "schema", "/schemagroups/g/schemas/none")}
 
 
 def test_hidden_entities_look_like_missing_ones(engine: Engine) -> None:
     access = reading("/messagegroups", "/endpoints/own")
     result = find(engine, BASE, access)
-    assert {entity.id: entity.there for entity in result.entities}[ORDER] is False
+    assert {entity.id: entity.readable for entity in result.entities}[ORDER] is False
     assert ADDRESS not in steps(result)
     assert "/endpoints/e" not in steps(result)
     for xid in (ORDER, "/schemagroups/g/schemas/none"):

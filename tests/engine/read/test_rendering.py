@@ -49,15 +49,15 @@ def render_both_ways(view: View, path: str, inline: list[str], *, doc: bool) -> 
     options = ViewOptions(
         base_url="http://r.example", inline=parse_inline(inline, xid, view.model, subject=path), doc=doc
     )
-    show = view.collection if xid.is_collection else view.entity
-    return outcome(lambda: dump_json(show(xid, options))), outcome(lambda: b"".join(view.pieces(xid, options)))
+    show = view.render_collection if xid.is_collection else view.render_entity
+    return outcome(lambda: dump_json(show(xid, options))), outcome(lambda: b"".join(view.stream(xid, options)))
 
 
 @pytest.mark.parametrize("size", [0, 1000, 3000, 600_000])
 def test_the_same_bytes(filled: Registry, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test inlines nothing, everything, and the configuration too (R22, R272)."""
-    monkeypatch.setattr(rendering, "_PIECE", size)
-    monkeypatch.setattr(rendering, "_TOGETHER", 5)
+    monkeypatch.setattr(rendering, "_BATCH_BYTES", size)
+    monkeypatch.setattr(rendering, "_NODES_AT_ONCE", 5)
     cases = [*product(PATHS, ([], ["*"])), CONFIGURED]
     with filled.engine.reading() as view:
         for (path, inline), doc in product(cases, (False, True)):
@@ -70,21 +70,23 @@ def test_collections_alone(filled: Registry, path: str) -> None:
     """The flag ``collections`` renders the same pieces as the whole (R177)."""
     with filled.engine.reading() as view:
         options = ViewOptions(collections=True)
-        assert b"".join(view.pieces(Xid.parse(path), options)) == dump_json(view.entity(Xid.parse(path), options))
+        assert b"".join(view.stream(Xid.parse(path), options)) == dump_json(
+            view.render_entity(Xid.parse(path), options)
+        )
 
 
 @pytest.mark.parametrize("path", ["/dirs/none", "/dirs/none/files", "/dirs/d2/files/dangling/versions"])
 def test_missing_entity_is_reported_before_rendering(filled: Registry, path: str) -> None:
     with filled.engine.reading() as view, pytest.raises(RegistryError) as caught:
-        view.pieces(Xid.parse(path), ViewOptions())
+        view.stream(Xid.parse(path), ViewOptions())
     assert caught.value.code == "not_found"
 
 
 def test_an_export_is_never_held_as_a_whole(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """No piece is larger than the amount fetched at once."""
-    monkeypatch.setattr(rendering, "_PIECE", 3000)
+    monkeypatch.setattr(rendering, "_BATCH_BYTES", 3000)
     with filled.engine.reading() as view:
         options = view.export_options(ViewOptions())
-        pieces = list(view.pieces(ROOT, options))
+        pieces = list(view.stream(ROOT, options))
         assert b"".join(pieces) == dump_json(view.export(ViewOptions()))
     assert max(map(len, pieces)) < sum(map(len, pieces)) / 5

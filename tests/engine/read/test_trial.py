@@ -18,7 +18,7 @@ from tests.engine.search.test_finding import reading
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
 from signalbook.engine.read import trial
-from signalbook.engine.read.trial import CandidateDocument, CandidateTrial, try_candidate, worst
+from signalbook.engine.read.trial import CandidateDocument, CandidateTrial, find_worst, try_candidate
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store, open_store
@@ -96,11 +96,13 @@ def attempt(
     content = document.encode() if isinstance(document, str) else json.dumps(document).encode()
     candidate = CandidateDocument(target=Xid.parse(target), content=content, **more)
     with engine.reading(access) as view:
-        return try_candidate(view, candidate, ROOT_URL, moves=moves, work=Work(steps=steps, seconds=0))
+        return try_candidate(view, candidate, ROOT_URL, becomes_default=moves, work=Work(steps=steps, seconds=0))
 
 
 def effects(trial_result: CandidateTrial) -> dict[str, str]:
-    return {str(affected.dependent.xid).rpartition("/")[2]: affected.effect.fate for affected in trial_result.affected}
+    return {
+        str(affected.dependent.xid).rpartition("/")[2]: affected.effect.outcome for affected in trial_result.affected
+    }
 
 
 def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
@@ -108,7 +110,7 @@ def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
     broken = ("order", "direct", "base", "made", "copy", "copied", "inline", "e", "x", "own")
     assert effects(result) == dict.fromkeys(broken, "breaks")
     expected = ("breaks", "backward", "breaks", True)
-    assert (result.effect.fate, result.effect.rule, worst(result), result.complete) == expected
+    assert (result.effect.outcome, result.effect.rule, find_worst(result), result.complete) == expected
     by_name = {str(affected.dependent.xid).rpartition("/")[2]: affected for affected in result.affected}
     assert [affected.rule for affected in by_name["order"].effect.findings] == ["type_changed"]
     assert by_name["order"].effect.findings[0].path.startswith(f"{ORDER}/versions/1#")
@@ -119,9 +121,9 @@ def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
 def test_compatible_change_is_safe_everywhere(engine: Engine) -> None:
     result = attempt(engine, ADDRESS, WIDER)
     assert set(effects(result).values()) == {"holds"}
-    assert worst(result) == "holds"
+    assert find_worst(result) == "holds"
     forward = attempt(engine, ADDRESS, WIDER, compatibility="forward")
-    assert effects(forward)["order"] == worst(forward) == "breaks"
+    assert effects(forward)["order"] == find_worst(forward) == "breaks"
 
 
 def test_each_schema_is_checked_by_its_own_rule(engine: Engine) -> None:
@@ -130,8 +132,8 @@ def test_each_schema_is_checked_by_its_own_rule(engine: Engine) -> None:
         str(affected.dependent.xid).rpartition("/")[2]: affected.effect
         for affected in attempt(engine, ADDRESS, WIDER).affected
     }
-    assert (by_name["order"].rule, by_name["order"].fate) == ("forward", "breaks")
-    assert (by_name["direct"].fate, by_name["base"].fate) == ("holds", "breaks")
+    assert (by_name["order"].rule, by_name["order"].outcome) == ("forward", "breaks")
+    assert (by_name["direct"].outcome, by_name["base"].outcome) == ("holds", "breaks")
 
 
 def test_change_of_a_version_affects_its_referrers(engine: Engine) -> None:
@@ -145,7 +147,7 @@ def test_change_of_a_version_affects_its_referrers(engine: Engine) -> None:
 
 def test_new_version_that_is_not_the_default_affects_nothing(engine: Engine) -> None:
     result = attempt(engine, ADDRESS, NUMBERED, moves=False)
-    assert (result.effect.fate, result.affected, result.complete) == ("breaks", (), True)
+    assert (result.effect.outcome, result.affected, result.complete) == ("breaks", (), True)
 
 
 def test_removed_definition_breaks_its_users(engine: Engine) -> None:
@@ -209,7 +211,7 @@ def test_unknown_effect_is_explained(engine: Engine, monkeypatch: pytest.MonkeyP
     short = attempt(engine, ADDRESS, NUMBERED, steps=100)
     assert effects(short)["order"] == "unknown"
     assert "max_work" in next(affected.effect.why for affected in short.affected if affected.effect.why)
-    monkeypatch.setattr(trial, "_COMPARED", 0)
+    monkeypatch.setattr(trial, "_MAX_COMPARISONS", 0)
     assert effects(attempt(engine, ADDRESS, NUMBERED))["order"] == "unknown"
     monkeypatch.setattr(trial, "MOST", 3)
     few = attempt(engine, ADDRESS, NUMBERED)
@@ -266,4 +268,4 @@ def test_change_breaks_exactly_its_dependents(
         concerned |= more
     fate = "breaks" if breaking else "holds"
     assert effects(result) == dict.fromkeys(concerned - {middle}, fate)
-    assert result.effect.fate == fate
+    assert result.effect.outcome == fate

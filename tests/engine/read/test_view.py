@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Make, Registry
 
 from signalbook.engine.read.inlining import parse_inline
-from signalbook.engine.read.rendering import inlined
+from signalbook.engine.read.rendering import render_document
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
@@ -31,7 +31,7 @@ def show(registry: Registry, path: str, *inline: str, **flags: Any) -> JSONObjec
     with registry.engine.reading() as view:
         level = parse_inline(inline, xid, view.model, subject=path)
         options = ViewOptions(base_url=BASE, inline=level, **flags)
-        return view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
+        return view.render_collection(xid, options) if xid.is_collection else view.render_entity(xid, options)
 
 
 def refused(registry: Registry, path: str, *inline: str, **flags: Any) -> str:
@@ -181,15 +181,15 @@ class TestDocuments:
         self, content: bytes, contenttype: str | None, expected: object
     ) -> None:
         """R103, R249."""
-        assert inlined(content, contenttype, self.FILES) == expected
+        assert render_document(content, contenttype, self.FILES) == expected
 
     def test_the_binary_flag(self) -> None:
         """The flag ``binary`` shows documents in base64 (R176)."""
-        assert inlined(b"{}", "application/json", self.FILES, binary=True) == ("filebase64", "e30=")
+        assert render_document(b"{}", "application/json", self.FILES, binary=True) == ("filebase64", "e30=")
 
     @given(st.binary(max_size=40), st.sampled_from(["application/json", "text/plain", "image/png", ""]))
     def test_every_document_can_be_shown_in_json(self, content: bytes, contenttype: str) -> None:
-        name, value = inlined(content, contenttype, self.FILES)
+        name, value = render_document(content, contenttype, self.FILES)
         assert name in ("file", "filebase64")
         assert value is not None
         json.dumps(value)
@@ -204,7 +204,7 @@ class TestDocuments:
         """R30, R156, R158."""
         registry.put_document(F1, b'{ "a" : 1 }', "application/json", labels={"k": "v"})
         with registry.engine.reading() as view:
-            document = view.document(Xid.parse(F1), ViewOptions(base_url=BASE))
+            document = view.load_document(Xid.parse(F1), ViewOptions(base_url=BASE))
         assert (document.content, document.contenttype, document.url) == (b'{ "a" : 1 }', "application/json", None)
         assert document.attributes["self"] == f"{BASE}{F1}"
         assert document.attributes["versionscount"] == 1
@@ -361,7 +361,7 @@ class TestFetching:
             counting = Counting(reader)
             model = view.model
             options = ViewOptions(inline=parse_inline(["*"], Xid(), model, subject="/"))
-            View(counting, model, view.capabilities).entity(Xid(), options)
+            View(counting, model, view.capabilities).render_entity(Xid(), options)
         assert len([call for call in counting.calls if call != "documents"]) == 6
         assert counting.calls.count("documents") <= 2 * (1 + resources * 2 // 64)
 
@@ -369,7 +369,7 @@ class TestFetching:
     def test_a_point_read_takes_three_queries_at_most(self, filled: Registry, path: str) -> None:
         with filled.store.read() as reader, filled.engine.reading() as view:
             counting = Counting(reader)
-            View(counting, view.model, view.capabilities).entity(Xid.parse(path), ViewOptions())
+            View(counting, view.model, view.capabilities).render_entity(Xid.parse(path), ViewOptions())
         assert len(counting.calls) <= 3
 
     def test_a_response_beyond_its_bound(self, filled: Registry) -> None:
@@ -389,7 +389,7 @@ def test_a_lost_document_is_reported(filled: Registry) -> None:
     with filled.store.read() as reader, filled.engine.reading() as view:
         broken = View(Without(reader), view.model, view.capabilities)
         with pytest.raises(RegistryError) as caught:
-            broken.document(Xid.parse(F1), ViewOptions())
+            broken.load_document(Xid.parse(F1), ViewOptions())
     assert caught.value.code == "data_retrieval_error"
 
 

@@ -197,7 +197,7 @@ def test_unusual_content_can_be_indexed(store: Store, path: str, body: JSON) -> 
     with engine.reading() as view:
         page = view.search(Search(query=parse_query(path.rpartition("/")[2])))
         assert [str(hit.xid) for hit in page.hits] == [path]
-        assert view.impact(Xid.parse(path)).complete
+        assert view.find_impact(Xid.parse(path)).complete
 
 
 def test_impact_takes_what_no_database_can_look_for(store: Store) -> None:
@@ -206,4 +206,4 @@ def test_impact_takes_what_no_database_can_look_for(store: Store) -> None:
     schema = {"format": "Protobuf/3", "schema": 'syntax = "proto3"; message A {}', "name": "a\0.proto"}
     write(engine, "PUT", "/schemagroups/g/schemas/a.proto", schema)
     with engine.reading() as view:
-        assert view.impact(Xid.parse("/schemagroups/g/schemas/a.proto")).dependents == ()
+        assert view.find_impact(Xid.parse("/schemagroups/g/schemas/a.proto")).dependents == ()

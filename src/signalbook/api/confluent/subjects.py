@@ -82,7 +82,7 @@ class Subjects:
     def contexts(self) -> Iterator[str]:
         """Return all contexts, the default one first."""
         yield DEFAULT_CONTEXT
-        for name in self.view.group_ids(Xid((GROUPS,))):
+        for name in self.view.list_group_ids(Xid((GROUPS,))):
             if name != self.default_group and self.view.access.is_readable(Xid((GROUPS, name))):
                 yield context_of(name, self.default_group)
 

@@ -118,7 +118,7 @@ class CatalogView:
 
     def group(self, xid: Xid) -> JSONObject:
         """A group as xRegistry has it."""
-        return self.view.entity(xid, self.options)
+        return self.view.render_entity(xid, self.options)
 
     def format(self, xid: Xid) -> str:
         """The format of a group."""
@@ -138,7 +138,7 @@ class CatalogView:
 
     def version(self, xid: Xid) -> JSONObject:
         """A version of a message, completed by the message it derives from (J-18)."""
-        return self._complete_version(self.view.entity(xid, self.options))
+        return self._complete_version(self.view.render_entity(xid, self.options))
 
     def numbers(self, xid: Xid) -> list[int]:
         """The numbers of a message's versions, rising."""
@@ -146,7 +146,7 @@ class CatalogView:
 
     def versions(self, xid: Xid) -> list[JSONObject]:
         """The versions of a message that have numbers, the newest first."""
-        collection = self.view.collection(xid / "versions", self.options)
+        collection = self.view.render_collection(xid / "versions", self.options)
         numbered = {version_number(versionid): version for versionid, version in collection.items()}
         return [self._complete_version(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
 
@@ -167,7 +167,7 @@ class CatalogView:
 
     def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
         """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
-        listed = self.view.listed(collection, self.options, page)
+        listed = self.view.list_members(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
 
     def members(self, collection: Xid, after: str = "") -> Iterator[Xid]:
@@ -207,7 +207,7 @@ class CatalogView:
         if xid is None or self.view.model.resource_type(xid) is None:
             return None
         try:
-            return self.view.entity(xid, self.options)
+            return self.view.render_entity(xid, self.options)
         except RegistryError:
             return None
 
@@ -253,7 +253,7 @@ class CatalogWriter:
         """Delete an entity with all beneath it, or all members of a collection."""
         # An empty collection is no error, an owner that is not there is.
         if not xid.is_collection or not self._session.view.exists(xid):
-            self.catalog.view.entity(xid.owner if xid.is_collection else xid, self.catalog.options)
+            self.catalog.view.render_entity(xid.owner if xid.is_collection else xid, self.catalog.options)
         self._session.execute(Command(method=Method.DELETE, target=xid))
 
     def add(self, group: Xid, posted: PostedVersion) -> Written:

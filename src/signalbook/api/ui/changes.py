@@ -57,10 +57,10 @@ def page(view: View, request: UIRequest) -> Page:
     """Return a page of the feed, the newest first. Raises ``bad_request``."""
     of, before = _of(request), _read_before(request)
     since, until = _read_day(request, "from"), _read_day(request, "to")
-    first = 1 if since is None else view.position_at(_midnight(since))
+    first = 1 if since is None else view.find_position(_midnight(since))
     if not before and until is not None:
-        before = view.position_at(_midnight(until) + _DAY)
-    records, more = view.changes(_PAGE_CHANGES, beneath=of, first=first, before=before)
+        before = view.find_position(_midnight(until) + _DAY)
+    records, more = view.list_changes(_PAGE_CHANGES, beneath=of, first=first, before=before)
     filters = {"of": str(of) if of.parts else "", "from": "" if since is None else since.isoformat()}
     content = ChangesContent(
         of=filters["of"],

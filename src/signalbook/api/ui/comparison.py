@@ -16,7 +16,7 @@ from signalbook.api.ui.attributes import AttributeValues, Shown, moment
 from signalbook.api.ui.documents import detect_language, format_json
 from signalbook.api.ui.pages import Crumb, Page, UIRequest, build_crumbs
 from signalbook.engine.read.paging import PageRequest
-from signalbook.engine.read.schemas import SchemaReferences, schema_of
+from signalbook.engine.read.schemas import SchemaReferences, load_schema
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
@@ -206,7 +206,7 @@ def page(view: View, request: UIRequest) -> Page:
 
 def build_choice(view: View, of: Xid, old: str = "", new: str = "") -> VersionChoice:
     """Return the form for Versions of a Resource, the newest first."""
-    listed = view.listed(of / "versions", ViewOptions(), PageRequest(limit=_MAX_CHOICES + 1))
+    listed = view.list_members(of / "versions", ViewOptions(), PageRequest(limit=_MAX_CHOICES + 1))
     rows = sorted((node.row for node in listed.members), key=lambda row: (row.createdat, row.xid.id), reverse=True)
     ids = tuple(row.xid.id for row in rows) if len(rows) <= _MAX_CHOICES else ()
     return VersionChoice(of=str(of), ids=ids, old=old or (ids[1] if len(ids) > 1 else ""), new=new or "".join(ids[:1]))
@@ -231,10 +231,10 @@ def _read_resource(view: View, request: UIRequest) -> Xid:
 def _read_ids(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
     """Return the two that are asked for; without them the default one and what it came from."""
     old, new = request.query.get("old", ""), request.query.get("new", "")
-    new = new or str(view.entity(of, ViewOptions()).get("versionid", ""))
+    new = new or str(view.render_entity(of, ViewOptions()).get("versionid", ""))
     try:
         versions = of / "versions"
-        old = old or str(view.entity(Xid.parse(f"{versions}/{new}"), ViewOptions()).get("ancestorid", ""))
+        old = old or str(view.render_entity(Xid.parse(f"{versions}/{new}"), ViewOptions()).get("ancestorid", ""))
         Xid.parse(f"{versions}/{old}")
     except XidError as error:
         raise _build_error(request, f'"old" and "new" take ids of Versions: {error}') from None
@@ -247,8 +247,8 @@ def _build_error(request: UIRequest, detail: str) -> RegistryError:
 
 def _load_side(view: View, request: UIRequest, xid: Xid) -> _Side:
     """Return a Version with what it says of a payload: its document, or the schema in a message definition."""
-    attributes = view.entity(xid, ViewOptions(base_url=request.base_url))
-    schema = schema_of(view, xid)
+    attributes = view.render_entity(xid, ViewOptions(base_url=request.base_url))
+    schema = load_schema(view, xid)
     contenttype = str(attributes.get("contenttype", ""))
     return _Side(xid=xid, attributes=attributes, content=schema.content, format=schema.format, contenttype=contenttype)
 
@@ -324,7 +324,7 @@ def _format_value(value: JSON) -> str:
 def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText:
     references = SchemaReferences(view, request.base_url)
     content = schema_text(side.content or b"", side.format)
-    return SchemaText(document=content, format=side.format, resolve=references.resolver(side.xid))
+    return SchemaText(document=content, format=side.format, resolve=references.make_resolver(side.xid))
 
 
 def _select_comparable(view: View, side: _Side) -> JSONObject:

@@ -69,7 +69,7 @@ class RegistryDefinitions:
         if xid is None or self.view.model.documented_type(xid) is None:
             return None
         try:
-            document = self.view.document(xid, ViewOptions())
+            document = self.view.load_document(xid, ViewOptions())
         except RegistryError:
             return None
         if document.is_dangling:
@@ -95,7 +95,7 @@ class RegistryDefinitions:
             referring = Xid.parse(xid)
         except XidError:  # a schema in a definition is in no group of schemas
             referring = ROOT
-        content = self._references.content(referring, name)
+        content = self._references.find_content(referring, name)
         spend(len(content or b""))
         return content
 
@@ -111,8 +111,8 @@ class RegistryDefinitions:
     def build_contract(self, xid: Xid) -> Contract:
         """The definition ``xid`` with the others of its group, up to ``MOST``: what tells them apart counts, too."""
         group = xid.resource.parent
-        listed = self.view.listed(group, ViewOptions(), PageRequest(limit=MOST))
-        members = self.view.members(group, listed, ViewOptions())
+        listed = self.view.list_members(group, ViewOptions(), PageRequest(limit=MOST))
+        members = self.view.render_members(group, listed, ViewOptions())
         # A dangling cross reference says nothing: as a definition it would match every message.
         definitions = {f"{group}/{name}": member for name, member in members.items() if "versionid" in member}
         own_definition = self.load_raw(xid)
@@ -122,7 +122,7 @@ class RegistryDefinitions:
 
     def _read(self, xid: Xid) -> JSONObject | None:
         try:
-            entity = self.view.entity(xid, ViewOptions(base_url=self.root))
+            entity = self.view.render_entity(xid, ViewOptions(base_url=self.root))
         except RegistryError:
             return None
         return entity if "versionid" in entity else None

@@ -25,7 +25,7 @@ from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.inlining import NOTHING, Inline
 from signalbook.engine.read.paging import parse_sort
-from signalbook.engine.read.paths import collections_of
+from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
 from signalbook.values import JSONObject
@@ -159,7 +159,7 @@ def build_entity_content(
 
 def _read_entity(view: View, request: UIRequest, xid: Xid) -> JSONObject:
     inline = Inline(names={"meta": NOTHING}) if xid.kind is Kind.RESOURCE else NOTHING
-    return view.entity(xid, ViewOptions(base_url=request.base_url, inline=inline))
+    return view.render_entity(xid, ViewOptions(base_url=request.base_url, inline=inline))
 
 
 def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Heading:
@@ -202,7 +202,7 @@ def _list_users(view: View, xid: Xid) -> Iterator[UserLink]:
     """Yield what refers to a Group or Resource, endpoints first, because they carry messages."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
-    user_xids = [dependent.xid for dependent in view.direct_dependents(xid, _MAX_USER_LINKS)]
+    user_xids = [dependent.xid for dependent in view.find_direct_dependents(xid, _MAX_USER_LINKS)]
     rows = view.reader.get_many(
         [user for user in user_xids if user.group_type == ENDPOINTS and user.kind is Kind.GROUP]
     )
@@ -315,7 +315,7 @@ def find_attributes(model: Model, xid: Xid) -> AttributeSet:
 def _list_left_out(model: Model, xid: Xid) -> set[str]:
     """Return names that are no attributes of the model, or are shown elsewhere on the page."""
     kind = model.resource_type(xid)
-    names = collections_of(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
+    names = list_collections(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
     derived = {f"{name}{suffix}" for name in names for suffix in ("", "url", "count")}
     ids = {f"{kind.singular}id"} if kind is not None else {f"{model.groups[xid.group_type].singular}id"}
     return {*_HEAD, *derived, *ids, *(() if kind is None else _OF_RESOURCES)}
@@ -333,7 +333,7 @@ def load_document(view: View, xid: Xid) -> ShownDocument | None:
     """Return the document of a Resource or Version, or None if it has no document."""
     if view.model.documented_type(xid) is None:
         return None
-    document = view.document(xid, ViewOptions())
+    document = view.load_document(xid, ViewOptions())
     if document.is_dangling:
         return None
     if document.url is not None:
@@ -347,7 +347,7 @@ def load_document(view: View, xid: Xid) -> ShownDocument | None:
 
 def _list_members(view: View, xid: Xid) -> Iterator[Listing]:
     """Yield the first Resources of a Group, of each type."""
-    for plural in collections_of(view.model, xid.parts[0::2]) if xid.kind is Kind.GROUP else ():
+    for plural in list_collections(view.model, xid.parts[0::2]) if xid.kind is Kind.GROUP else ():
         yield list_first_members(view, xid / plural, _SHOWN_MEMBERS)
 
 

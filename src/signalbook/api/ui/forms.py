@@ -159,7 +159,7 @@ class AttributesForm:
     @classmethod
     def of(cls, view: View, xid: Xid) -> AttributesForm:
         """The form. Raises ``not_found``."""
-        stored = view.entity(xid, ViewOptions())
+        stored = view.render_entity(xid, ViewOptions())
         names = find_attributes(view.model, xid).active(stored)
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
@@ -278,8 +278,8 @@ class NewVersionForm:
     @classmethod
     def of(cls, view: View, xid: Xid) -> NewVersionForm:
         """The form for a collection of Versions. Raises ``not_found``."""
-        default = str(view.entity(xid.resource, ViewOptions())["versionid"])
-        stored = view.entity(xid / default, ViewOptions())
+        default = str(view.render_entity(xid.resource, ViewOptions())["versionid"])
+        stored = view.render_entity(xid / default, ViewOptions())
         kind = view.model.resource_type(xid)
         assert kind is not None, "the path was checked"
         own_names = {f"{kind.singular}{suffix}" for suffix in ("", "id", "url", "base64", "proxyurl")}
@@ -395,7 +395,7 @@ def _describe_needed(entity_type: GroupType | ResourceType, field_names: Collect
 
 
 def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
-    document = view.document(xid, ViewOptions())
+    document = view.load_document(xid, ViewOptions())
     yield Field(name="format", label="Format", value=format_field(stored.get("format", "")))
     yield Field(name="contenttype", label="Content type", value=format_field(document.contenttype or ""))
     try:

@@ -61,7 +61,7 @@ class HomeContent:
 
 def page(view: View, request: UIRequest) -> Page:
     """The page of the Registry."""
-    registry = view.entity(ROOT, ViewOptions(base_url=request.base_url))
+    registry = view.render_entity(ROOT, ViewOptions(base_url=request.base_url))
     values = AttributeValues(model=view.model, root=request.base_url)
     name = str(registry.get("name") or registry["registryid"])[:200]
     documentation = registry.get("documentation")
@@ -72,7 +72,7 @@ def page(view: View, request: UIRequest) -> Page:
         documentation=values.render(documentation, view.model.attributes["documentation"]) if documentation else None,
         epoch=registry["epoch"],
         kinds=tuple(_list_kinds(view, registry)),
-        changes=build_change_lines(view, view.latest(_CHANGES)),
+        changes=build_change_lines(view, view.list_latest(_CHANGES)),
     )
     return Page(template="home.html", title=name, content=content)
 
@@ -98,7 +98,7 @@ def build_change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLin
         xid: xid / "versions" / row.defaultversionid for xid, row in there.items() if row.defaultversionid
     }
     rows = {**there, **view.reader.get_many(set(default_versions.values()) - set(there))}
-    who = view.authors(records)
+    who = view.find_authors(records)
     return tuple(
         ChangeLine(
             position=record.position,

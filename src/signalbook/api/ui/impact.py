@@ -22,7 +22,7 @@ from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
 from signalbook.api.ui.pipelines import PIPELINES
 from signalbook.api.ui.relations import find_entity
-from signalbook.engine.read.schemas import schema_of
+from signalbook.engine.read.schemas import load_schema
 from signalbook.engine.read.trial import CandidateDocument
 from signalbook.engine.read.view import View
 from signalbook.formats.compatibility import RULES
@@ -159,7 +159,7 @@ class ImpactPages:
             xid = find_entity(view, _read_path(request))
             if view.model.documented_type(xid) is None:
                 return xid, None
-            stored = schema_of(view, xid)
+            stored = load_schema(view, xid)
         content = stored.content or b""
         try:
             text = (
@@ -180,7 +180,7 @@ class ImpactPages:
 
 def build_dependents_page(view: View, xid: Xid) -> Page:
     """Return the page of dependents in the registry, without affected pipelines. Raises ``not_found``."""
-    impact = view.impact(xid)
+    impact = view.find_impact(xid)
     dependents = [dependent.to_json() for dependent in impact.dependents]
     document = {"dependents": dependents, "complete": impact.complete, "pipelines": [], "subscriptions": []}
     return _build_page(xid, _build_impact_content(xid, None, document))

@@ -159,7 +159,7 @@ class _Selection:
 
 
 def _build_listing(view: View, request: UIRequest, xid: Xid) -> Listing:
-    count = int(view.entity(xid.owner, ViewOptions()).get(f"{xid.parts[-1]}count", 0))
+    count = int(view.render_entity(xid.owner, ViewOptions()).get(f"{xid.parts[-1]}count", 0))
     selection = _Selection.of(request, xid, count)
     place = _choose_page(request, xid, selection)
     chosen = _build_filter(xid, view.model, selection)
@@ -197,7 +197,7 @@ def _list_history(view: View, of: Xid) -> tuple[HistoryLine, ...]:
             action=entry.action,
             xids=tuple(xid for xid in entry.xids if f"{xid}/".casefold().startswith(f"{of}/".casefold()))[:_CHIPS],
         )
-        for entry in view.audited(of, _HISTORY)
+        for entry in view.list_audit_entries(of, _HISTORY)
     )
 
 
@@ -211,12 +211,12 @@ def list_first_members(view: View, xid: Xid, most: int, sort: Sort | None = None
 def _load_members(
     view: View, xid: Xid, place: PageRequest, chosen: Filter | None, sort: Sort | None
 ) -> ListedPage[EntityNode]:
-    return view.listed(xid, ViewOptions(filter=chosen, sort=sort), place)
+    return view.list_members(xid, ViewOptions(filter=chosen, sort=sort), place)
 
 
 def _read_members(view: View, xid: Xid, listed: ListedPage[EntityNode]) -> list[JSONObject]:
     inline = Inline(names={"meta": NOTHING}) if xid.kind is Kind.RESOURCES else NOTHING
-    return list(view.members(xid, listed, ViewOptions(inline=inline)).values())
+    return list(view.render_members(xid, listed, ViewOptions(inline=inline)).values())
 
 
 def _render_listing(model: Model, xid: Xid, rows: list[JSONObject], total: int) -> Listing:

@@ -233,7 +233,7 @@ def _find_kafka_endpoint(view: View, xid: Xid, protocol: str) -> KafkaEndpoint |
     """Return the first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
     if protocol not in ("", KAFKA):
         return None
-    user_xids = [dependent.xid for dependent in view.direct_dependents(xid.resource, _USERS)]
+    user_xids = [dependent.xid for dependent in view.find_direct_dependents(xid.resource, _USERS)]
     rows = view.reader.get_many(
         [user for user in user_xids if user.group_type == ENDPOINTS and user.kind is Kind.GROUP]
     )

@@ -151,14 +151,14 @@ def _take_fitting(entity_relations: Relations) -> list[RelatedEntity]:
 def _build_node(model: Model, entity: RelatedEntity) -> GraphNode:
     kind = _find_kind(model, entity)
     label = str(escape_hidden(_build_label(entity)))
-    mark = "middle" if entity.steps == 0 else "" if entity.there else "missing"
+    mark = "middle" if entity.steps == 0 else "" if entity.readable else "missing"
     return GraphNode(
         id=entity.id,
         column=entity.steps,
         kind=kind,
         label=label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…",
         title=f"{kind} {entity.id[:_MAX_CELL_CHARS]}",
-        href=f"{RELATIONS}{entity.xid}" if entity.there and entity.steps else "",
+        href=f"{RELATIONS}{entity.xid}" if entity.readable and entity.steps else "",
         mark=mark,
     )
 
@@ -185,14 +185,14 @@ def _build_line(
         RelatedLink(
             kind=relation.kind,
             text=_build_label(target)[:_MAX_CELL_CHARS],
-            href=str(target.xid) if target.there else "",
+            href=str(target.xid) if target.readable else "",
         )
         for relation in relations
         if relation.source == entity.id and (target := by_id[relation.target])
     )
     return RelatedLine(
         text=entity.id[:_MAX_CELL_CHARS],
-        href=str(entity.xid) if entity.there else "",
+        href=str(entity.xid) if entity.readable else "",
         kind=_find_kind(model, entity),
         place=_describe_place(entity.steps),
         links=tuple(links),

@@ -79,7 +79,7 @@ def page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
     """Return the function that makes the page of an entity or a collection."""
     if target.is_collection:
         return listing.page
-    if is_message(view, target) and view.dangling_xref(target) is None:
+    if is_message(view, target) and view.find_dangling_xref(target) is None:
         return messages.page
     documented = target.kind in (Kind.RESOURCE, Kind.VERSION) and view.model.documented_type(target) is not None
     return schemas.page if documented else entities.page

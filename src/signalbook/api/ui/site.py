@@ -153,7 +153,7 @@ class _Builder:
         for plural in _list_collections(self._view, xid):
             below = xid / plural
             yield below
-            members = self._view.collection(below, ViewOptions())
+            members = self._view.render_collection(below, ViewOptions())
             if below.kind is Kind.VERSIONS:
                 self._compare(xid, members)
             for name in members:
@@ -217,7 +217,7 @@ class _Builder:
         """Yield the document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
         if self._view.model.documented_type(xid) is None:
             return
-        document = self._view.document(xid, ViewOptions())
+        document = self._view.load_document(xid, ViewOptions())
         if document.url is not None or not document.content:
             return
         self._documents[str(xid)] = name = _replace_file_name(_page_name(xid), "document.txt")
@@ -249,7 +249,7 @@ class _Builder:
             yield self._build_file(self._compared[of, old, new], page)
 
     def _render_json(self, xid: Xid) -> bytes:
-        return dump_json(self._remove_volatile(self._view.entity(xid, ViewOptions())), indent=2) + b"\n"
+        return dump_json(self._remove_volatile(self._view.render_entity(xid, ViewOptions())), indent=2) + b"\n"
 
     def _remove_volatile(self, entity: JSON) -> JSON:
         """Return the JSON without generated times and dead URLs."""
@@ -350,7 +350,7 @@ class _Builder:
 
     def _list_index_entries(self, level: int) -> Iterator[list[JSON]]:
         """File, id, name, type, group, description, deprecated; words of names, fields and other texts."""
-        for candidate, texts in self._view.indexed():
+        for candidate, texts in self._view.list_indexed():
             xid = Xid.parse(candidate.xid)
             shown_xid = xid if xid.kind is not Kind.VERSION else xid.resource
             name = self._files.get(str(shown_xid))
@@ -407,7 +407,7 @@ def _list_collections(view: View, xid: Xid) -> list[str]:
         return list(view.model.groups)
     if xid.kind is Kind.GROUP:
         return list(view.model.groups[xid.group_type].resources)
-    if xid.kind is Kind.RESOURCE and view.entity(xid, ViewOptions()).get("versionscount"):
+    if xid.kind is Kind.RESOURCE and view.render_entity(xid, ViewOptions()).get("versionscount"):
         return ["versions"]
     return []
 

@@ -151,7 +151,7 @@ def explain_dangling_xref(view: View, xid: Xid) -> str:
 
     The sentence is the same for a target that is missing and for one that is hidden from the caller.
     """
-    target, kind = view.dangling_xref(xid), view.model.resource_type(xid)
+    target, kind = view.find_dangling_xref(xid), view.model.resource_type(xid)
     if target is None or kind is None:
         return ""
     if view.reader.get(target) is None:
@@ -363,7 +363,7 @@ class RegistryRequest:
         key = self.path.short
         if key is None:
             return self
-        xid = view.at_short_path(key)
+        xid = view.find_by_short_path(key)
         if xid is None:
             raise RegistryError("not_found", subject=self.subject, detail="the entity of this short URL is gone")
         return replace(self, path=parse_path(f"{xid}{quote(self.path.text.removeprefix(short_path(key)))}"))

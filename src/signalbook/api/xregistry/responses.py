@@ -109,7 +109,7 @@ def build_entity_response(
 ) -> Response:
     """Return an entity or collection as metadata."""
     options = request.options(view, xid)
-    value = view.collection(xid, options) if xid.is_collection else view.entity(xid, options)
+    value = view.render_collection(xid, options) if xid.is_collection else view.render_entity(xid, options)
     return check_size(json_response(value, status=status, headers=extra), request)
 
 
@@ -124,9 +124,9 @@ def build_tree_response(view: View, request: RegistryRequest, options: ViewOptio
     if if_modified(large, request.raw_headers.conditions) is not large:
         return large.unmodified
     page = choose_page(view, request)
-    listed = view.listed(xid, options, page) if xid.is_collection else None
+    listed = view.list_members(xid, options, page) if xid.is_collection else None
     links = tuple(page_links(request, page, listed)) if listed is not None else ()
-    pieces = (_check_fitting(piece, request) for piece in view.pieces(xid, options, listed))
+    pieces = (_check_fitting(piece, request) for piece in view.stream(xid, options, listed))
     small, large = Response(headers=(*links, *_JSON), is_json=True), replace(large, headers=(*links, *large.headers))
     return check_size(request.spool.fill(small, large, chain(pieces, (b"\n",))), request)
 
@@ -135,7 +135,7 @@ def build_document_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
     """Return a Resource's or Version's document, or the way to it (R156-R161)."""
-    document = view.document(xid, request.options(view, xid))
+    document = view.load_document(xid, request.options(view, xid))
     headers = (*extra, *_list_document_headers(document, xid))
     versionid = document.attributes.get("versionid")  # what refers to nothing shows none
     if versionid is not None and not any(name == "Content-Location" for name, _ in extra):
@@ -154,7 +154,7 @@ def write_response(session: Session, request: RegistryRequest, result: WriteResu
         value = view.capabilities if path.name == "capabilities" else view.modelsource()
         return check_size(json_response(value), request)
     if path.target.is_collection or (request.method == "POST" and path.target.kind in (Kind.REGISTRY, Kind.GROUP)):
-        value = view.processed(path.target, result.processed, request.options(view, path.target))
+        value = view.render_processed(path.target, result.processed, request.options(view, path.target))
         return check_size(json_response(value), request)
     render = build_entity_response if request.find_document_type(view) is None else build_document_response
     status = 201 if result.created else 200

@@ -15,7 +15,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from signalbook.engine.read.paths import Steps, collections_of, defined, entity_type, read_path, write_path
+from signalbook.engine.read.paths import (
+    Steps,
+    find_definitions,
+    find_entity_type,
+    list_collections,
+    read_path,
+    write_path,
+)
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.values import JSON, format_timestamp, parse_timestamp
@@ -111,20 +118,20 @@ class Operand:
                 return False
             position, end = start, len(text) - len(last)
             for piece in middle:
-                found = text.find(piece, position, end)
-                if found < 0:
+                index = text.find(piece, position, end)
+                if index < 0:
                     return False
-                position = found + len(piece)
+                position = index + len(piece)
             return True
 
         return matches
 
 
-def comparison(relation: Operator, operand: Operand) -> Callable[[Value], bool]:
+def make_comparison(relation: Operator, operand: Operand) -> Callable[[Value], bool]:
     """Tells whether a value that is there stands in ``relation`` (equal, or one of ``RELATIVE``) to ``operand``."""
     compare, text = _RELATIONS[relation], operand.pieces[0]
     boolean, number, instant = operand.boolean, operand.number, operand.instant
-    matches = operand.matches if relation is Operator.EQUAL else lambda found: compare(found.casefold(), text)
+    matches = operand.matches if relation is Operator.EQUAL else lambda text_value: compare(text_value.casefold(), text)
 
     def test(value: Value) -> bool:
         if isinstance(value, str):
@@ -202,13 +209,13 @@ class FilterExpression:
             case Operator.ABSENT:
                 return operator.not_
             case Operator.UNEQUAL:
-                equal = comparison(Operator.EQUAL, self.operand)
-                return lambda found: not any(map(equal, found))
+                equal = make_comparison(Operator.EQUAL, self.operand)
+                return lambda values: not any(map(equal, values))
             case _:
-                test = comparison(self.operator, self.operand)
-                return lambda found: any(map(test, found))
+                test = make_comparison(self.operator, self.operand)
+                return lambda values: any(map(test, values))
 
-    def below(self, depth: int) -> str:
+    def write_below(self, depth: int) -> str:
         """Return its spelling relative to the members of its collection number ``depth``."""
         return write_path((*self.types[depth:], *self.steps)) + self.ending
 
@@ -226,7 +233,9 @@ class Filter:
     @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
         """The collections that lead to the kept entities, for each alternative."""
-        return tuple(max((each.types for each in alternative), key=len) for alternative in self.alternatives)
+        return tuple(
+            max((expression.types for expression in alternative), key=len) for alternative in self.alternatives
+        )
 
 
 FILTER_NOTHING: Final = Filter()
@@ -244,28 +253,28 @@ def parse_filter(values: Sequence[str], target: Xid, model: Model, *, subject: s
     if sum(value.count(",") + 1 for value in values) > MAX_EXPRESSIONS:
         detail = f"there are more than {MAX_EXPRESSIONS} expressions; ask in several requests"
         raise RegistryError("bad_filter", subject=subject, value=values[0][:100], error_detail=detail)
-    parsed = (_alternative(value, target, model, subject) for value in values)
-    return Filter(tuple(dict.fromkeys(each for each in parsed if _joined(each))))
+    parsed = (_parse_alternative(value, target, model, subject) for value in values)
+    return Filter(tuple(dict.fromkeys(alternative for alternative in parsed if _is_one_branch(alternative))))
 
 
-def _alternative(value: str, target: Xid, model: Model, subject: str) -> Alternative:
+def _parse_alternative(value: str, target: Xid, model: Model, subject: str) -> Alternative:
     expressions = []
     for text in value.split(","):
         try:
-            expressions.append(_expression(text.lstrip(" "), target, model))
+            expressions.append(_parse_expression(text.lstrip(" "), target, model))
         except ValueError as error:
             shown = text if len(text) <= 100 else f"{text[:100]}..."
             raise RegistryError("bad_filter", subject=subject, value=shown, error_detail=str(error)) from None
     return tuple(dict.fromkeys(expressions))
 
 
-def _joined(alternative: Alternative) -> bool:
+def _is_one_branch(alternative: Alternative) -> bool:
     """Return True if all expressions are about one entity and those around it: no two branches."""
-    longest = max((each.types for each in alternative), key=len)
-    return all(each.types == longest[: len(each.types)] for each in alternative)
+    longest = max((expression.types for expression in alternative), key=len)
+    return all(expression.types == longest[: len(expression.types)] for expression in alternative)
 
 
-def _expression(text: str, target: Xid, model: Model) -> FilterExpression:
+def _parse_expression(text: str, target: Xid, model: Model) -> FilterExpression:
     if not text:
         raise ValueError("an expression is missing; a comma stands between two")
     if text == EXCLUDE_ALL:
@@ -273,17 +282,17 @@ def _expression(text: str, target: Xid, model: Model) -> FilterExpression:
     if len(text) > MAX_LENGTH:
         raise ValueError(f"an expression has at most {MAX_LENGTH} characters")
     steps, ending = read_path(text)
-    operator, operand = _test(ending)
-    types, steps = _split(steps, target, model)
+    operator, operand = _parse_test(ending)
+    types, steps = _split_steps(steps, target, model)
     # Types that are fixed by the target are no part of the way.
-    start = len(_owner_types(target))
-    timestamp = any(each.type == "timestamp" for each in defined(model, types, steps))
+    start = len(_find_owner_types(target))
+    timestamp = any(attribute.type == "timestamp" for attribute in find_definitions(model, types, steps))
     return FilterExpression(
         types=types[start:], steps=steps, operator=operator, operand=operand, timestamp=timestamp, ending=ending
     )
 
 
-def _test(ending: str) -> tuple[Operator, Operand]:
+def _parse_test(ending: str) -> tuple[Operator, Operand]:
     """The operator and the value behind a path (R183 to R185)."""
     if not ending:
         return Operator.PRESENT, Operand("")
@@ -300,25 +309,25 @@ def _test(ending: str) -> tuple[Operator, Operand]:
     return operator, operand
 
 
-def _owner_types(target: Xid) -> tuple[str, ...]:
+def _find_owner_types(target: Xid) -> tuple[str, ...]:
     types = target.parts[0::2]
     return types[:2] if target.kind is Kind.META else types[:-1] if target.is_collection else types
 
 
-def _split(steps: Steps, target: Xid, model: Model) -> tuple[tuple[str, ...], Steps]:
+def _split_steps(steps: Steps, target: Xid, model: Model) -> tuple[tuple[str, ...], Steps]:
     """The collections that ``steps`` go through from the root, and the attribute of the entity they come to."""
     if target.kind is Kind.META:
         return target.parts[0:4:2], ("meta", *steps)
     types = target.parts[0::2]
-    while steps and steps[0] in collections_of(model, types):
+    while steps and steps[0] in list_collections(model, types):
         types, steps = (*types, str(steps[0])), steps[1:]
     if not steps:
         raise ValueError(f'"{types[-1]}" is a collection: name an attribute of its entities behind it')
-    found = entity_type(model, types)
-    if isinstance(found, ResourceType) and found.hasdocument and steps[0] in _document_names(found):
+    entity = find_entity_type(model, types)
+    if isinstance(entity, ResourceType) and entity.hasdocument and steps[0] in _list_document_names(entity):
         raise ValueError("documents are not searched, only attributes")
     return types, steps
 
 
-def _document_names(type: ResourceType) -> tuple[str, str]:
+def _list_document_names(type: ResourceType) -> tuple[str, str]:
     return type.singular, f"{type.singular}base64"

@@ -21,10 +21,10 @@ from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
 MAX_DEPTH: Final = 10
-MOST: Final = 1_000
+MAX_DEPENDENTS: Final = 1_000
 """Dependents that are shown."""
 _GROUPS: Final = "messagegroups"
-_CONTAINS: Final = "messages"
+_MESSAGES: Final = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,36 +64,38 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or reader.get(xid) is None:
         raise RegistryError("not_found", subject=str(xid))
     links = BackwardLinks(index=index, reader=reader, access=access)
-    found: list[Dependent] = []
+    dependents: list[Dependent] = []
     seen = {xid, xid.resource if xid.kind is Kind.VERSION else xid}
     level = [xid]
     complete = True
     for step in range(1, depth + 1):
-        following: list[Xid] = []
-        for dependent in links.level(level, step):
+        next_level: list[Xid] = []
+        for dependent in links.follow(level, step):
             if dependent.xid in seen:
                 continue
-            if len(found) == MOST:
-                return Impact(xid=xid, dependents=tuple(found), complete=False)
+            if len(dependents) == MAX_DEPENDENTS:
+                return Impact(xid=xid, dependents=tuple(dependents), complete=False)
             seen.add(dependent.xid)
-            found.append(dependent)
-            following.append(dependent.xid)
-        level = following
+            dependents.append(dependent)
+            next_level.append(dependent.xid)
+        level = next_level
         if not level:
             break
     else:
-        complete = not any(each.xid not in seen for each in links.level(level, depth + 1))
-    return Impact(xid=xid, dependents=tuple(found), complete=complete)
+        complete = not any(dependent.xid not in seen for dependent in links.follow(level, depth + 1))
+    return Impact(xid=xid, dependents=tuple(dependents), complete=complete)
 
 
-def direct_dependents(index: IndexReader, reader: Reader, xid: Xid, access: Access, most: int) -> tuple[Dependent, ...]:
-    """Return the direct dependents of an existing Group or Resource, from the first ``most`` links."""
+def find_direct_dependents(
+    index: IndexReader, reader: Reader, xid: Xid, access: Access, max_links: int
+) -> tuple[Dependent, ...]:
+    """Return the direct dependents of an existing Group or Resource, from the first ``max_links`` links."""
     links = BackwardLinks(index=index, reader=reader, access=access)
-    found: dict[Xid, Dependent] = {}
-    for dependent in islice(links.level([xid], 1), most):
+    dependents: dict[Xid, Dependent] = {}
+    for dependent in islice(links.follow([xid], 1), max_links):
         if dependent.xid.resource != xid:
-            found.setdefault(dependent.xid, dependent)
-    return tuple(found.values())
+            dependents.setdefault(dependent.xid, dependent)
+    return tuple(dependents.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,38 +112,42 @@ class BackwardLinks:
     groups: bool = False
     moved: Xid | None = None
 
-    def level(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
+    def follow(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
         """Yield what refers to one of these, once for each link."""
         resources = {node.resource for node in nodes if node.kind is not Kind.GROUP}
-        rows = rows_with_defaults(self.reader, {*resources, *(each.owner for each in resources)}, resources)
+        rows = load_rows_with_defaults(
+            self.reader, {*resources, *(resource.owner for resource in resources)}, resources
+        )
         targets: dict[str, Xid] = {}
-        identities = self._identities(rows.values())
+        identities = self._load_identities(rows.values())
         for node in nodes:
-            for target in _targets(node, rows, identities, through_groups=not self.groups):
+            for target in _list_targets(node, rows, identities, through_groups=not self.groups):
                 targets.setdefault(target, node)
         for referrer in self.index.referrers(targets):
             source = stored_xid(referrer.xid)
             on = targets[referrer.target]
-            if self.access.is_readable(source) and self._counts(referrer, on):
-                kind = referrer.kind.removesuffix(PINNED)
-                yield Dependent(xid=_shown(source, referrer), relation=kind, on=on, depth=depth, source=source)
+            if self.access.is_readable(source) and self._is_about(referrer, on):
+                relation = referrer.kind.removesuffix(PINNED)
+                yield Dependent(
+                    xid=_choose_shown_xid(source, referrer), relation=relation, on=on, depth=depth, source=source
+                )
         for node in nodes:
             owner = node.resource.owner if node.kind is not Kind.GROUP else node
             # An endpoint has messages of its own.
-            contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _CONTAINS)
+            contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _MESSAGES)
             if node.kind is not Kind.GROUP and contains and self.access.is_readable(owner):
-                yield Dependent(xid=owner, relation=_CONTAINS, on=node, depth=depth, source=owner)
+                yield Dependent(xid=owner, relation=_MESSAGES, on=node, depth=depth, source=owner)
 
-    def _identities(self, rows: Iterable[Row]) -> dict[int, list[str]]:
+    def _load_identities(self, rows: Iterable[Row]) -> dict[int, list[str]]:
         """Return the names that documents give themselves, by the keys of the Versions that have them."""
-        found: dict[int, list[str]] = defaultdict(list)
+        identities: dict[int, list[str]] = defaultdict(list)
         keys = [row.key for row in rows if row.xid.kind is Kind.VERSION]
         for key, link in self.index.links(keys) if keys else ():
             if link.kind == NAME and (identity := identity_of_key(link.target)):
-                found[key].append(identity)
-        return found
+                identities[key].append(identity)
+        return identities
 
-    def _counts(self, referrer: Referrer, on: Xid) -> bool:
+    def _is_about(self, referrer: Referrer, on: Xid) -> bool:
         """Return True if a link to a target of ``on`` is about that entity."""
         if referrer.target == str(on):
             return on != self.moved or not referrer.kind.endswith(PINNED)
@@ -153,14 +159,14 @@ class BackwardLinks:
         return not referrer.kind.endswith(PINNED)
 
 
-def rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collection[Xid]) -> dict[Xid, Row]:
+def load_rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collection[Xid]) -> dict[Xid, Row]:
     """The entities that exist among ``xids``, and the default Versions of the ``resources`` among them: two queries."""
     rows = reader.get_many(xids)
-    shown = (row for xid in resources if (row := rows.get(xid)) is not None)
-    return rows | reader.get_many({row.default_version for row in shown if row.defaultversionid})
+    resource_rows = (row for xid in resources if (row := rows.get(xid)) is not None)
+    return rows | reader.get_many({row.default_version for row in resource_rows if row.defaultversionid})
 
 
-def _targets(
+def _list_targets(
     node: Xid, rows: dict[Xid, Row], identities: Mapping[int, Sequence[str]], *, through_groups: bool
 ) -> Iterator[str]:
     """Yield the targets of links to an entity: itself; for a Resource its default Version and its Group, too."""
@@ -173,15 +179,15 @@ def _targets(
         if node.id != default:
             return
         yield str(node.resource)
-    if through_groups and node.resource_type == _CONTAINS and node.group_type == _GROUPS:
+    if through_groups and node.resource_type == _MESSAGES and node.group_type == _GROUPS:
         yield str(node.resource.owner)
-    shown = None if resource is None else rows.get(resource.default_version)
+    default_row = None if resource is None else rows.get(resource.default_version)
     group = rows.get(node.resource.owner)
-    if shown is not None and group is not None:
-        own = identities.get(shown.key, ())
-        schema = make_referable_schema(node.resource, shown.attributes, group.attributes, own)
+    if default_row is not None and group is not None:
+        document_names = identities.get(default_row.key, ())
+        schema = make_referable_schema(node.resource, default_row.attributes, group.attributes, document_names)
         yield from filter(is_indexable, schema.names())
 
 
-def _shown(source: Xid, referrer: Referrer) -> Xid:
+def _choose_shown_xid(source: Xid, referrer: Referrer) -> Xid:
     return source.resource if source.kind is Kind.VERSION and referrer.flags & CURRENT else source

@@ -29,7 +29,7 @@ class Inline:
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self.everything and name not in CONFIGURATION)
 
-    def below(self, name: str) -> Inline:
+    def select(self, name: str) -> Inline:
         """Return what to inline inside ``name``."""
         return ALL if self.everything else self.names.get(name, NOTHING)
 
@@ -57,32 +57,32 @@ def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: s
     result = NOTHING
     for value in values:
         for path in value.split(",") if value else ("*",):
-            result |= _tree(_steps(path, value, subject), target, model, subject)
+            result |= _build_tree(_parse_steps(path, value, subject), target, model, subject)
     return result
 
 
-def _steps(path: str, value: str, subject: str) -> list[str]:
+def _parse_steps(path: str, value: str, subject: str) -> list[str]:
     steps = path.strip().split(".")
-    wrong = ""
+    problem = ""
     if not all(steps):
-        wrong = "a path has names between its dots and commas"
+        problem = "a path has names between its dots and commas"
     elif any("*" in step for step in steps[:-1]) or ("*" in steps[-1] and steps[-1] != "*"):
-        wrong = "* stands alone, as the last part of a path"
-    if wrong:
-        raise RegistryError("bad_inline", subject=subject, value=value, error_detail=wrong)
+        problem = "* stands alone, as the last part of a path"
+    if problem:
+        raise RegistryError("bad_inline", subject=subject, value=value, error_detail=problem)
     return steps
 
 
-def _tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
+def _build_tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
     """Return a path as a chain of levels, each checked against the model."""
     types = list(target.parts[0:4:2])
     kind = _ENTITY.get(target.kind, target.kind)
     for step in steps:
         if step == "*" and (kind is not Kind.META or len(steps) == 1):
             continue  # * is whatever there is to inline at its level, which is nothing inside a leaf
-        if step not in _inlineable(kind, types, model):
+        if step not in _list_inlineable(kind, types, model):
             raise RegistryError("inline_noninlineable", subject=subject, name=".".join(steps))
-        kind = _inside(kind, step)
+        kind = _find_kind(kind, step)
         if kind in (Kind.GROUP, Kind.RESOURCE):
             types.append(step)
     result = NOTHING
@@ -95,14 +95,14 @@ _ENTITY: Final = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE, Kind.V
 _BELOW: Final = {Kind.REGISTRY: Kind.GROUP, Kind.GROUP: Kind.RESOURCE, Kind.RESOURCE: Kind.VERSION}
 
 
-def _inside(kind: Kind, name: str) -> Kind:
+def _find_kind(kind: Kind, name: str) -> Kind:
     """Return the kind that a name leads to. A leaf, such as meta, has nothing to inline."""
     if name in CONFIGURATION or kind is Kind.VERSION or (kind is Kind.RESOURCE and name != "versions"):
         return Kind.META
     return _BELOW[kind]
 
 
-def _inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
+def _list_inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
     """Names that can be inlined at this level (R197)."""
     if kind is Kind.REGISTRY:
         return {*CONFIGURATION, *model.groups}
@@ -110,11 +110,11 @@ def _inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
         return set(model.groups[types[0]].resources)
     if kind is Kind.META:
         return ()
-    document = _document(model.groups[types[0]].resources[types[1]])
+    document = _list_document_names(model.groups[types[0]].resources[types[1]])
     return document if kind is Kind.VERSION else {"meta", "versions", *document}
 
 
-def _document(type: ResourceType) -> set[str]:
+def _list_document_names(type: ResourceType) -> set[str]:
     return {type.singular} if type.hasdocument else set()
 
 
@@ -137,11 +137,11 @@ class Remainder:
     passed: set[int] = field(default_factory=set)
     queries: dict[str, str] = field(default_factory=dict)
 
-    def holds(self, plural: str, key: int) -> bool:
+    def contains(self, plural: str, key: int) -> bool:
         """Return True if this member of an inlined collection is left."""
         return self.whole or key in self.members.get(plural, ())
 
-    def below(self, plural: str, key: int) -> Remainder:
+    def select(self, plural: str, key: int) -> Remainder:
         """Return the rest under a member that is left."""
         return WHOLE if self.whole else self.members[plural][key]
 
@@ -218,20 +218,20 @@ class NodeLoader:
 
     def resolve(self, nodes: Collection[EntityNode]) -> None:
         """Set what Resources show: a target missing or itself a cross reference is not followed (R267, R268)."""
-        wanted = {node.row.xref for node in nodes if node.row.xref is not None}
-        targets = self._reader.get_many(wanted) if wanted and not self._doc else {}
+        xrefs = {node.row.xref for node in nodes if node.row.xref is not None}
+        targets = self._reader.get_many(xrefs) if xrefs and not self._doc else {}
         for node in nodes:
             node.shown = node.row if node.row.xref is None else targets.get(node.row.xref)
             if node.shown is not None and node.shown.xref is not None:
                 node.shown = None
 
-    def _registry(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        self._owners(nodes, self._model.groups, inline)
+    def _fill_registry(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        self._fill_owners(nodes, self._model.groups, inline)
 
-    def _groups(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        self._owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
+    def _fill_groups(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        self._fill_owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
 
-    def _owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
+    def _fill_owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
         """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
         by_key = {node.row.key: node for node in nodes}
         # Empty collections are shown too, and counts has no entry for them.
@@ -240,62 +240,66 @@ class NodeLoader:
             for key, node in by_key.items():
                 node.counts[plural] = _count(node, plural, counts.get((key, plural), 0))
             if plural in inline:
-                self._inline(by_key, plural, inline.below(plural))
+                self._inline(by_key, plural, inline.select(plural))
 
     def _inline(self, by_key: Mapping[int, EntityNode], plural: str, inline: Inline) -> None:
         for node in by_key.values():
             node.collections[plural] = {}
         children = []
-        for row in member_rows(self._reader, by_key.items(), plural):
+        for row in list_member_rows(self._reader, by_key.items(), plural):
             self._budget.spend(_ENTITY_BYTES)
-            child = member_node(by_key[row.parent], row, plural)
+            child = make_member_node(by_key[row.parent], row, plural)
             by_key[row.parent].collections[plural][row.xid.id] = child
             children.append(child)
         self._fill(children, inline)
 
-    def _resources(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        kind = self._type(nodes[0].xid)
+    def _fill_resources(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        resource_type = self._find_type(nodes[0].xid)
         self.resolve(nodes)
         present = [node for node in nodes if node.shown is not None]
         for node in nodes:
             node.meta = "meta" in inline
         if "versions" in inline:
-            self._inline_versions(present, inline.below("versions"))
+            self._inline_versions(present, inline.select("versions"))
         else:
             self._count_versions(present)
         if not self._doc:
-            self._defaults(present)
-            if kind.singular in inline:
-                self._documents([(node, node.default) for node in present if node.default is not None], kind)
+            self._load_defaults(present)
+            if resource_type.singular in inline:
+                self._load_documents(
+                    [(node, node.default) for node in present if node.default is not None], resource_type
+                )
 
     def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
         # Several Resources may show the Versions of one: cross references, and the Resource itself.
         showing: dict[int, list[EntityNode]] = {}
         for node in nodes:
             node.collections["versions"] = {}
-            showing.setdefault(_key(node.shown), []).append(node)
+            showing.setdefault(_find_key(node.shown), []).append(node)
         versions = []
-        for row in member_rows(self._reader, [(_key(node.shown), node) for node in nodes], "versions"):
+        for row in list_member_rows(self._reader, [(_find_key(node.shown), node) for node in nodes], "versions"):
             for node in showing[row.parent]:
                 members = node.collections["versions"]
-                if row.xid.id in members or not (node.remainder is None or node.remainder.holds("versions", row.key)):
+                if row.xid.id in members or not (
+                    node.remainder is None or node.remainder.contains("versions", row.key)
+                ):
                     continue
                 self._budget.spend(_ENTITY_BYTES)
-                members[row.xid.id] = member_node(node, row, "versions")
+                members[row.xid.id] = make_member_node(node, row, "versions")
                 versions.append(members[row.xid.id])
         for node in nodes:
             node.counts["versions"] = len(node.collections["versions"])
         self._fill(versions, inline)
 
     def _count_versions(self, nodes: Sequence[EntityNode]) -> None:
-        counts = self._reader.counts({_key(node.shown) for node in nodes})
+        counts = self._reader.counts({_find_key(node.shown) for node in nodes})
         for node in nodes:
-            node.counts["versions"] = _count(node, "versions", counts.get((_key(node.shown), "versions"), 0))
+            node.counts["versions"] = _count(node, "versions", counts.get((_find_key(node.shown), "versions"), 0))
 
-    def _defaults(self, nodes: Sequence[EntityNode]) -> None:
+    def _load_defaults(self, nodes: Sequence[EntityNode]) -> None:
         # Where all Versions are inlined the default one is among them.
-        wanted = {node.shown.default_version for node in nodes if not _lists_all(node) and node.shown}
-        rows = self._reader.get_many(wanted) if wanted else {}
+        version_xids = {node.shown.default_version for node in nodes if not _lists_all(node) and node.shown}
+        rows = self._reader.get_many(version_xids) if version_xids else {}
         for node in nodes:
             if _lists_all(node) and node.shown is not None:
                 version = node.collections["versions"].get(node.shown.defaultversionid or "")
@@ -303,17 +307,17 @@ class NodeLoader:
             elif node.shown is not None:
                 node.default = rows.get(node.shown.default_version)
 
-    def _versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        kind = self._type(nodes[0].xid)
-        if kind.singular in inline:
-            self._documents([(node, node.row) for node in nodes], kind)
+    def _fill_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        resource_type = self._find_type(nodes[0].xid)
+        if resource_type.singular in inline:
+            self._load_documents([(node, node.row) for node in nodes], resource_type)
 
-    def _documents(self, shown: Iterable[tuple[EntityNode, Row]], type: ResourceType) -> None:
+    def _load_documents(self, pairs: Iterable[tuple[EntityNode, Row]], type: ResourceType) -> None:
         """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""
         if not type.hasdocument:
             return
         by_digest: dict[str, list[EntityNode]] = {}
-        for node, version in shown:
+        for node, version in pairs:
             if version.document is not None:
                 by_digest.setdefault(version.document, []).append(node)
             elif f"{type.singular}url" not in version.attributes:
@@ -324,53 +328,53 @@ class NodeLoader:
                 for node in by_digest[digest]:
                     node.content = content
 
-    def _type(self, xid: Xid) -> ResourceType:
+    def _find_type(self, xid: Xid) -> ResourceType:
         return self._model.groups[xid.group_type].resources[xid.resource_type]
 
 
 _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inline], None]]] = {
-    Kind.REGISTRY: NodeLoader._registry,
-    Kind.GROUP: NodeLoader._groups,
-    Kind.RESOURCE: NodeLoader._resources,
-    Kind.VERSION: NodeLoader._versions,
+    Kind.REGISTRY: NodeLoader._fill_registry,
+    Kind.GROUP: NodeLoader._fill_groups,
+    Kind.RESOURCE: NodeLoader._fill_resources,
+    Kind.VERSION: NodeLoader._fill_versions,
 }
 
 
-def version_node(resource: Row, shown: Row | None, row: Row) -> EntityNode:
+def make_version_node(resource: Row, shown: Row | None, row: Row) -> EntityNode:
     """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
     if shown is None or shown.key == resource.key:
         return EntityNode(xid=row.xid, row=row, shown=shown)
     return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown, through=resource.key)
 
 
-def member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
+def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
     """A member of a collection of ``owner`` that its filter leaves."""
     version = row.xid.kind is Kind.VERSION
-    node = version_node(owner.row, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
-    node.remainder = owner.remainder and owner.remainder.below(plural, row.key)
+    node = make_version_node(owner.row, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
+    node.remainder = owner.remainder and owner.remainder.select(plural, row.key)
     return node
 
 
-def member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
+def list_member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
     """The rows that filters leave of a collection of some entities, given with the keys that its members are beneath.
 
     A row may come twice if two entities show it, of whom only one shows all.
     """
     whole: set[int] = set()
-    some: set[int] = set()
+    selected: set[int] = set()
     for key, node in owners:
         if node.whole:
             whole.add(key)
         elif node.remainder is not None:
-            some.update(node.remainder.members.get(plural, ()))
+            selected.update(node.remainder.members.get(plural, ()))
     if whole:
         yield from reader.children(whole, plural)
-    if some:
-        yield from reader.by_key(some)
+    if selected:
+        yield from reader.by_key(selected)
 
 
-def _count(node: EntityNode, plural: str, everything: int) -> int:
-    return everything if node.remainder is None or node.remainder.whole else node.remainder.counts.get(plural, 0)
+def _count(node: EntityNode, plural: str, stored_count: int) -> int:
+    return stored_count if node.remainder is None or node.remainder.whole else node.remainder.counts.get(plural, 0)
 
 
 def _lists_all(node: EntityNode) -> bool:
@@ -378,5 +382,5 @@ def _lists_all(node: EntityNode) -> bool:
     return "versions" in node.collections and node.whole
 
 
-def _key(shown: Row | None) -> int:
+def _find_key(shown: Row | None) -> int:
     return shown.key if shown else 0

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from signalbook.engine.read.filters import SortKey, Value, as_instant, sort_key
-from signalbook.engine.read.paths import Steps, Wild, collections_of, defined, read_path
+from signalbook.engine.read.paths import Steps, Wild, find_definitions, list_collections, read_path
 from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.values import JSON, format_timestamp
@@ -45,8 +45,8 @@ def parse_sort(value: str | None, target: Xid, model: Model, *, subject: str) ->
     try:
         return _read_sort(value, target.parts[0::2], model)
     except ValueError as error:
-        shown = value if len(value) <= 100 else f"{value[:100]}..."
-        raise RegistryError("bad_sort", subject=subject, value=shown, error_detail=str(error)) from None
+        excerpt = value if len(value) <= 100 else f"{value[:100]}..."
+        raise RegistryError("bad_sort", subject=subject, value=excerpt, error_detail=str(error)) from None
 
 
 def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
@@ -55,16 +55,16 @@ def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
         raise ValueError("behind the attribute there may be =asc or =desc")
     if any(isinstance(step, Wild) for step in steps):
         raise ValueError("an entity is sorted by one value: there are no wildcards")
-    if steps[0] in collections_of(model, types):
+    if steps[0] in list_collections(model, types):
         raise ValueError(f'"{steps[0]}" is a collection; sort by an attribute of the entities themselves')
-    found = defined(model, types, steps)
-    if found and not any(each.scalar or each.type == "any" for each in found):
+    attributes = find_definitions(model, types, steps)
+    if attributes and not any(attribute.scalar or attribute.type == "any" for attribute in attributes):
         raise ValueError("only a scalar has an order")
-    timestamp = any(each.type == "timestamp" for each in found)
+    timestamp = any(attribute.type == "timestamp" for attribute in attributes)
     return Sort(steps=steps, descending=_ORDERS[ending], timestamp=timestamp)
 
 
-_LONGEST: Final = 256
+_MAX_SORT_CHARS: Final = 256
 """Characters of a string that count for its order: a position has to fit into a URL."""
 
 
@@ -79,8 +79,8 @@ class Identified(Protocol):
 class PagedMember(Identified, Protocol):
     """A member whose attributes can be read."""
 
-    def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """Return the values of ``AttributeLookup.values``."""
+    def read_values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
+        """Return the values of ``AttributeLookup.read_values``."""
 
 
 M = TypeVar("M", bound=PagedMember)
@@ -128,7 +128,9 @@ class ListedPage(Generic[T]):
     total: int | None = None
 
 
-def by_id(members: Iterator[T], page: PageRequest, total: int | None = None, *, preceded: bool = True) -> ListedPage[T]:
+def page_by_id(
+    members: Iterator[T], page: PageRequest, total: int | None = None, *, preceded: bool = True
+) -> ListedPage[T]:
     """The page of members that come by id from where it begins; the total is counted if it is not known.
 
     ``preceded`` tells whether there still are members up to there.
@@ -136,95 +138,97 @@ def by_id(members: Iterator[T], page: PageRequest, total: int | None = None, *, 
     if page.limit is None:
         return ListedPage(members=members)
     listed = list(islice(members, page.limit + 1))
-    shown, preceding = listed[: page.limit], page.after if preceded else None
+    page_members, preceding = listed[: page.limit], page.after if preceded else None
     if len(listed) <= page.limit:
-        return ListedPage(members=shown, preceding=preceding, total=page.total)
-    known = page.total if page.total is not None else total
-    if known is None:
-        known = len(listed) + sum(1 for _ in members)
-    return ListedPage(members=shown, following=Position(id=shown[-1].folded), preceding=preceding, total=known)
+        return ListedPage(members=page_members, preceding=preceding, total=page.total)
+    known_total = page.total if page.total is not None else total
+    if known_total is None:
+        known_total = len(listed) + sum(1 for _ in members)
+    return ListedPage(
+        members=page_members, following=Position(id=page_members[-1].folded), preceding=preceding, total=known_total
+    )
 
 
-def by_id_backward(members: Iterable[T], page: PageRequest) -> ListedPage[T]:
+def page_by_id_backward(members: Iterable[T], page: PageRequest) -> ListedPage[T]:
     """The page that ends where ``page`` says; of ``members``, by id, those behind it but for one need not be there."""
-    kept: deque[T] = deque(maxlen=page.size + 1)
+    window: deque[T] = deque(maxlen=page.size + 1)
     for member in members:
         if page.after is not None and member.folded > page.after.id:
-            return _ending(list(kept), page, following=page.after)
-        kept.append(member)
-    return _ending(list(kept), page)
+            return _end_page(list(window), page, following=page.after)
+        window.append(member)
+    return _end_page(list(window), page)
 
 
-def _ending(listed: list[T], page: PageRequest, following: Position | None = None) -> ListedPage[T]:
-    shown = listed[-page.size :]
+def _end_page(listed: list[T], page: PageRequest, following: Position | None = None) -> ListedPage[T]:
+    page_members = listed[-page.size :]
     preceding = Position(id=listed[0].folded) if len(listed) > page.size else None
-    return ListedPage(members=shown, following=following, preceding=preceding, total=page.total)
+    return ListedPage(members=page_members, following=following, preceding=preceding, total=page.total)
 
 
-def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
+def page_sorted(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
     """The page of all members, sorted (R214). Holds no more than the page."""
     order = _Order(sort, page)
     if page.limit is None:
-        everything = sorted(order.entries(members), key=_by_place, reverse=sort.descending)
-        return ListedPage(members=[member for _, member in everything])
+        sorted_entries = sorted(order.list_entries(members), key=_entry_place, reverse=sort.descending)
+        return ListedPage(members=[member for _, member in sorted_entries])
     best = nlargest if sort.descending != page.backward else nsmallest
     # One more than the page has, to know whether there are others beyond it.
-    entries = [member for _, member in best(page.size + 1, order.entries(members), key=_by_place)]
-    shown, more = entries[: page.size], len(entries) > page.size
-    behind = page.after if order.others else None
+    entries = [member for _, member in best(page.size + 1, order.list_entries(members), key=_entry_place)]
+    page_members, has_more = entries[: page.size], len(entries) > page.size
+    behind = page.after if order.skipped else None
     if page.backward:
-        preceding = order.position(entries[-1]) if more else None
-        return ListedPage(members=shown[::-1], following=behind, preceding=preceding, total=page.total)
-    total = order.seen if page.total is None and more else page.total
-    following = order.position(shown[-1]) if more else None
-    return ListedPage(members=shown, following=following, preceding=behind, total=total)
+        preceding = order.make_position(entries[-1]) if has_more else None
+        return ListedPage(members=page_members[::-1], following=behind, preceding=preceding, total=page.total)
+    total = order.seen if page.total is None and has_more else page.total
+    following = order.make_position(page_members[-1]) if has_more else None
+    return ListedPage(members=page_members, following=following, preceding=behind, total=total)
 
 
 class _Order:
-    """The order of members. ``seen`` counts those read, ``others`` those not on the page's side."""
+    """The order of members. ``seen`` counts those read, ``skipped`` those not on the page's side."""
 
     def __init__(self, sort: Sort, page: PageRequest) -> None:
         after = page.after
         self._sort = sort
         self._backward = page.backward
-        self._after = None if after is None else (self._key(_position_value(after, sort)), after.id)
+        self._after = None if after is None else (self._make_key(_read_position(after, sort)), after.id)
         self.seen = 0
-        self.others = 0
+        self.skipped = 0
 
-    def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
+    def list_entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
         """Yield the members after the position, or up to it."""
         for member in members:
             self.seen += 1
-            place = self._key(self._value(member)), member.folded
+            place = self._make_key(self._read_value(member)), member.folded
             if self._after is None or self._is_behind(place, self._after) != self._backward:
                 yield place, member
             else:
-                self.others += 1
+                self.skipped += 1
 
     def _is_behind(self, place: tuple[SortKey, str], after: tuple[SortKey, str]) -> bool:
         return place < after if self._sort.descending else place > after
 
-    def position(self, member: PagedMember) -> Position:
+    def make_position(self, member: PagedMember) -> Position:
         """The position of a member."""
-        value = self._value(member)
+        value = self._read_value(member)
         if isinstance(value, datetime):
             value = format_timestamp(value)
         if isinstance(value, str):
-            value = value[:_LONGEST]
+            value = value[:_MAX_SORT_CHARS]
         return Position(id=member.folded, value=None if isinstance(value, dict | list) else value)
 
-    def _value(self, member: PagedMember) -> Value:
-        found = member.values(self._sort.steps, timestamp=self._sort.timestamp)
-        return found[0] if found else None
+    def _read_value(self, member: PagedMember) -> Value:
+        values = member.read_values(self._sort.steps, timestamp=self._sort.timestamp)
+        return values[0] if values else None
 
     @staticmethod
-    def _key(value: Value) -> SortKey:
-        return sort_key(value[:_LONGEST] if isinstance(value, str) else value)
+    def _make_key(value: Value) -> SortKey:
+        return sort_key(value[:_MAX_SORT_CHARS] if isinstance(value, str) else value)
 
 
-def _by_place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
+def _entry_place(entry: tuple[tuple[SortKey, str], object]) -> tuple[SortKey, str]:
     return entry[0]
 
 
-def _position_value(position: Position, sort: Sort) -> Value:
+def _read_position(position: Position, sort: Sort) -> Value:
     return as_instant(position.value) if sort.timestamp else position.value

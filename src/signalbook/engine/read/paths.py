@@ -27,7 +27,7 @@ Step: TypeAlias = str | int | Wild
 Steps: TypeAlias = tuple[Step, ...]
 
 _NAME: Final = r"[^.\[\]'\"=!<>*\s]+"
-_PLAIN: Final = re.compile(_NAME)
+_PLAIN_NAME: Final = re.compile(_NAME)
 _STEP: Final = re.compile(
     rf"""(?P<name>{_NAME})|(?P<every>\*)|\[(?P<index>[0-9]{{1,9}})\]|\[(?P<items>\*)\]"""
     r"""|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]"""
@@ -46,14 +46,14 @@ def read_path(text: str) -> tuple[Steps, str]:
         match = _STEP.match(text, position + dotted)
         if match is None or dotted != (bool(steps) and not match[0].startswith("[")):
             raise ValueError(f"cannot read a path at position {position + 1}")
-        steps.append(_step(match))
+        steps.append(_parse_step(match))
         position = match.end()
     if not 0 < len(steps) <= MAX_STEPS:
         raise ValueError(f"a path has 1 to {MAX_STEPS} steps")
     return tuple(steps), text[position:]
 
 
-def _step(match: re.Match[str]) -> Step:
+def _parse_step(match: re.Match[str]) -> Step:
     kind, text = str(match.lastgroup), match[str(match.lastgroup)]
     if kind == "index":
         return int(text)
@@ -62,13 +62,13 @@ def _step(match: re.Match[str]) -> Step:
 
 def find_values(value: JSON, steps: Sequence[Step]) -> list[JSON]:
     """Every value at ``steps`` inside ``value``; nulls are no values."""
-    found = [value]
+    values = [value]
     for step in steps:
-        found = [inner for each in found for inner in _inside(each, step)]
-    return [each for each in found if each is not None]
+        values = [inner for value in values for inner in _list_inside(value, step)]
+    return [value for value in values if value is not None]
 
 
-def _inside(value: JSON, step: Step) -> Iterable[JSON]:
+def _list_inside(value: JSON, step: Step) -> Iterable[JSON]:
     if isinstance(value, dict):
         if step is Wild.KEY:
             return value.values()
@@ -82,20 +82,20 @@ def _inside(value: JSON, step: Step) -> Iterable[JSON]:
 
 def write_path(steps: Sequence[Step]) -> str:
     """The inverse of ``read_path``."""
-    return "".join(map(_written, steps)).removeprefix(".")
+    return "".join(map(_write_step, steps)).removeprefix(".")
 
 
-def _written(step: Step) -> str:
+def _write_step(step: Step) -> str:
     if isinstance(step, int):
         return f"[{step}]"
     if isinstance(step, Wild):
         return ".*" if step is Wild.KEY else step.value
-    if _PLAIN.fullmatch(step):
+    if _PLAIN_NAME.fullmatch(step):
         return f".{step}"
     return f'["{step}"]' if "'" in step else f"['{step}']"
 
 
-def entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType | ResourceType:
+def find_entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType | ResourceType:
     """The type of the entities that the collections ``types`` lead to from the root; of Versions their Resource's."""
     if not types:
         return model
@@ -103,55 +103,57 @@ def entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType | Res
     return group.resources[types[1]] if len(types) > 1 else group
 
 
-def collections_of(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
+def list_collections(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
     """The plural names of the collections that these entities have."""
     if len(types) > 2:
         return ()
-    found = entity_type(model, types)
-    if isinstance(found, ResourceType):
+    entity = find_entity_type(model, types)
+    if isinstance(entity, ResourceType):
         return ("versions",)
-    return tuple(found.groups if isinstance(found, Model) else found.resources)
+    return tuple(entity.groups if isinstance(entity, Model) else entity.resources)
 
 
-def defined(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribute]:
+def find_definitions(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribute]:
     """Return all definitions that the value at ``steps`` may have; none for open or unknown parts of the model."""
-    found = entity_type(model, types)
-    attributes: Mapping[str, Attribute] = found.attributes
-    if isinstance(found, ResourceType) and len(types) == 2:
+    entity = find_entity_type(model, types)
+    attributes: Mapping[str, Attribute] = entity.attributes
+    if isinstance(entity, ResourceType) and len(types) == 2:
         if steps[0] == "meta":
-            attributes, steps = found.metaattributes, steps[1:]
-        elif steps[0] in found.resourceattributes and steps[0] not in attributes:
-            attributes = found.resourceattributes
+            attributes, steps = entity.metaattributes, steps[1:]
+        elif steps[0] in entity.resourceattributes and steps[0] not in attributes:
+            attributes = entity.resourceattributes
     if not steps:
         return []
-    level = _named(attributes, steps[0])
+    level = _find_by_name(attributes, steps[0])
     for step in steps[1:]:
-        level = [inner for attribute in level for inner in _within(attribute, step)]
+        level = [inner for attribute in level for inner in _list_within(attribute, step)]
     return level
 
 
-def is_made(model: Model, types: tuple[str, ...], steps: Steps) -> bool:
+def is_computed(model: Model, types: tuple[str, ...], steps: Steps) -> bool:
     """Return True if the server computes the attribute at the beginning of ``steps``."""
-    return any(attribute.managed for attribute in defined(model, types, steps[: 2 if steps[0] == "meta" else 1]))
+    return any(
+        attribute.managed for attribute in find_definitions(model, types, steps[: 2 if steps[0] == "meta" else 1])
+    )
 
 
-def _within(attribute: Attribute, step: Step) -> list[Attribute]:
+def _list_within(attribute: Attribute, step: Step) -> list[Attribute]:
     if attribute.attributes is not None:
-        return _named(attribute.attributes, step)
+        return _find_by_name(attribute.attributes, step)
     return [] if attribute.item is None else [attribute.item]
 
 
-def _named(attributes: Mapping[str, Attribute], step: Step) -> list[Attribute]:
+def _find_by_name(attributes: Mapping[str, Attribute], step: Step) -> list[Attribute]:
     """Return the attribute by name, else the one that the model leaves open."""
-    everything = list(_everything(attributes))
+    all_attributes = list(_list_attributes(attributes))
     if step is Wild.KEY:
-        return everything
-    named = [attribute for attribute in everything if attribute.name == step]
-    return named or [attribute for attribute in everything if attribute.name == "*"]
+        return all_attributes
+    matching = [attribute for attribute in all_attributes if attribute.name == step]
+    return matching or [attribute for attribute in all_attributes if attribute.name == "*"]
 
 
-def _everything(attributes: Mapping[str, Attribute]) -> Iterator[Attribute]:
+def _list_attributes(attributes: Mapping[str, Attribute]) -> Iterator[Attribute]:
     for attribute in attributes.values():
         yield attribute
         for branch in attribute.branches.values():
-            yield from _everything(branch)
+            yield from _list_attributes(branch)

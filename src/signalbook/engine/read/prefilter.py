@@ -12,16 +12,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from signalbook.engine.read.filters import RELATIVE, FilterExpression, Operand, Operator
-from signalbook.engine.read.paths import is_made
+from signalbook.engine.read.paths import is_computed
 from signalbook.model import Model
 from signalbook.storage.base import Condition, Part
 
 _SAFE: Final = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]+")
 _YEAR: Final = re.compile(r"(?!0000|9999)[0-9]{4}", re.ASCII)
-_NUMBERS: Final = ("epoch", "createdat", "modifiedat")
-_LARGEST: Final = 1 << 62
+_NUMERIC_COLUMNS: Final = ("epoch", "createdat", "modifiedat")
+_MAX_INTEGER: Final = 1 << 62
 _PLAIN_NUMBERS: Final = (1e-3, 1e15)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -33,7 +33,7 @@ def store_conditions(expression: FilterExpression, model: Model, types: tuple[st
     if expression.operator in (Operator.UNEQUAL, Operator.ABSENT):
         return ()
     # A condition that any text meets is no condition, and costs the store a scan.
-    return tuple(test for test in _Prefilter(expression, model, types).tests() if "" not in test.values)
+    return tuple(test for test in _Prefilter(expression, model, types).list_conditions() if "" not in test.values)
 
 
 class _Prefilter:
@@ -48,80 +48,88 @@ class _Prefilter:
         meta = is_resource and expression.steps[0] == "meta"
         self._steps = expression.steps[1:] if meta else expression.steps
         self._part: Part = "shown" if meta else "default" if is_resource else "own"
-        self._made = is_made(model, types, expression.steps)
-        self._id = f"{_singular(model, types)}id"
+        self._is_computed = is_computed(model, types, expression.steps)
+        self._id = f"{_find_singular(model, types)}id"
 
-    def tests(self) -> Iterator[Condition]:
+    def list_conditions(self) -> Iterator[Condition]:
         name = self._steps[0] if self._steps else None
         if not isinstance(name, str):
             return
-        if not self._made:
-            yield from self._in_text()
+        if not self._is_computed:
+            yield from self._test_text()
         elif len(self._steps) > 1 or self._expression.operator is Operator.PRESENT:
             return
         elif name == "versionid" and self._part != "shown":
-            yield from self._of_id(self._part)
+            yield from self._test_id(self._part)
         elif name == self._id and len(self._types) < 3:
-            yield from self._of_id("own")
-        elif name != "epoch" and name in _NUMBERS and self._operand.wild:
-            yield from self._of_year(name)
-        elif name in _NUMBERS:
-            yield from self._of_number(name)
+            yield from self._test_id("own")
+        elif name != "epoch" and name in _NUMERIC_COLUMNS and self._operand.wild:
+            yield from self._test_year(name)
+        elif name in _NUMERIC_COLUMNS:
+            yield from self._test_number(name)
         elif name == "isdefault" and len(self._types) == 3 and self._operand.boolean:
-            yield from [self._test("own", "folded", "default")] if self._expression.operator is Operator.EQUAL else []
+            yield from (
+                [self._make_condition("own", "folded", "default")]
+                if self._expression.operator is Operator.EQUAL
+                else []
+            )
 
-    def _of_id(self, part: Part) -> Iterator[Condition]:
+    def _test_id(self, part: Part) -> Iterator[Condition]:
         """Ids are ASCII: the stored form without upper case is what is compared. PostgreSQL compares with no NUL."""
         operand = self._operand
         relation = "contains" if operand.wild else self._expression.operator.value
         text = max(operand.pieces, key=len) if operand.wild else operand.pieces[0]
         if "\0" not in text:
-            yield self._test(part, "folded", relation, text)
+            yield self._make_condition(part, "folded", relation, text)
 
-    def _of_number(self, column: str) -> Iterator[Condition]:
+    def _test_number(self, column: str) -> Iterator[Condition]:
         instant = self._operand.instant
-        value = self._operand.number if column == "epoch" else instant and _microseconds(instant)
-        if isinstance(value, int) and abs(value) < _LARGEST:
-            yield self._test(self._part, column, self._expression.operator.value, value)
+        value = self._operand.number if column == "epoch" else instant and _count_microseconds(instant)
+        if isinstance(value, int) and abs(value) < _MAX_INTEGER:
+            yield self._make_condition(self._part, column, self._expression.operator.value, value)
 
-    def _of_year(self, column: str) -> Iterator[Condition]:
+    def _test_year(self, column: str) -> Iterator[Condition]:
         """A text of a timestamp begins with its year."""
         match = _YEAR.match(self._operand.pieces[0])
         if match is not None and self._expression.operator is Operator.EQUAL:
             year = int(match[0])
             for relation, first in ((">=", year), ("<", year + 1)):
-                yield self._test(self._part, column, relation, _microseconds(datetime(first, 1, 1, tzinfo=UTC)))
+                yield self._make_condition(
+                    self._part, column, relation, _count_microseconds(datetime(first, 1, 1, tzinfo=UTC))
+                )
 
-    def _in_text(self) -> Iterator[Condition]:
+    def _test_text(self) -> Iterator[Condition]:
         """The key, and with it the beginning of the value; of a string its longest part as well.
 
         Three conditions at most, however long the path: databases bound the depth of what they are asked.
         """
         names = [step for step in self._steps if isinstance(step, str) and _SAFE.fullmatch(step)]
         if len(names) > 1:
-            yield self._test(self._part, "attributes", "contains", f'"{names[0]}":')
+            yield self._make_condition(self._part, "attributes", "contains", f'"{names[0]}":')
         key = f'"{names[-1]}":' if names else ""
         if self._expression.operator in RELATIVE or self._expression.operator is Operator.PRESENT:
             beginnings: tuple[str, ...] = ("",)
             longest = ""
         else:
             beginnings, longest = (
-                _beginnings(self._operand, timestamp=self._expression.timestamp),
-                _longest(self._operand),
+                _list_beginnings(self._operand, timestamp=self._expression.timestamp),
+                _find_longest(self._operand),
             )
         if names and self._steps[-1] == names[-1]:
-            yield self._test(self._part, "attributes", "contains", *(key + beginning for beginning in beginnings))
+            yield self._make_condition(
+                self._part, "attributes", "contains", *(key + beginning for beginning in beginnings)
+            )
         else:
-            yield self._test(self._part, "attributes", "contains", key)
-            yield self._test(self._part, "attributes", "contains", *beginnings)
+            yield self._make_condition(self._part, "attributes", "contains", key)
+            yield self._make_condition(self._part, "attributes", "contains", *beginnings)
         if not all(longest in beginning for beginning in beginnings):
-            yield self._test(self._part, "attributes", "contains", longest)
+            yield self._make_condition(self._part, "attributes", "contains", longest)
 
-    def _test(self, part: Part, column: str, relation: str, *values: str | int) -> Condition:
+    def _make_condition(self, part: Part, column: str, relation: str, *values: str | int) -> Condition:
         return Condition(step=self._step, part=part, column=column, relation=relation, values=values)
 
 
-def _beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
+def _list_beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
     """Return the possible beginnings of the JSON of an equal value."""
     if timestamp and operand.instant is not None:
         return ("",)
@@ -131,10 +139,10 @@ def _beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
     text = f'"{start}"' if start == piece and not operand.wild else f'"{start}'
     if operand.boolean is not None:
         return text, operand.text
-    return (text,) if operand.number is None else _number(operand.number, text)
+    return (text,) if operand.number is None else _list_number_beginnings(operand.number, text)
 
 
-def _number(number: float, text: str) -> tuple[str, ...]:
+def _list_number_beginnings(number: float, text: str) -> tuple[str, ...]:
     """Whole part and sign are written alike for all but very small and large numbers; a zero has two signs."""
     least, most = _PLAIN_NUMBERS
     if not least <= abs(number) < most:
@@ -143,17 +151,17 @@ def _number(number: float, text: str) -> tuple[str, ...]:
     return text, f"{sign}{abs(int(number))}"
 
 
-def _longest(operand: Operand) -> str:
+def _find_longest(operand: Operand) -> str:
     """The longest part that an equal string must have in its JSON, ``""`` if other types may be equal too."""
     if operand.number is not None or operand.boolean is not None or operand.instant is not None:
         return ""
     return max((run for piece in operand.pieces for run in _SAFE.findall(piece)), key=len, default="")
 
 
-def _microseconds(instant: datetime) -> int:
-    return (instant - _EPOCH) // _MICROSECOND
+def _count_microseconds(instant: datetime) -> int:
+    return (instant - _UNIX_EPOCH) // _MICROSECOND
 
 
-def _singular(model: Model, types: tuple[str, ...]) -> str:
+def _find_singular(model: Model, types: tuple[str, ...]) -> str:
     group = model.groups[types[0]]
     return group.singular if len(types) == 1 else group.resources[types[1]].singular

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from signalbook.engine.read.impact import BackwardLinks, rows_with_defaults
+from signalbook.engine.read.impact import BackwardLinks, load_rows_with_defaults
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View
 from signalbook.engine.schemanames import NAME
@@ -25,21 +25,21 @@ MAX_ENTITIES_PER_STEP: Final = 60
 # Further entities of a step are not counted.
 _MAX_COUNTED: Final = 1_000
 _MAX_LINKS: Final = 1_000
-_CONTAINS: Final = "messages"
+_MESSAGES: Final = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedEntity:
     """An entity or the path of a Protobuf file, with the number of steps from the entity in the middle.
 
-    ``steps`` is below 0 for entities that refer to the middle, and above 0 for those that it refers to. ``there`` is
+    ``steps`` is below 0 for entities that refer to the middle, and above 0 for those that it refers to. ``readable`` is
     false if the entity cannot be read, whether it is missing or hidden.
     """
 
     id: str
     xid: Xid | None
     steps: int
-    there: bool = True
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -86,22 +86,22 @@ def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations
     # that name.
     followed = set[Relation]()
 
-    def before(level: list[RelatedEntity], at: int) -> Iterator[RelatedEntity]:
-        for dependent in backward.level([entity.xid for entity in level if entity.xid], at):
+    def find_referrers(level: list[RelatedEntity], step: int) -> Iterator[RelatedEntity]:
+        for dependent in backward.follow([entity.xid for entity in level if entity.xid], step):
             followed.add(Relation(source=str(dependent.xid), kind=dependent.relation, target=str(dependent.on)))
-            yield RelatedEntity(id=str(dependent.xid), xid=dependent.xid, steps=-at)
+            yield RelatedEntity(id=str(dependent.xid), xid=dependent.xid, steps=-step)
 
-    def behind(level: list[RelatedEntity], at: int) -> Iterator[RelatedEntity]:
-        links = forward.level([entity for entity in level if entity.there])
-        return (replace(target, steps=at) for _, _, target in links)
+    def find_targets(level: list[RelatedEntity], step: int) -> Iterator[RelatedEntity]:
+        links = forward.follow([entity for entity in level if entity.readable])
+        return (replace(target, steps=step) for _, _, target in links)
 
-    for at in range(1, steps + 1):
-        neighbourhood.extend(-at, before)
-        neighbourhood.extend(at, behind)
-    farther = neighbourhood.has_more(-steps, before) or neighbourhood.has_more(steps, behind)
+    for step in range(1, steps + 1):
+        neighbourhood.extend(-step, find_referrers)
+        neighbourhood.extend(step, find_targets)
+    farther = neighbourhood.has_more(-steps, find_referrers) or neighbourhood.has_more(steps, find_targets)
     ids = neighbourhood.entities.keys()
-    shown = {link for link in followed if {link.source, link.target} <= ids and link.source != link.target}
-    relations = sorted(shown.union(forward.among(neighbourhood.entities)))
+    visible = {link for link in followed if {link.source, link.target} <= ids and link.source != link.target}
+    relations = sorted(visible.union(forward.find_among(neighbourhood.entities)))
     return Relations(
         xid=xid,
         entities=tuple(neighbourhood.entities.values()),
@@ -118,37 +118,39 @@ class _Neighbourhood:
     """The entities found so far around the one in the middle."""
 
     def __init__(self, middle: Xid) -> None:
-        own = RelatedEntity(id=str(middle), xid=middle, steps=0)
-        self.entities = {own.id: own}
+        middle_entity = RelatedEntity(id=str(middle), xid=middle, steps=0)
+        self.entities = {middle_entity.id: middle_entity}
         self.left_out: list[UnshownEntities] = []
         # If the middle is a Version, its Resource is the middle as well.
-        start = {own.id, str(middle.resource)} if middle.kind is Kind.VERSION else {own.id}
+        start = {middle_entity.id, str(middle.resource)} if middle.kind is Kind.VERSION else {middle_entity.id}
         # By direction, True for steps above 0. An entity of a circle is found in both directions, and each direction
         # goes on from it.
         self._seen = {True: set(start), False: set(start)}
-        self._levels: dict[int, list[RelatedEntity]] = {0: [own]}
+        self._levels: dict[int, list[RelatedEntity]] = {0: [middle_entity]}
 
     def extend(self, steps: int, step: _Step) -> None:
         """Take the step with this number, which is below 0 in the direction of referrers."""
         level = self._levels.get(steps - 1 if steps > 0 else steps + 1, [])
-        unseen = list(islice(self._unseen(level, steps, step), _MAX_COUNTED)) if level else []
+        unseen = list(islice(self._list_unseen(level, steps, step), _MAX_COUNTED)) if level else []
         new = [entity for entity in unseen if entity.id not in self.entities]
         room = min(MAX_ENTITIES_PER_STEP, MAX_ENTITIES - len(self.entities))
-        taken = new[: max(0, room)]
-        self._levels[steps] = [*taken, *(entity for entity in unseen if entity.id in self.entities)]
-        self.entities |= {entity.id: entity for entity in taken}
-        if len(new) > len(taken):
+        shown_entities = new[: max(0, room)]
+        self._levels[steps] = [*shown_entities, *(entity for entity in unseen if entity.id in self.entities)]
+        self.entities |= {entity.id: entity for entity in shown_entities}
+        if len(new) > len(shown_entities):
             self.left_out.append(
-                UnshownEntities(steps=steps, entities=len(new) - len(taken), more=len(unseen) == _MAX_COUNTED)
+                UnshownEntities(steps=steps, entities=len(new) - len(shown_entities), more=len(unseen) == _MAX_COUNTED)
             )
 
     def has_more(self, steps: int, step: _Step) -> bool:
         """Return True if there is anything after the last step."""
         level = self._levels.get(steps, [])
         following = steps + 1 if steps > 0 else steps - 1
-        return bool(level) and any(entity.id not in self.entities for entity in self._unseen(level, following, step))
+        return bool(level) and any(
+            entity.id not in self.entities for entity in self._list_unseen(level, following, step)
+        )
 
-    def _unseen(self, level: list[RelatedEntity], steps: int, step: _Step) -> Iterator[RelatedEntity]:
+    def _list_unseen(self, level: list[RelatedEntity], steps: int, step: _Step) -> Iterator[RelatedEntity]:
         seen = self._seen[steps > 0]
         for entity in step(level, abs(steps)):
             if entity.id not in seen:
@@ -164,23 +166,23 @@ class _ForwardLinks:
         self._references = references
         self._middle = middle
 
-    def level(self, nodes: list[RelatedEntity]) -> Iterator[tuple[str, str, RelatedEntity]]:
+    def follow(self, nodes: list[RelatedEntity]) -> Iterator[tuple[str, str, RelatedEntity]]:
         """Yield the references of these entities, with referrer and kind; once for each link."""
-        rows = self._rows(nodes)
-        links = list(self._links(nodes, rows))
+        rows = self._load_rows(nodes)
+        links = list(self._list_links(nodes, rows))
         readable = self._view.reader.get_many({xid for _, _, _, xid in links if xid is not None})
         for source, kind, name, xid in links:
             target = xid if xid is None or xid in readable else None
-            yield source, kind, RelatedEntity(id=name, xid=target, steps=0, there=target is not None)
-        yield from self._contents(nodes, rows)
+            yield source, kind, RelatedEntity(id=name, xid=target, steps=0, readable=target is not None)
+        yield from self._list_contents(nodes, rows)
 
-    def among(self, entities: Mapping[str, RelatedEntity]) -> set[Relation]:
+    def find_among(self, entities: Mapping[str, RelatedEntity]) -> set[Relation]:
         """Return all links among these entities."""
-        readable = [entity for entity in entities.values() if entity.there]
-        rows = self._rows(readable)
+        readable_entities = [entity for entity in entities.values() if entity.readable]
+        rows = self._load_rows(readable_entities)
         # A Resource stands for its default Version if only the Resource is shown, and the other way round.
         representatives: dict[str, str] = {}
-        for entity in readable:
+        for entity in readable_entities:
             row = rows.get(entity.xid.resource) if entity.xid is not None and entity.xid.resource_id else None
             if row is None or entity.xid is None:
                 continue
@@ -188,11 +190,11 @@ class _ForwardLinks:
             representatives |= {default: entity.id} if entity.xid.kind is Kind.RESOURCE else {}
             representatives |= {str(row.xid): entity.id} if entity.id == default else {}
         relations = set[Relation]()
-        for source, kind, name, _ in self._links(readable, rows):
+        for source, kind, name, _ in self._list_links(readable_entities, rows):
             target = name if name in entities else representatives.get(name)
             if target is not None and target != source:
                 relations.add(Relation(source=source, kind=kind, target=target))
-        for entity in readable:
+        for entity in readable_entities:
             if entity.xid is None or entity.xid.kind is Kind.GROUP:
                 continue
             owner = str(entity.xid.resource.owner)
@@ -200,14 +202,14 @@ class _ForwardLinks:
                 relations.add(Relation(source=owner, kind=entity.xid.resource_type, target=entity.id))
         return relations
 
-    def _rows(self, nodes: Iterable[RelatedEntity]) -> dict[Xid, Row]:
+    def _load_rows(self, nodes: Iterable[RelatedEntity]) -> dict[Xid, Row]:
         """Return the rows of the entities, of the Resources of Versions, and of the default Versions of Resources."""
         xids = [node.xid for node in nodes if node.xid is not None]
         resources = [xid for xid in xids if xid.kind is Kind.RESOURCE]
         with_resources = {*xids, *(xid.resource for xid in xids if xid.resource_id)}
-        return rows_with_defaults(self._view.reader, with_resources, resources)
+        return load_rows_with_defaults(self._view.reader, with_resources, resources)
 
-    def _links(
+    def _list_links(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, str, Xid | None]]:
         """Yield the links: referrer, kind, and target as text and, if possible, as an xid."""
@@ -231,23 +233,23 @@ class _ForwardLinks:
                 if imported is not None or is_missing:
                     yield source, link.kind, str(imported or link.target), imported
             elif link.kind != NAME and not link.kind.endswith(PINNED):
-                yield source, link.kind, link.target, _xid(link.target)
+                yield source, link.kind, link.target, _parse_xid(link.target)
 
-    def _contents(
+    def _list_contents(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, RelatedEntity]]:
         """Yield the messages of Groups, and all Resources of the Group in the middle."""
         node_rows = (rows.get(node.xid) for node in nodes if node.xid is not None)
         groups = [row for row in node_rows if row is not None and row.xid.kind is Kind.GROUP]
         middle = [row for row in groups if row.xid == self._middle]
-        others = [row for row in groups if row.xid != self._middle]
-        for parents, plural in ((middle, None), (others, _CONTAINS)):
+        other_groups = [row for row in groups if row.xid != self._middle]
+        for parents, plural in ((middle, None), (other_groups, _MESSAGES)):
             owners = {row.key: str(row.xid) for row in parents}
             for row in self._view.reader.children(list(owners), plural, limit=_MAX_COUNTED) if owners else ():
                 yield owners[row.parent], row.xid.resource_type, RelatedEntity(id=str(row.xid), xid=row.xid, steps=0)
 
 
-def _xid(text: str) -> Xid | None:
+def _parse_xid(text: str) -> Xid | None:
     try:
         return Xid.parse(text)
     except XidError:

@@ -18,9 +18,9 @@ from signalbook.engine.read.inlining import (
     Inline,
     NodeLoader,
     ResponseBudget,
-    member_node,
-    member_rows,
-    version_node,
+    list_member_rows,
+    make_member_node,
+    make_version_node,
 )
 from signalbook.errors import RegistryError
 from signalbook.largejson import parse_untrusted_json
@@ -58,90 +58,93 @@ class Renderer:
         self._details = "$details" if details else ""
         self._short = short and not doc
 
-    def entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
+    def render_entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
         """Render an entity with everything its node holds. The caller adds configuration parts of the Registry."""
         return _RENDER[node.xid.kind](self, node, path)
 
-    def collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
+    def render_collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
         """The inlined collections alone (R177)."""
-        return {name: self._map(members, f"{path}/{name}") for name, members in node.collections.items()}
+        return {name: self._render_map(members, f"{path}/{name}") for name, members in node.collections.items()}
 
-    def meta(self, resource: EntityNode, path: ResponsePath = "") -> JSONObject:
+    def render_meta(self, resource: EntityNode, path: ResponsePath = "") -> JSONObject:
         """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
-        kind, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
+        resource_type, xid, shown_row = self._find_type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
-            f"{kind.singular}id": resource.xid.id,
-            "self": self._relative(path) if self._doc else self._url(xid),
-            **self._shortself(resource, "/meta"),
+            f"{resource_type.singular}id": resource.xid.id,
+            "self": self._build_relative_url(path) if self._doc else self._build_url(xid),
+            **self._render_shortself(resource, "/meta"),
             "xid": str(xid),
         }
         if resource.row.xref is not None:
             values["xref"] = str(resource.row.xref)
-        if shown is None or (self._doc and resource.row.xref is not None):
+        if shown_row is None or (self._doc and resource.row.xref is not None):
             return values
-        values |= {"epoch": shown.epoch, "readonly": False, **shown.attributes, **_times(shown)}
-        values["defaultversionid"] = shown.defaultversionid
-        values["defaultversionurl"] = self._default_url(resource, shown, kind, path)
-        values["defaultversionsticky"] = shown.defaultversionsticky
-        return _ordered(values, kind.metaattributes)
+        values |= {"epoch": shown_row.epoch, "readonly": False, **shown_row.attributes, **_render_times(shown_row)}
+        values["defaultversionid"] = shown_row.defaultversionid
+        values["defaultversionurl"] = self._build_default_url(resource, shown_row, resource_type, path)
+        values["defaultversionsticky"] = shown_row.defaultversionsticky
+        return _sort_attributes(values, resource_type.metaattributes)
 
-    def _default_url(self, resource: EntityNode, shown: Row, type: ResourceType, path: ResponsePath) -> str:
+    def _build_default_url(self, resource: EntityNode, shown_row: Row, type: ResourceType, path: ResponsePath) -> str:
         """Relative if that Version is in the response, beside the meta (R233)."""
-        version = shown.defaultversionid or ""
+        version = shown_row.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
-            return self._relative(path.removesuffix("/meta") + pointer("versions", version))
-        return self._url(resource.xid / "versions" / version, type)
+            return self._build_relative_url(path.removesuffix("/meta") + make_pointer("versions", version))
+        return self._build_url(resource.xid / "versions" / version, type)
 
-    def _registry(self, node: EntityNode, path: ResponsePath) -> JSONObject:
-        values = {"specversion": SPECVERSION, **self._common(node, path), **node.row.attributes}
-        return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, path)
+    def _render_registry(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        values = {"specversion": SPECVERSION, **self._render_common(node, path), **node.row.attributes}
+        return _sort_attributes(values, self._model.attributes) | self._render_members(node, self._model.groups, path)
 
-    def _group(self, node: EntityNode, path: ResponsePath) -> JSONObject:
-        kind = self._model.groups[node.xid.group_type]
-        values = {f"{kind.singular}id": node.xid.id, **self._common(node, path), **node.row.attributes}
-        return _ordered(values, kind.attributes) | self._members(node, kind.resources, path)
+    def _render_group(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        group_type = self._model.groups[node.xid.group_type]
+        values = {f"{group_type.singular}id": node.xid.id, **self._render_common(node, path), **node.row.attributes}
+        return _sort_attributes(values, group_type.attributes) | self._render_members(node, group_type.resources, path)
 
-    def _resource(self, node: EntityNode, path: ResponsePath) -> JSONObject:
-        kind = self._type(node.xid)
-        values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, path, kind)}
+    def _render_resource(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        resource_type = self._find_type(node.xid)
+        values: JSONObject = {
+            f"{resource_type.singular}id": node.xid.id,
+            **self._render_identity(node, path, resource_type),
+        }
         if node.default is not None and not self._doc:
-            values |= self._version_values(node.default, kind, node.content) | {"isdefault": True}
-            values = _ordered(values, kind.attributes)
+            values |= self._render_version_values(node.default, resource_type, node.content) | {"isdefault": True}
+            values = _sort_attributes(values, resource_type.attributes)
         inside = self._doc and node.meta
-        values["metaurl"] = self._relative(f"{path}/meta") if inside else self._url(node.xid / "meta")
+        values["metaurl"] = self._build_relative_url(f"{path}/meta") if inside else self._build_url(node.xid / "meta")
         if node.meta:
-            values["meta"] = self.meta(node, f"{path}/meta")
-        return values if node.shown is None else values | self._members(node, ("versions",), path)
+            values["meta"] = self.render_meta(node, f"{path}/meta")
+        return values if node.shown is None else values | self._render_members(node, ("versions",), path)
 
-    def _version(self, node: EntityNode, path: ResponsePath) -> JSONObject:
-        kind = self._type(node.xid)
+    def _render_version(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        resource_type = self._find_type(node.xid)
         values = {
-            f"{kind.singular}id": node.xid.resource_id,
-            **self._identity(node, path, kind),
-            **self._version_values(node.row, kind, node.content),
+            f"{resource_type.singular}id": node.xid.resource_id,
+            **self._render_identity(node, path, resource_type),
+            **self._render_version_values(node.row, resource_type, node.content),
             "isdefault": node.shown is not None and node.shown.defaultversionid == node.xid.id,
         }
-        return _ordered(values, kind.attributes)
+        return _sort_attributes(values, resource_type.attributes)
 
-    def _version_values(self, row: Row, type: ResourceType, content: bytes | None) -> JSONObject:
-        values = {"versionid": row.xid.id, "epoch": row.epoch, **row.attributes, **_times(row)}
+    def _render_version_values(self, row: Row, type: ResourceType, content: bytes | None) -> JSONObject:
+        values = {"versionid": row.xid.id, "epoch": row.epoch, **row.attributes, **_render_times(row)}
         values["ancestorid"] = row.ancestorid
         if self._doc:
             for name in _VALIDATION:
                 values.pop(name, None)
         if content is not None:
-            name, value = inlined(content, values.get("contenttype"), type, binary=self._binary)
+            name, value = render_document(content, values.get("contenttype"), type, binary=self._binary)
             values[name] = value
         return values
 
-    def _common(self, node: EntityNode, path: ResponsePath) -> JSONObject:
-        return {**self._identity(node, path), "epoch": node.row.epoch, **_times(node.row)}
+    def _render_common(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        return {**self._render_identity(node, path), "epoch": node.row.epoch, **_render_times(node.row)}
 
-    def _identity(self, node: EntityNode, path: ResponsePath, type: ResourceType | None = None) -> JSONObject:
-        url = self._relative(path) if self._doc else self._url(node.xid, type)
-        return {"self": url, **self._shortself(node), "xid": str(node.xid)}
+    def _render_identity(self, node: EntityNode, path: ResponsePath, type: ResourceType | None = None) -> JSONObject:
+        url = self._build_relative_url(path) if self._doc else self._build_url(node.xid, type)
+        return {"self": url, **self._render_shortself(node), "xid": str(node.xid)}
 
-    def _shortself(self, node: EntityNode, below: str = "") -> JSONObject:
+    def _render_shortself(self, node: EntityNode, below: str = "") -> JSONObject:
         """The shorter one of the entity's paths, neither of which changes as long as it is there (R32)."""
         if not self._short:
             return {}
@@ -150,51 +153,55 @@ class Renderer:
             short = f"{short_path(node.through)}/versions/{node.xid.id}"
         return {"shortself": self._base + min(full, short, key=len)}
 
-    def _members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
+    def _render_members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
         """URL, count and, when inlined, map of each collection (R48, R49)."""
         values: JSONObject = {}
         for plural in plurals:
             members = node.collections.get(plural)
             inside = self._doc and members is not None
-            url = self._relative(f"{path}/{plural}") if inside else self._url(node.xid / plural) + _query(node, plural)
+            url = (
+                self._build_relative_url(f"{path}/{plural}")
+                if inside
+                else self._build_url(node.xid / plural) + _query(node, plural)
+            )
             values[f"{plural}url"] = url
             values[f"{plural}count"] = node.counts.get(plural, 0)
             if members is not None:
-                values[plural] = self._map(members, f"{path}/{plural}")
+                values[plural] = self._render_map(members, f"{path}/{plural}")
         return values
 
-    def _map(self, members: Mapping[str, EntityNode], path: ResponsePath) -> JSONObject:
-        return {name: self.entity(member, path + pointer(name)) for name, member in members.items()}
+    def _render_map(self, members: Mapping[str, EntityNode], path: ResponsePath) -> JSONObject:
+        return {name: self.render_entity(member, path + make_pointer(name)) for name, member in members.items()}
 
-    def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
+    def _build_url(self, xid: Xid, type: ResourceType | None = None) -> str:
         """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
         return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
 
     @staticmethod
-    def _relative(path: ResponsePath) -> str:
+    def _build_relative_url(path: ResponsePath) -> str:
         return f"#{path or '/'}"
 
-    def _type(self, xid: Xid) -> ResourceType:
+    def _find_type(self, xid: Xid) -> ResourceType:
         return self._model.groups[xid.group_type].resources[xid.resource_type]
 
 
 _RENDER: Final[dict[Kind, Callable[[Renderer, EntityNode, ResponsePath], JSONObject]]] = {
-    Kind.REGISTRY: Renderer._registry,
-    Kind.GROUP: Renderer._group,
-    Kind.RESOURCE: Renderer._resource,
-    Kind.VERSION: Renderer._version,
+    Kind.REGISTRY: Renderer._render_registry,
+    Kind.GROUP: Renderer._render_group,
+    Kind.RESOURCE: Renderer._render_resource,
+    Kind.VERSION: Renderer._render_version,
 }
 
 
-def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
+def render_document(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
     """Name and value of the attribute that shows a document in JSON (R249): what fits no other way is base64."""
-    kind = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
+    encoding = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
     try:
-        if kind == "json":
+        if encoding == "json":
             value = parse_untrusted_json(content)
             if value is not None:  # a null would read back as "no document" (R246)
                 return type.singular, value
-        if kind == "string":
+        if encoding == "string":
             return type.singular, content.decode("utf-8")
     except (JSONError, UnicodeDecodeError):
         pass
@@ -208,22 +215,22 @@ def _query(node: EntityNode, plural: str) -> str:
     return node.remainder.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
 
 
-def _times(row: Row) -> JSONObject:
+def _render_times(row: Row) -> JSONObject:
     return {"createdat": format_timestamp(row.createdat), "modifiedat": format_timestamp(row.modifiedat)}
 
 
-def _ordered(values: JSONObject, order: Iterable[str]) -> JSONObject:
+def _sort_attributes(values: JSONObject, order: Iterable[str]) -> JSONObject:
     """``values`` as the model lists its attributes, those it does not list behind."""
     return {name: values[name] for name in order if name in values} | values
 
 
-def pointer(*steps: str) -> ResponsePath:
+def make_pointer(*steps: str) -> ResponsePath:
     """Names and ids as a JSON Pointer (RFC6901); of what they may consist of only a tilde needs escaping."""
     return "".join(f"/{step.replace('~', '~0')}" for step in steps)
 
 
-_TOGETHER: Final = 64
-_PIECE: Final = 600_000
+_NODES_AT_ONCE: Final = 64
+_BATCH_BYTES: Final = 600_000
 """What is fetched at once, as a ``ResponseBudget`` counts: 2000 entities without their documents."""
 _UNLIMITED: Final = 1 << 62
 
@@ -240,69 +247,73 @@ class StreamedRendering:
         self._renderer = renderer
         self._doc = doc
 
-    def entity(self, node: EntityNode, inline: Inline, complete: Complete, path: ResponsePath = "") -> Piece:
+    def stream_entity(self, node: EntityNode, inline: Inline, complete: Complete, path: ResponsePath = "") -> Piece:
         """The Registry, a Group or a Resource; ``complete`` may add to what is shown of it alone."""
-        plurals = self._shallow(node, inline)
-        shown = complete(self._renderer.entity(node, path))
-        return _object(shown, {plural: self._collection(node, plural, inline, path) for plural in plurals})
+        plurals = self._fill_shallow(node, inline)
+        attributes = complete(self._renderer.render_entity(node, path))
+        return _write_object(
+            attributes, {plural: self._stream_collection(node, plural, inline, path) for plural in plurals}
+        )
 
-    def collections(self, node: EntityNode, inline: Inline) -> Piece:
+    def stream_collections(self, node: EntityNode, inline: Inline) -> Piece:
         """The collections of the Registry or a Group alone (R177)."""
-        plurals = self._shallow(node, inline)
-        shown = self._renderer.collections(node)
-        return _object(shown, {plural: self._collection(node, plural, inline, "") for plural in plurals})
+        plurals = self._fill_shallow(node, inline)
+        collections = self._renderer.render_collections(node)
+        return _write_object(
+            collections, {plural: self._stream_collection(node, plural, inline, "") for plural in plurals}
+        )
 
-    def members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
+    def stream_members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
         """A collection: ``nodes`` by id, all of one type."""
         separator = b"{"
-        for batch in batched(nodes, _TOGETHER):
-            for node, content in self._batch(batch, inline, path):
+        for batch in batched(nodes, _NODES_AT_ONCE):
+            for node, content in self._stream_batch(batch, inline, path):
                 yield separator + dump_json(node.xid.id) + b":"
                 yield from content
                 separator = b","
         yield b"{}" if separator == b"{" else b"}"
 
-    def _batch(
+    def _stream_batch(
         self, nodes: list[EntityNode], inline: Inline, path: ResponsePath
     ) -> Iterator[tuple[EntityNode, Iterable[bytes]]]:
         try:
-            self._loader(_PIECE).fill(nodes, inline)
+            self._make_loader(_BATCH_BYTES).fill(nodes, inline)
         except RegistryError as error:
             if error.code != "too_large":
                 raise
             for node in nodes:
-                yield node, self._alone(_fresh(node), inline, path + pointer(node.xid.id))
+                yield node, self._stream_alone(_copy_unfilled(node), inline, path + make_pointer(node.xid.id))
         else:
             for node in nodes:
-                yield node, (dump_json(self._renderer.entity(node, path + pointer(node.xid.id))),)
+                yield node, (dump_json(self._renderer.render_entity(node, path + make_pointer(node.xid.id))),)
 
-    def _alone(self, node: EntityNode, inline: Inline, path: ResponsePath) -> Piece:
+    def _stream_alone(self, node: EntityNode, inline: Inline, path: ResponsePath) -> Piece:
         """Render a member of a batch that did not fit, in pieces; a Version has none."""
         if node.xid.kind is not Kind.VERSION:
-            return self.entity(node, inline, lambda shown: shown, path)
-        self._loader(_UNLIMITED).fill([node], inline)
-        return iter((dump_json(self._renderer.entity(node, path)),))
+            return self.stream_entity(node, inline, lambda attributes: attributes, path)
+        self._make_loader(_UNLIMITED).fill([node], inline)
+        return iter((dump_json(self._renderer.render_entity(node, path)),))
 
-    def _shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
+    def _fill_shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
         """Complete ``node`` but for its inlined collections, which are there, empty; returns their names."""
-        own = {name: NOTHING for name in self._leaves(node) if name in inline}
-        self._loader(_UNLIMITED).fill([node], Inline(names=own))
-        plurals = tuple(plural for plural in self._plurals(node) if plural in inline)
+        leaves = {name: NOTHING for name in self._list_leaves(node) if name in inline}
+        self._make_loader(_UNLIMITED).fill([node], Inline(names=leaves))
+        plurals = tuple(plural for plural in self._list_plurals(node) if plural in inline)
         node.collections = {plural: {} for plural in plurals}
         # Versions come later, one by one, but the meta that comes before them names the default one by its place.
         if node.shown is not None and "versions" in plurals:
-            self._name_default(node)
+            self._add_default(node)
         return plurals
 
-    def _name_default(self, node: EntityNode) -> None:
+    def _add_default(self, node: EntityNode) -> None:
         """The default Version is in the response: document view needs to know (R233)."""
-        shown = node.shown
-        assert shown is not None
-        default = self._reader.get(shown.default_version)
-        if default is not None and (node.remainder is None or node.remainder.holds("versions", default.key)):
-            node.collections["versions"] = {default.xid.id: version_node(node.row, shown, default)}
+        shown_row = node.shown
+        assert shown_row is not None
+        default = self._reader.get(shown_row.default_version)
+        if default is not None and (node.remainder is None or node.remainder.contains("versions", default.key)):
+            node.collections["versions"] = {default.xid.id: make_version_node(node.row, shown_row, default)}
 
-    def _plurals(self, node: EntityNode) -> Iterable[str]:
+    def _list_plurals(self, node: EntityNode) -> Iterable[str]:
         match node.xid.kind:
             case Kind.REGISTRY:
                 return self._model.groups
@@ -311,32 +322,32 @@ class StreamedRendering:
             case _:
                 return () if node.shown is None else ("versions",)
 
-    def _leaves(self, node: EntityNode) -> Iterable[str]:
+    def _list_leaves(self, node: EntityNode) -> Iterable[str]:
         """Yield what may be inlined in the entity itself."""
         if node.xid.kind is not Kind.RESOURCE:
             return ()
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
 
-    def _collection(self, owner: EntityNode, plural: str, inline: Inline, path: ResponsePath) -> Piece:
-        rows = member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
-        nodes = (member_node(owner, row, plural) for row in rows)
-        return self.members(nodes, inline.below(plural), path + pointer(plural))
+    def _stream_collection(self, owner: EntityNode, plural: str, inline: Inline, path: ResponsePath) -> Piece:
+        rows = list_member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
+        nodes = (make_member_node(owner, row, plural) for row in rows)
+        return self.stream_members(nodes, inline.select(plural), path + make_pointer(plural))
 
-    def _loader(self, budget: int) -> NodeLoader:
+    def _make_loader(self, budget: int) -> NodeLoader:
         return NodeLoader(self._reader, self._model, ResponseBudget(budget, ""), doc=self._doc)
 
 
-def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
-    """``shown`` with the text of ``collections`` in their places."""
+def _write_object(attributes: JSONObject, collections: Mapping[str, Piece]) -> Piece:
+    """``attributes`` with the text of ``collections`` in their places."""
     separator = b"{"
-    for name, value in shown.items():
+    for name, value in attributes.items():
         yield separator + dump_json(name) + b":"
         yield from collections.get(name) or (dump_json(value),)
         separator = b","
     yield b"{}" if separator == b"{" else b"}"
 
 
-def _fresh(node: EntityNode) -> EntityNode:
+def _copy_unfilled(node: EntityNode) -> EntityNode:
     """``node`` without what was fetched for it."""
-    shown = node.shown if node.xid.kind is Kind.VERSION else None
-    return EntityNode(xid=node.xid, row=node.row, shown=shown, remainder=node.remainder, through=node.through)
+    shown_row = node.shown if node.xid.kind is Kind.VERSION else None
+    return EntityNode(xid=node.xid, row=node.row, shown=shown_row, remainder=node.remainder, through=node.through)

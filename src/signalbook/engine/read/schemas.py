@@ -15,7 +15,7 @@ from signalbook.formats.references import follow_references, read_as_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named
 
-_REFERRED: Final = 100
+_MAX_REFERENCES: Final = 100
 """Documents that one schema may need, directly or through others."""
 
 
@@ -27,17 +27,17 @@ class StoredSchema:
     format: str
 
 
-def schema_of(view: View, xid: Xid) -> StoredSchema:
+def load_schema(view: View, xid: Xid) -> StoredSchema:
     """The document of a schema, or the schema inside of a message definition. Raises ``not_found``."""
-    kind = view.model.groups[xid.group_type].resources[xid.resource_type]
-    if kind.hasdocument:
-        found = view.document(xid, ViewOptions())
-        content = None if found.url is not None or found.is_dangling else found.content
-        return StoredSchema(content=content, format=str(found.attributes.get("format", "")))
-    shown = view.entity(xid, ViewOptions())
-    schema = shown.get("dataschema")
+    resource_type = view.model.groups[xid.group_type].resources[xid.resource_type]
+    if resource_type.hasdocument:
+        document = view.load_document(xid, ViewOptions())
+        content = None if document.url is not None or document.is_dangling else document.content
+        return StoredSchema(content=content, format=str(document.attributes.get("format", "")))
+    attributes = view.render_entity(xid, ViewOptions())
+    schema = attributes.get("dataschema")
     text = schema.encode("utf-8") if isinstance(schema, str) else None if schema is None else dump_json(schema)
-    return StoredSchema(content=text, format=str(shown.get("dataschemaformat", "")))
+    return StoredSchema(content=text, format=str(attributes.get("dataschemaformat", "")))
 
 
 class SchemaReferences:
@@ -46,58 +46,58 @@ class SchemaReferences:
     ``instead`` are texts to be taken for what Resources and Versions have.
     """
 
-    def __init__(self, view: View, base_url: str, instead: Mapping[Xid, bytes] | None = None) -> None:
+    def __init__(self, view: View, base_url: str, substitutes: Mapping[Xid, bytes] | None = None) -> None:
         self._view = view
         self._base_url = base_url
-        self._instead = instead or {}
+        self._substitutes = substitutes or {}
         self._names = StoredNames()
 
-    def resolver(self, xid: Xid) -> Resolve:
+    def make_resolver(self, xid: Xid) -> Resolve:
         """Return a function that finds what the schema ``xid`` refers to, a hundred times at most."""
-        left = iter(range(_REFERRED))
+        remaining = iter(range(_MAX_REFERENCES))
 
         def resolve(uri: str) -> bytes | None:
-            return None if next(left, None) is None else self.content(xid, uri)
+            return None if next(remaining, None) is None else self.find_content(xid, uri)
 
         return resolve
 
-    def content(self, xid: Xid, uri: str) -> bytes | None:
+    def find_content(self, xid: Xid, uri: str) -> bytes | None:
         """Return the document that the schema ``xid`` calls ``uri``."""
-        return next((text for text in map(self._content, self._targets(xid, uri)) if text is not None), None)
+        return next((text for text in map(self._read_content, self._list_targets(xid, uri)) if text is not None), None)
 
     def find(self, xid: Xid, name: str) -> Xid | None:
         """Return the schema that ``xid`` calls by a name of its own: a URI, a type or the path of a file."""
         while True:
-            found = self._names.find(name, xid, lambda _, stored: list(stored))
+            xid_found = self._names.find(name, xid, lambda _, stored: list(stored))
             if not self._names.missing:
-                return found
+                return xid_found
             self._names.load(load_named(self._view.index, self._view.reader, self._names.missing))
             self._names.missing.clear()
 
-    def _targets(self, xid: Xid, uri: str) -> Iterator[Xid | None]:
-        stated = follow_references(xid, uri, self._references)
+    def _list_targets(self, xid: Xid, uri: str) -> Iterator[Xid | None]:
+        stated = follow_references(xid, uri, self._load_references)
         if stated is not None:
             yield stated
             return
         yield from (named(text, self._base_url) for text in read_as_xids(uri))
         yield self.find(xid, uri)
 
-    def _references(self, xid: Xid) -> Mapping[str, Xid]:
+    def _load_references(self, xid: Xid) -> Mapping[str, Xid]:
         row = self._view.reader.get(xid)
         return {} if row is None else find_reference_targets(row.attributes)
 
-    def _content(self, target: Xid | None) -> bytes | None:
+    def _read_content(self, target: Xid | None) -> bytes | None:
         if target is None or self._view.model.documented_type(target) is None:
             return None
-        if self._instead and (text := self._instead.get(self._behind(target))) is not None:
+        if self._substitutes and (text := self._substitutes.get(self._follow_xref(target))) is not None:
             return text
         try:
-            found = schema_of(self._view, target)
+            schema = load_schema(self._view, target)
         except RegistryError:
             return None
-        return None if found.content is None else schema_text(found.content, found.format)
+        return None if schema.content is None else schema_text(schema.content, schema.format)
 
-    def _behind(self, target: Xid) -> Xid:
+    def _follow_xref(self, target: Xid) -> Xid:
         """Return the target of a cross reference, or of a Version of one."""
         row = self._view.reader.get(target.resource)
         if row is None or row.xref is None:

@@ -16,7 +16,7 @@ from signalbook.batches import batched
 from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
-from signalbook.engine.read.impact import MAX_DEPTH, Dependent, Impact, direct_dependents, find_impact
+from signalbook.engine.read.impact import MAX_DEPTH, Dependent, Impact, find_direct_dependents, find_impact
 from signalbook.engine.read.inlining import (
     ALL,
     CONFIGURATION,
@@ -27,11 +27,11 @@ from signalbook.engine.read.inlining import (
     NodeLoader,
     Remainder,
     ResponseBudget,
-    member_node,
-    version_node,
+    make_member_node,
+    make_version_node,
 )
-from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
-from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
+from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, page_by_id, page_by_id_backward, page_sorted
+from signalbook.engine.read.rendering import Renderer, StreamedRendering, make_pointer
 from signalbook.engine.search.finding import Search, SearchPage, search
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
@@ -46,9 +46,9 @@ from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
 UNLIMITED: Final = 1 << 62
-_FETCHED_AT_ONCE: Final = 1000
-_LOOKED_AT_ONCE: Final = 500
-_INDEXED: Final = 500
+_NODES_AT_ONCE: Final = 1000
+_RECORDS_AT_ONCE: Final = 500
+_CANDIDATES_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,25 +117,25 @@ class View:
         """The index of references, without regard to rights."""
         return self._transaction.index
 
-    def search(self, wanted: Search) -> SearchPage:
+    def search(self, request: Search) -> SearchPage:
         """The page of what is found by words."""
-        return search(self._transaction.index, self._transaction.entities, wanted, self.access)
+        return search(self._transaction.index, self._transaction.entities, request, self.access)
 
-    def indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
+    def list_indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
         """Yield the entities that a search finds by default with their texts, as stored, without regard to rights."""
         after = 0
-        while some := self._transaction.index.current(after, _INDEXED):
-            texts = self._transaction.index.texts([each.key for each in some])
-            yield from ((each, texts.get(each.key, [])) for each in some)
-            after = some[-1].key
+        while candidates := self._transaction.index.current(after, _CANDIDATES_AT_ONCE):
+            texts = self._transaction.index.texts([candidate.key for candidate in candidates])
+            yield from ((candidate, texts.get(candidate.key, [])) for candidate in candidates)
+            after = candidates[-1].key
 
-    def impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
+    def find_impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
         """Return what depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
         return find_impact(self._transaction.index, self.reader, xid, self.access, depth)
 
-    def direct_dependents(self, xid: Xid, most: int) -> tuple[Dependent, ...]:
+    def find_direct_dependents(self, xid: Xid, most: int) -> tuple[Dependent, ...]:
         """Return the direct dependents of an existing Group or Resource, from the first ``most`` links."""
-        return direct_dependents(self._transaction.index, self.reader, xid, self.access, most)
+        return find_direct_dependents(self._transaction.index, self.reader, xid, self.access, most)
 
     def modelsource(self) -> JSONObject:
         """Return the model source that the user supplied, or ``{}`` (R63)."""
@@ -149,7 +149,7 @@ class View:
         position = self._outbox.position()
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
 
-    def latest(self, most: int, *, among: int = 200) -> list[Record]:
+    def list_latest(self, most: int, *, among: int = 200) -> list[Record]:
         """The newest committed changes that ``access`` shows, the newest first; of the last ``among`` at most."""
         records = self._outbox.records(max(0, self._outbox.position() - among), among)
         return [record for record in reversed(records) if is_shown(record, self.access)][:most]
@@ -158,11 +158,11 @@ class View:
         """The position of the last change: a stream of those behind it begins there."""
         return self._outbox.position()
 
-    def position_at(self, time: datetime) -> int:
+    def find_position(self, time: datetime) -> int:
         """The position of the first change that was made at ``time`` or later; the next one to come if none was."""
         return self._outbox.position_at(time)
 
-    def changes(
+    def list_changes(
         self, most: int, *, beneath: Xid = ROOT, first: int = 1, before: int = 0, among: int = 5000
     ) -> tuple[list[Record], int]:
         """The newest changes that ``access`` shows of an entity and what is beneath it.
@@ -170,30 +170,30 @@ class View:
         They are at positions from ``first`` on and below ``before``, about ``among`` of which are looked at. With them
         comes the position to go on from, 0 if there is no more.
         """
-        found: list[Record] = []
+        changes: list[Record] = []
         top = before or self._outbox.position() + 1
         least = max(self._outbox.pruned() + 1, first)
-        for _ in range(among // _LOOKED_AT_ONCE):
-            start = max(top - _LOOKED_AT_ONCE, least)
-            records = self._outbox.records(start - 1, _LOOKED_AT_ONCE)
+        for _ in range(among // _RECORDS_AT_ONCE):
+            start = max(top - _RECORDS_AT_ONCE, least)
+            records = self._outbox.records(start - 1, _RECORDS_AT_ONCE)
             for record in reversed(records):
                 if record.position < top and _is_beneath(record, beneath) and is_shown(record, self.access):
-                    found.append(record)
-                    if len(found) == most:
-                        return found, record.position if record.position > least else 0
+                    changes.append(record)
+                    if len(changes) == most:
+                        return changes, record.position if record.position > least else 0
             top = start
             if top <= least:
-                return found, 0
-        return found, top
+                return changes, 0
+        return changes, top
 
-    def authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
+    def find_authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
         """Return the authors of committed changes by correlation id; none without the right to read the audit."""
         if not self.access.allows_somewhere(Action.AUDIT):
             return {}
         entries = self._transaction.audit.at_times({record.time for record in records}, DONE, most)
         return {entry.correlationid: entry.who for entry in entries}
 
-    def audited(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
+    def list_audit_entries(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
         """The newest entries of the audit about a Resource and what it has, of the last ``among`` at most.
 
         None for whoever may not read the audit.
@@ -202,10 +202,14 @@ class View:
             return []
         reader, name = self._transaction.audit, str(xid).casefold()
         newest = next((entry.number for entry in reader.entries(AuditQuery(), 1)), 0)
-        found = reader.entries(AuditQuery(after=newest - among, outcome=DONE, xid=name), most)
-        return [entry for entry in found if any(f"{each}/".casefold().startswith(f"{name}/") for each in entry.xids)]
+        entries = reader.entries(AuditQuery(after=newest - among, outcome=DONE, xid=name), most)
+        return [
+            entry
+            for entry in entries
+            if any(f"{xid_text}/".casefold().startswith(f"{name}/") for xid_text in entry.xids)
+        ]
 
-    def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
+    def render_entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.
 
         Raises ``not_found``, also if the filter leaves nothing of it (R192), ``too_large``, ``cannot_doc_xref``, and
@@ -215,66 +219,68 @@ class View:
         if options.collections:
             options = replace(options, inline=ALL)
         node = self._find(xid, doc=options.doc)
-        node.remainder = self._remainder_of(xid, options)
-        renderer = self._renderer(options)
+        node.remainder = self._find_remainder(xid, options)
+        renderer = self._make_renderer(options)
         if xid.kind is Kind.META:
-            self._loader(xid, options).resolve([node])
-            return renderer.meta(node)
-        self._loader(xid, options).fill([node], options.inline)
+            self._make_loader(xid, options).resolve([node])
+            return renderer.render_meta(node)
+        self._make_loader(xid, options).fill([node], options.inline)
         if options.collections:
-            return renderer.collections(node)
-        shown = renderer.entity(node)
-        return self._with_configuration(shown, options.inline) if xid == ROOT else shown
+            return renderer.render_collections(node)
+        attributes = renderer.render_entity(node)
+        return self._with_configuration(attributes, options.inline) if xid == ROOT else attributes
 
-    def collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
-        """Return a collection. Raises ``not_found`` if its owner is missing; else as ``entity``."""
-        return self.members(xid, self.listed(xid, options, PageRequest()), options)
+    def render_collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
+        """Return a collection. Raises ``not_found`` if its owner is missing; else as ``render_entity``."""
+        return self.render_members(xid, self.list_members(xid, options, PageRequest()), options)
 
-    def listed(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
+    def list_members(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
         """Return the selected entities of a collection: by id unless sorted (R212-R215), all or a page (R285-R292).
 
-        Raises as ``collection``. Ends with the transaction.
+        Raises as ``render_collection``. Ends with the transaction.
         """
         _check_collections(xid, options)
-        owner, plural = self._owner(xid, options), xid.parts[-1]
+        owner, plural = self._find_owner(xid, options), xid.parts[-1]
         if options.filter is None and options.sort is None:
-            return self._listed_by_id(owner, plural, page)
-        members = self._matching(owner, plural, options, page)
+            return self._list_by_id(owner, plural, page)
+        members = self._find_matches(owner, plural, options, page)
         if options.sort is not None:
-            listed = sorted_by(options.sort, members, page)
+            listed = page_sorted(options.sort, members, page)
         else:
-            listed = by_id_backward(members, page) if page.backward else by_id(members, page)
-        nodes = self._fetched(owner, plural, listed.members)
+            listed = page_by_id_backward(members, page) if page.backward else page_by_id(members, page)
+        nodes = self._fetch_nodes(owner, plural, listed.members)
         return ListedPage(members=nodes, following=listed.following, preceding=listed.preceding, total=listed.total)
 
-    def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
+    def render_members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
         """Return listed entities as JSON."""
-        return self._nested(xid, listed.members, options)
+        return self._render_nested(xid, listed.members, options)
 
-    def pieces(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
-        """The JSON text of ``entity``, or of what was ``listed`` of a collection, piece by piece in bounded memory.
+    def stream(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
+        """Yield the JSON text of an entity, or of a listed collection, in pieces and bounded memory.
 
         Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
         """
         _check_collections(xid, options)
         # No generator itself: what is wrong has to be known before the first byte of a response is sent.
-        pieces = StreamedRendering(self.reader, self.model, self._renderer(options), doc=options.doc)
+        rendering = StreamedRendering(self.reader, self.model, self._make_renderer(options), doc=options.doc)
         if xid.is_collection:
-            return pieces.members((listed or self.listed(xid, options, PageRequest())).members, options.inline)
+            return rendering.stream_members(
+                (listed or self.list_members(xid, options, PageRequest())).members, options.inline
+            )
         if xid.kind in (Kind.META, Kind.VERSION):
-            return iter((dump_json(self.entity(xid, options)),))
+            return iter((dump_json(self.render_entity(xid, options)),))
         inline = ALL if options.collections else options.inline
         node = self._find(xid, doc=options.doc)
-        node.remainder = self._remainder_of(xid, replace(options, inline=inline))
+        node.remainder = self._find_remainder(xid, replace(options, inline=inline))
         if options.collections:
-            return pieces.collections(node, ALL)
-        return pieces.entity(
+            return rendering.stream_collections(node, ALL)
+        return rendering.stream_entity(
             node,
             options.inline,
-            lambda shown: self._with_configuration(shown, options.inline) if xid == ROOT else shown,
+            lambda attributes: self._with_configuration(attributes, options.inline) if xid == ROOT else attributes,
         )
 
-    def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
+    def render_processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
         """Return those of ``xids`` that exist and pass the filter, nested as a write to ``target`` sent them (R146).
 
         A collection among them is shown even if it is empty.
@@ -284,87 +290,93 @@ class View:
         nodes = []
         for xid in dict.fromkeys(xids):
             if xid in rows and xid.kind is Kind.VERSION:
-                nodes.append(version_node(rows[xid.resource], rows[xid.resource], rows[xid]))
+                nodes.append(make_version_node(rows[xid.resource], rows[xid.resource], rows[xid]))
             elif xid in rows:
                 nodes.append(EntityNode(xid=xid, row=rows[xid]))
-        shown = self._nested(target, self._chosen(target, nodes, options), options)
-        return {**{xid.parts[-1]: {} for xid in xids if xid.is_collection}, **shown}
+        collections = self._render_nested(target, self._filter_nodes(target, nodes, options), options)
+        return {**{xid.parts[-1]: {} for xid in xids if xid.is_collection}, **collections}
 
-    def _chosen(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
+    def _filter_nodes(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
         """Return ``nodes``, members of collections at ``target``, that pass the filter, sorted."""
         lookup = self._lookup(options)
         if options.filter is not None and nodes:
             plurals = dict.fromkeys(node.xid.parts[-2] for node in nodes)
-            inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
+            inline = Inline(names={plural: _select_inline(options.inline, (plural,)) for plural in plurals})
             inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
-            base = self._base(target.owner if target.is_collection else target, options)
-            remainder = FilterEvaluation(self.reader, options.filter, lookup).beneath(base, inline) or Remainder()
-            nodes = [node for node in nodes if remainder.holds(node.xid.parts[-2], node.row.key)]
+            base = self._load_base(target.owner if target.is_collection else target, options)
+            remainder = (
+                FilterEvaluation(self.reader, options.filter, lookup).find_remainder(base, inline) or Remainder()
+            )
+            nodes = [node for node in nodes if remainder.contains(node.xid.parts[-2], node.row.key)]
             for node in nodes:
-                node.remainder = remainder.below(node.xid.parts[-2], node.row.key)
+                node.remainder = remainder.select(node.xid.parts[-2], node.row.key)
         if options.sort is not None:
-            self._filled(nodes, options)
-            listed = sorted_by(options.sort, [LoadedMember(node, lookup) for node in nodes], PageRequest())
-            nodes = [known.node for known in listed.members]
+            self._fill_nodes(nodes, options)
+            listed = page_sorted(options.sort, [LoadedMember(node, lookup) for node in nodes], PageRequest())
+            nodes = [member.node for member in listed.members]
         return nodes
 
-    def _remainder_of(self, xid: Xid, options: ViewOptions) -> Remainder | None:
+    def _find_remainder(self, xid: Xid, options: ViewOptions) -> Remainder | None:
         """Return what the filter leaves of an entity, None without a filter.
 
         Raises ``not_found`` if that is nothing.
         """
         if options.filter is None:
             return None
-        base = self._base(xid, options)
-        remainder = FilterEvaluation(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        base = self._load_base(xid, options)
+        remainder = FilterEvaluation(self.reader, options.filter, self._lookup(options)).find_remainder(
+            base, options.inline
+        )
         if remainder is None:
             raise RegistryError("not_found", subject=str(xid))
         return remainder
 
-    def _base(self, xid: Xid, options: ViewOptions) -> EntityNode:
+    def _load_base(self, xid: Xid, options: ViewOptions) -> EntityNode:
         """The entity a filter starts from, with all that may be asked of it."""
         node = self._find(xid, doc=False)
-        self._filled([node], options)
+        self._fill_nodes([node], options)
         return node
 
-    def _filled(self, nodes: list[EntityNode], options: ViewOptions) -> None:
+    def _fill_nodes(self, nodes: list[EntityNode], options: ViewOptions) -> None:
         """Give nodes their default Versions and counts, as in API view."""
-        for members in _by_type(nodes):
-            self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
+        for members in _group_by_type(nodes):
+            self._make_loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
 
     def _lookup(self, options: ViewOptions) -> AttributeLookup:
-        return AttributeLookup(self.model, self._renderer(replace(options, doc=False, binary=False)))
+        return AttributeLookup(self.model, self._make_renderer(replace(options, doc=False, binary=False)))
 
-    def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
-        """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
-        kind = self.model.groups[xid.group_type].resources[xid.resource_type]
-        self._remainder_of(xid, options)
+    def load_document(self, xid: Xid, options: ViewOptions) -> DocumentView:
+        """Return the document of a Resource or Version, whose type has documents. Raises as ``render_entity``."""
+        resource_type = self.model.groups[xid.group_type].resources[xid.resource_type]
+        self._find_remainder(xid, options)
         node = self._find(xid, doc=False)
-        self._loader(xid, options).fill([node], NOTHING)
+        self._make_loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
-        attributes = self._renderer(replace(options, doc=False, binary=False), details=False).entity(node)
+        attributes = self._make_renderer(replace(options, doc=False, binary=False), details=False).render_entity(node)
         return DocumentView(
-            content=self._content(version, xid),
+            content=self._read_content(version, xid),
             contenttype=attributes.get("contenttype"),
-            url=attributes.get(f"{kind.singular}url"),
+            url=attributes.get(f"{resource_type.singular}url"),
             attributes=attributes,
-            type=kind,
+            type=resource_type,
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
         """The whole registry as ``export_options`` says."""
-        return self.entity(ROOT, self.export_options(options))
+        return self.render_entity(ROOT, self.export_options(options))
 
     def export_options(self, options: ViewOptions) -> ViewOptions:
         """``options`` that show the Registry as an export: in document view, with everything inlined (R274).
 
         An ``inline`` that names anything replaces the default one, which leaves out what is not available.
         """
-        offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
-        inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
+        available_names = {
+            name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]
+        }
+        inline = replace(EXPORT, names=available_names) if options.inline == NOTHING else options.inline
         return replace(options, doc=True, inline=inline)
 
-    def dangling_xref(self, xid: Xid) -> Xid | None:
+    def find_dangling_xref(self, xid: Xid) -> Xid | None:
         """Return the target of a Resource's cross reference if the Resource shows nothing, else None.
 
         It shows nothing if the target is missing, hidden, or a cross reference itself (R265, R268).
@@ -375,7 +387,7 @@ class View:
         target = self.reader.get(resource.xref)
         return resource.xref if target is None or target.xref is not None else None
 
-    def at_short_path(self, key: int) -> Xid | None:
+    def find_by_short_path(self, key: int) -> Xid | None:
         """The entity that a short path names by this storage key, None if it is gone (R32)."""
         return next((row.xid for row in self.reader.by_key([key])), None)
 
@@ -387,11 +399,11 @@ class View:
             return False
         return True
 
-    def names(self, group: Xid) -> bool:
+    def can_see_group_id(self, group: Xid) -> bool:
         """Return True if a Group exists and its id is not secret (A-9), even if the Group is hidden."""
         return self.access.can_see_all_ids(group.parent) and self._entities.get(group) is not None
 
-    def group_ids(self, groups: Xid) -> list[str]:
+    def list_group_ids(self, groups: Xid) -> list[str]:
         """The ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
         reader = self._entities if self.access.can_see_all_ids(groups) else self.reader
         root = reader.get(ROOT)
@@ -403,14 +415,14 @@ class View:
         Raises ``not_available`` for one that is switched off (R117).
         """
         parts = {"capabilities": self.capabilities, "model": self.model.document, "modelsource": self.model.source}
-        wanted = {name: parts[name] for name in CONFIGURATION if name in inline}
-        if not wanted:
+        requested_parts = {name: parts[name] for name in CONFIGURATION if name in inline}
+        if not requested_parts:
             return registry
-        for name in wanted:
+        for name in requested_parts:
             require_available(self.capabilities, name)
         derived = {f"{plural}{suffix}" for plural in self.model.groups for suffix in ("url", "count", "")}
-        own = {name: value for name, value in registry.items() if name not in derived}
-        return {**own, **wanted, **registry}
+        attributes = {name: value for name, value in registry.items() if name not in derived}
+        return {**attributes, **requested_parts, **registry}
 
     def _find(self, xid: Xid, *, doc: bool) -> EntityNode:
         """The entity's node, through a cross reference if need be (R265)."""
@@ -424,82 +436,84 @@ class View:
     def _find_version(self, xid: Xid, *, doc: bool) -> EntityNode:
         rows = self.reader.get_many({xid, xid.resource})
         resource, version = rows.get(xid.resource), rows.get(xid)
-        shown = resource
+        shown_row = resource
         if resource is not None and resource.xref is not None:
             _check_not_doc(resource, doc=doc)
-            shown, version = self._target_version(resource.xref, xid.version_id)
+            shown_row, version = self._load_target_version(resource.xref, xid.version_id)
         if resource is None or version is None:
             raise RegistryError("not_found", subject=str(xid))
-        return version_node(resource, shown, version)
+        return make_version_node(resource, shown_row, version)
 
-    def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
-        wanted = target / "versions" / versionid
-        rows = self.reader.get_many({target, wanted})
-        return rows.get(target), rows.get(wanted)
+    def _load_target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
+        version_xid = target / "versions" / versionid
+        rows = self.reader.get_many({target, version_xid})
+        return rows.get(target), rows.get(version_xid)
 
-    def _owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
+    def _find_owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
         """The entity that has the collection; a Resource with what it shows."""
         owner = self._find(collection.owner, doc=options.doc)
         if owner.xid.kind is Kind.RESOURCE:
             _check_not_doc(owner.row, doc=options.doc)
-            self._loader(collection, options).resolve([owner])
+            self._make_loader(collection, options).resolve([owner])
             if owner.shown is None:
                 raise RegistryError("not_found", subject=str(collection))
         return owner
 
-    def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
+    def _list_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
         """List by the index with the stored total: as fast in a large collection as in a small one."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
         if page.backward:
             before = self.reader.preceding(key, plural, page.size + 1, upto=after)
             behind = () if after is None else self.reader.children([key], plural, after=after, limit=1)
-            return by_id_backward((member_node(owner, row, plural) for row in chain(before[::-1], behind)), page)
+            return page_by_id_backward(
+                (make_member_node(owner, row, plural) for row in chain(before[::-1], behind)), page
+            )
         preceded = after is not None and bool(self.reader.preceding(key, plural, 1, upto=after))
         # One more than the page holds tells whether another page follows.
         rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total, preceded=preceded)
+        return page_by_id((make_member_node(owner, row, plural) for row in rows), page, total, preceded=preceded)
 
-    def _matching(
+    def _find_matches(
         self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
     ) -> Iterator[PathMember]:
         """The members that the filter leaves, by id; without an order from where the page begins, if it does."""
-        lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
+        lookup, sort_steps = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
-            walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
-            return walk.matches()
+            walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, sort_steps=sort_steps)
+            return walk.find_matches()
         seeks = page.after is not None and options.sort is None and not page.backward
         after = page.after.id if page.after is not None and seeks else None
         evaluation = FilterEvaluation(self.reader, options.filter, lookup)
-        return evaluation.members(owner, plural, options.inline, after=after, asked=asked)
+        return evaluation.list_members(owner, plural, options.inline, after=after, sort_steps=sort_steps)
 
-    def _fetched(self, owner: EntityNode, plural: str, members: Iterable[PathMember]) -> Iterator[EntityNode]:
-        """The entities at ``members``, fetched together."""
-        for batch in batched(members, _FETCHED_AT_ONCE):
+    def _fetch_nodes(self, owner: EntityNode, plural: str, members: Iterable[PathMember]) -> Iterator[EntityNode]:
+        """Yield the nodes of ``members``, loaded in batches."""
+        for batch in batched(members, _NODES_AT_ONCE):
             rows = {row.key: row for row in self.reader.by_key([member.hit.key for member in batch])}
             for member in batch:
-                node = member_node(owner, rows[member.hit.key], plural)
+                node = make_member_node(owner, rows[member.hit.key], plural)
                 node.remainder = member.remainder
                 yield node
 
-    def _nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
+    def _render_nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
         """``nodes`` as maps of maps along the path from ``target`` to each."""
         by_type: dict[tuple[str, ...], list[EntityNode]] = {}
         depth = len(target.parts)
         for node in nodes:
             by_type.setdefault(node.xid.parts[depth:-1], []).append(node)
-        loader, renderer = self._loader(target, options), self._renderer(options)
+        loader, renderer = self._make_loader(target, options), self._make_renderer(options)
         result: JSONObject = {}
         for types, members in by_type.items():
-            loader.fill(members, ALL if options.collections else _below(options.inline, types))
+            loader.fill(members, ALL if options.collections else _select_inline(options.inline, types))
             member = result
             for plural in types:
                 member = member.setdefault(plural, {})
             for node in members:
-                member[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
+                member[node.xid.id] = renderer.render_entity(node, make_pointer(*types, node.xid.id))
         return result
 
-    def _content(self, version: Row | None, target: Xid) -> bytes:
+    def _read_content(self, version: Row | None, target: Xid) -> bytes:
         if version is None or version.document is None:
             return b""
         content = self.reader.documents([version.document]).get(version.document)
@@ -508,10 +522,10 @@ class View:
             raise RegistryError("data_retrieval_error", subject=str(target), detail=detail)
         return content
 
-    def _loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
+    def _make_loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
         return NodeLoader(self.reader, self.model, ResponseBudget(options.max_bytes, str(xid)), doc=options.doc)
 
-    def _renderer(self, options: ViewOptions, *, details: bool = True) -> Renderer:
+    def _make_renderer(self, options: ViewOptions, *, details: bool = True) -> Renderer:
         short = self.capabilities["shortself"]
         return Renderer(
             self.model, options.base_url, doc=options.doc, binary=options.binary, details=details, short=short
@@ -524,7 +538,7 @@ def _is_beneath(record: Record, xid: Xid) -> bool:
     return changed[: len(xid.parts)] == tuple(part.casefold() for part in xid.parts)
 
 
-def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
+def _group_by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
     """Nodes of one kind and type together."""
     by_type: dict[tuple[str, ...], list[EntityNode]] = {}
     for node in nodes:
@@ -532,9 +546,9 @@ def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
     return list(by_type.values())
 
 
-def _below(inline: Inline, types: Iterable[str]) -> Inline:
+def _select_inline(inline: Inline, types: Iterable[str]) -> Inline:
     for plural in types:
-        inline = inline.below(plural)
+        inline = inline.select(plural)
     return inline
 
 
