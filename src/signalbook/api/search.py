@@ -14,7 +14,7 @@ from signalbook.api.kernel.paging import PageCursor, build_next_link, limit_and_
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
-from signalbook.engine.search.finding import FACETS, Place, Search, SearchPage
+from signalbook.engine.search.finding import FACETS, Rank, Search, SearchPage
 from signalbook.engine.search.query import QueryError, parse_query
 from signalbook.values import JSON
 
@@ -105,7 +105,7 @@ def _resume_search(request: HTTPRequest, search: Search) -> Search:
         subject=request.subject,
         advice="search again from the first page",
     )
-    return replace(search, limit=cursor.limit, after=Place(*cursor.after))
+    return replace(search, limit=cursor.limit, after=Rank(*cursor.after))
 
 
 def _build_cursor_scope(search: Search) -> list[JSON]:

@@ -26,12 +26,12 @@ from signalbook.storage.words import Condition, Phrase
     ],
 )
 def test_queries_are_parsed(text: str, expected: tuple[Condition, ...]) -> None:
-    assert parse_query(text).wanted == expected
+    assert parse_query(text).required == expected
 
 
 def test_a_dash_excludes() -> None:
     query = parse_query('order -"to be" -field:id')
-    assert [len(query.wanted), [condition.parts[0] for condition in query.unwanted]] == [1, ["names", "members"]]
+    assert [len(query.required), [condition.parts[0] for condition in query.excluded]] == [1, ["names", "members"]]
 
 
 @pytest.mark.parametrize(

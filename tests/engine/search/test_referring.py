@@ -92,14 +92,14 @@ def test_fields_of_a_hidden_schema_are_no_one_s(registry: Registry) -> None:
 def test_searches_from_the_smaller_side(registry: Registry, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     expected = xids(find(registry.engine, text))
     for most in (8, 7, 6, 5):
-        monkeypatch.setattr(referring, "MOST", most)
+        monkeypatch.setattr(referring, "MAX_REFERRERS", most)
         page = find(registry.engine, text)
         assert (xids(page), page.complete) == (expected, True), most
 
 
 def test_incomplete_results_are_marked(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = xids(find(registry.engine, "field:customer_id", facets={"type": ("messages",)}))
-    monkeypatch.setattr(referring, "MOST", 2)
+    monkeypatch.setattr(referring, "MAX_REFERRERS", 2)
     for name in ("another", "third"):
         registry.put(f"/schemagroups/g/schemas/{name}", avro(SCHEMA))
     page = find(registry.engine, "field:customer_id", facets={"type": ("messages",)})

@@ -19,7 +19,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.search import finding, text
 from signalbook.engine.search.finding import FACETS, Search, SearchPage
 from signalbook.engine.search.query import parse_query
-from signalbook.engine.search.rights import ReadingConditions, readable
+from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
@@ -121,9 +121,9 @@ def test_search_finds_exactly_the_readable_matches(
 
 
 def test_inexact_patterns_are_evaluated_individually() -> None:
-    assert readable(ReadingRules(allowed=(("*", "a*"),), denied=(("*", "*b"),))).exact
-    assert not readable(ReadingRules(allowed=(("*", "a*c"),), denied=())).exact
-    hidden = readable(ReadingRules(allowed=((),), denied=(("*", "*b*"),)))
+    assert find_reading_conditions(ReadingRules(allowed=(("*", "a*"),), denied=(("*", "*b"),))).exact
+    assert not find_reading_conditions(ReadingRules(allowed=(("*", "a*c"),), denied=())).exact
+    hidden = find_reading_conditions(ReadingRules(allowed=((),), denied=(("*", "*b*"),)))
     assert (hidden.among, hidden.hidden, hidden.exact) == ((), (), False)
 
 
@@ -131,7 +131,9 @@ def test_inexact_patterns_are_evaluated_individually() -> None:
     "rules", [ReadingRules((), ()), ReadingRules(((),), ((),)), ReadingRules(((),), (("*", "*"),))]
 )
 def test_fully_hidden_search_makes_no_query(rules: ReadingRules) -> None:
-    assert readable(rules) == ReadingConditions(nothing=True, hidden=readable(rules).hidden)
+    assert find_reading_conditions(rules) == ReadingConditions(
+        nothing=True, hidden=find_reading_conditions(rules).hidden
+    )
 
 
 def test_rules_decide_over_inexact_conditions(engine: Engine) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.search.text import joined, runs, split
+from signalbook.engine.search.text import join_words, split, split_runs
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from signalbook.engine.search.text import joined, runs, split
     ],
 )
 def test_words_of_a_text(text: str, words: list[str], whole: list[str]) -> None:
-    text_runs = list(runs(text))
+    text_runs = list(split_runs(text))
     assert [word.word for run in text_runs for word in run.words] == words
     assert [run.joined.word for run in text_runs if run.joined] == whole
 
 
 @given(st.text())
 def test_places_are_in_the_text_and_words_are_plain(text: str) -> None:
-    for run in runs(text):
+    for run in split_runs(text):
         for word in run.words:
             assert 0 <= word.start < word.end <= len(text)
             assert word.word.isalnum()
@@ -40,11 +40,11 @@ def test_places_are_in_the_text_and_words_are_plain(text: str) -> None:
 
 @given(st.text() | st.text("aB1_.- é語"))
 def test_words_without_positions_are_the_same(text: str) -> None:
-    text_runs = list(runs(text))
+    text_runs = list(split_runs(text))
     whole = [run.joined.word for run in text_runs if run.joined]
     assert split(text) == ([word.word for run in text_runs for word in run.words], whole)
 
 
 @pytest.mark.parametrize("name", ["customer_id", "customerId", "CUSTOMER-ID", "customer.id"])
 def test_spellings_of_a_name_are_one_word(name: str) -> None:
-    assert joined(name) == "customerid"
+    assert join_words(name) == "customerid"

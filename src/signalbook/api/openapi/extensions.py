@@ -23,7 +23,7 @@ from signalbook.api.openapi.components import (
 )
 from signalbook.engine.read.impact import MAX_DEPTH
 from signalbook.engine.search.finding import FACETS
-from signalbook.engine.search.query import MAX_QUERY
+from signalbook.engine.search.query import MAX_QUERY_CHARS
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
@@ -53,7 +53,7 @@ _BATCH_TYPE: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
 _FOUND: Final = "Found"
 _IMPACT, _TRIAL = "Impact", "Impact.trial"
-_QUERY: Final[JSONObject] = {"type": "string", "maxLength": MAX_QUERY}
+_QUERY: Final[JSONObject] = {"type": "string", "maxLength": MAX_QUERY_CHARS}
 _WRITES: Final = ("put", "patch", "post", "delete")
 _RULE: Final[JSONObject] = {
     "description": "Check by this rule, whatever that of a Resource is.",

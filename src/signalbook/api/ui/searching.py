@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.pages import PATH, Crumb, Page, UIRequest
 from signalbook.engine.read.view import View
-from signalbook.engine.search.finding import FACETS, Place, Search, SearchHit, SearchPage
+from signalbook.engine.search.finding import FACETS, Rank, Search, SearchHit, SearchPage
 from signalbook.engine.search.query import QueryError, parse_query
 from signalbook.errors import RegistryError
 from signalbook.values import JSON
@@ -172,7 +172,7 @@ def _build_cursor_scope(text: str, chosen: tuple[tuple[str, str], ...]) -> list[
     return ["ui search", text, dict(chosen)]
 
 
-def _read_after(request: UIRequest, text: str, chosen: tuple[tuple[str, str], ...]) -> Place | None:
+def _read_after(request: UIRequest, text: str, chosen: tuple[tuple[str, str], ...]) -> Rank | None:
     cursor_text = request.query.get("cursor")
     if not cursor_text:
         return None
@@ -181,7 +181,7 @@ def _read_after(request: UIRequest, text: str, chosen: tuple[tuple[str, str], ..
     cursor = PageCursor.read(
         cursor_text, _build_cursor_scope(text, chosen), form, subject=request.subject, advice=advice
     )
-    return Place(*cursor.after)
+    return Rank(*cursor.after)
 
 
 def _build_next_link(results: SearchPage, text: str, chosen: tuple[tuple[str, str], ...]) -> str | None:

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.engine.search.query import ANYWHERE, OF_MEMBERS, Query, within
-from signalbook.engine.search.referring import SchemaReferrer, referring
-from signalbook.engine.search.rights import ReadingConditions, readable
-from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, snippets
-from signalbook.engine.search.text import ALL, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, facet
+from signalbook.engine.search.query import ANYWHERE, MEMBERS, Query, restrict_to
+from signalbook.engine.search.referring import SchemaReferrer, find_referring
+from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
+from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, find_snippets
+from signalbook.engine.search.text import ANY_ENTITY, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, make_facet
 from signalbook.storage.base import Reader
 from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.schema import stored_xid
@@ -22,7 +22,7 @@ from signalbook.storage.words import CURRENT, DEPRECATED, Condition, Conjunction
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
-MOST: Final = 1_000
+MAX_MATCHES: Final = 1_000
 """Matches that are looked at, sorted and counted: who has more of them asks for less."""
 _FACET_VALUES: Final = 50
 _EXACT, _NAMED, _FIELDS, _TEXT, _REFERRING = range(5)
@@ -32,12 +32,12 @@ _TIERS: Final[tuple[tuple[int, tuple[Part, ...]], ...]] = (
     (_FIELDS, ("names", "fields", "members")),
     (_TEXT, ANYWHERE),
 )
-_EVERYTHING: Final = Condition((Phrase((ALL,)),), ("facets",))
+_ALL_ENTITIES: Final = Condition((Phrase((ANY_ENTITY,)),), ("facets",))
 FACETS: Final = ("type", "group", "format", "protocol", "envelope")
-_LETTERS: Final = {"type": TYPE, "group": GROUP, "format": FORMAT, "protocol": PROTOCOL, "envelope": ENVELOPE}
+_FACET_LETTERS: Final = {"type": TYPE, "group": GROUP, "format": FORMAT, "protocol": PROTOCOL, "envelope": ENVELOPE}
 
 
-class Place(NamedTuple):
+class Rank(NamedTuple):
     """The place of a match in the order of all: by what matched, then the shorter id, then the xid."""
 
     tier: int
@@ -58,7 +58,7 @@ class Search:
     deprecated: bool | None = None
     versions: bool = False
     limit: int = 20
-    after: Place | None = None
+    after: Rank | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,36 +73,36 @@ class SearchHit:
 
     def to_json(self) -> JSONObject:
         """Return the JSON for clients."""
-        shown = self.xid.resource if self.xid.kind is Kind.VERSION else self.xid
-        found: JSONObject = {
+        shown_xid = self.xid.resource if self.xid.kind is Kind.VERSION else self.xid
+        document: JSONObject = {
             "xid": str(self.xid),
             "kind": self.xid.kind.value,
-            "type": shown.parts[-2],
+            "type": shown_xid.parts[-2],
             "group": str(Xid(self.xid.parts[:2])),
             "id": self.xid.id,
             "name": self.name,
             "score": self.score,
             "deprecated": bool(self.candidate.flags & DEPRECATED),
-            "snippets": [each.to_json() for each in self.snippets],
+            "snippets": [snippet.to_json() for snippet in self.snippets],
         }
         for name in ("format", "protocol", "envelope"):
             if value := getattr(self.candidate, name):
-                found[name] = value
-        return found
+                document[name] = value
+        return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
     """Hits, the best first; of all that match by facet how many have which value; and where the next page begins.
 
-    ``count`` and ``facets`` are of the first ``MOST`` matches, if they are not ``complete``.
+    ``count`` and ``facets`` are of the first ``MAX_MATCHES`` matches, if they are not ``complete``.
     """
 
     hits: tuple[SearchHit, ...]
     facets: dict[str, tuple[tuple[str, int], ...]]
     count: int
     complete: bool
-    following: Place | None
+    following: Rank | None
 
     def to_json(self) -> JSONObject:
         """Return the JSON for clients."""
@@ -113,239 +113,259 @@ class SearchPage:
         return {"count": self.count, "complete": self.complete, "hits": hits, "facets": facets}
 
 
-def search(index: IndexReader, entities: Reader, wanted: Search, access: Access) -> SearchPage:
+def search(index: IndexReader, entities: Reader, request: Search, access: Access) -> SearchPage:
     """Return a page of the matches that ``access`` allows to be read. ``index`` finds them, ``entities`` reads them."""
-    finder = _Finder(index, entities, wanted, access)
-    found = finder.find()
-    behind = found if wanted.after is None else [each for each in found if each[0] > wanted.after]
-    shown, more = behind[: wanted.limit], len(behind) > wanted.limit
-    keys = {candidate.key for _, candidate in shown}
-    schemas = {key: named for key, named in finder.schemas.items() if key in keys}
-    texts = index.texts({*keys, *(each.key for one in schemas.values() for each in one.schemas)}) if shown else {}
+    finder = _Finder(index, entities, request, access)
+    matches = finder.find()
+    following = matches if request.after is None else [match for match in matches if match[0] > request.after]
+    page, has_more = following[: request.limit], len(following) > request.limit
+    keys = {candidate.key for _, candidate in page}
+    referrers = {key: referrer for key, referrer in finder.schemas.items() if key in keys}
+    texts = (
+        index.texts({*keys, *(schema.key for referrer in referrers.values() for schema in referrer.schemas)})
+        if page
+        else {}
+    )
     return SearchPage(
-        hits=tuple(_hit(place, candidate, wanted, schemas.get(candidate.key), texts) for place, candidate in shown),
-        facets=_counts([candidate for _, candidate in found]),
-        count=len(found),
+        hits=tuple(
+            _make_hit(rank, candidate, request, referrers.get(candidate.key), texts) for rank, candidate in page
+        ),
+        facets=_count_facets([candidate for _, candidate in matches]),
+        count=len(matches),
         complete=finder.complete,
-        following=shown[-1][0] if more else None,
+        following=page[-1][0] if has_more else None,
     )
 
 
-def _place(tier: int, candidate: Candidate) -> Place:
-    return Place(tier, len(candidate.folded), candidate.xid)
+def _make_rank(tier: int, candidate: Candidate) -> Rank:
+    return Rank(tier, len(candidate.folded), candidate.xid)
 
 
-def _hit(
-    place: Place,
+def _make_hit(
+    rank: Rank,
     candidate: Candidate,
-    wanted: Search,
+    request: Search,
     referrer: SchemaReferrer | None,
     texts: Mapping[int, Sequence[Text]],
 ) -> SearchHit:
     xid = stored_xid(candidate.xid)
-    own = texts.get(candidate.key, ())
-    name = next((each.text for each in own if each.path == "name" and not each.member), "")
+    own_texts = texts.get(candidate.key, ())
+    name = next((text.text for text in own_texts if text.path == "name" and not text.member), "")
     members = None if referrer is None else referrer.members
-    of_schemas = [
+    schema_snippets = [
         snippet
-        for each in (referrer.schemas if referrer is not None else ())
-        for snippet in snippets(
-            _of_fields(wanted.query), texts.get(each.key, ()) if members is None else members, schema=each.target
+        for schema in (referrer.schemas if referrer is not None else ())
+        for snippet in find_snippets(
+            _select_field_conditions(request.query),
+            texts.get(schema.key, ()) if members is None else members,
+            schema=schema.target,
         )
     ]
     return SearchHit(
-        xid=xid if wanted.versions or xid.kind is not Kind.VERSION else xid.resource,
+        xid=xid if request.versions or xid.kind is not Kind.VERSION else xid.resource,
         name=name,
-        score=_SCORES[place.tier],
-        snippets=(*of_schemas[: MAX_SNIPPETS - 1], *snippets(wanted.query, own))[:MAX_SNIPPETS],
+        score=_SCORES[rank.tier],
+        snippets=(*schema_snippets[: MAX_SNIPPETS - 1], *find_snippets(request.query, own_texts))[:MAX_SNIPPETS],
         candidate=candidate,
     )
 
 
-def _of_fields(query: Query) -> Query:
-    return Query(query.text, tuple(condition for condition in query.wanted if condition.parts == OF_MEMBERS))
+def _select_field_conditions(query: Query) -> Query:
+    return Query(query.text, tuple(condition for condition in query.required if condition.parts == MEMBERS))
 
 
 class _Finder:
-    def __init__(self, index: IndexReader, entities: Reader, wanted: Search, access: Access) -> None:
+    def __init__(self, index: IndexReader, entities: Reader, request: Search, access: Access) -> None:
         self._index = index
         self._entities = entities
-        self._wanted = wanted
+        self._request = request
         self._access = access
-        self._flags = self._want = 0
-        if not wanted.versions:
-            self._flags = self._want = CURRENT
-        if wanted.deprecated is not None:
+        self._flags = self._flag_values = 0
+        if not request.versions:
+            self._flags = self._flag_values = CURRENT
+        if request.deprecated is not None:
             self._flags |= DEPRECATED
-            self._want |= DEPRECATED * wanted.deprecated
-        self._narrowed = tuple(_one_of(name, values) for name, values in wanted.facets.items() if values)
-        self._readable = self._rights()
-        self._exact = wanted.query.text.strip('"').casefold()
+            self._flag_values |= DEPRECATED * request.deprecated
+        self._facet_conditions = tuple(
+            _make_facet_condition(name, values) for name, values in request.facets.items() if values
+        )
+        self._reading_conditions = self._find_rights()
+        self._exact = request.query.text.strip('"').casefold()
         # By type and id: whether something in a Group may be read, and whether that depends on what it is.
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
         self.schemas: dict[int, SchemaReferrer] = {}
         """The entities found by a field of a schema that they refer to, by key."""
 
-    def find(self) -> list[tuple[Place, Candidate]]:
-        """Return up to ``MOST`` matches, the best first, each in its first matching tier."""
-        found: list[tuple[Place, Candidate]] = []
-        if self._readable.nothing:
-            return found
+    def find(self) -> list[tuple[Rank, Candidate]]:
+        """Return up to ``MAX_MATCHES`` matches, the best first, each in its first matching tier."""
+        matches: list[tuple[Rank, Candidate]] = []
+        if self._reading_conditions.nothing:
+            return matches
         before: Conjunction | None = None
-        for tier, parts in _TIERS if self._wanted.query.wanted else _TIERS[-1:]:
-            every = within(self._wanted.query.wanted, parts)
-            if every is None or every == before:
+        for tier, parts in _TIERS if self._request.query.required else _TIERS[-1:]:
+            conditions = restrict_to(self._request.query.required, parts)
+            if conditions is None or conditions == before:
                 continue
-            before = every
+            before = conditions
             # All that a tier has is in the next one, too.
-            known = [candidate.key for _, candidate in found]
-            for candidate in self.matching(every, MOST + 1 - len(found), without=known):
-                own = _EXACT if self._is_exact(candidate) else tier
-                found.append((_place(own, candidate), candidate))
-            if len(found) > MOST:  # whatever comes now is behind what is there
+            found_keys = [candidate.key for _, candidate in matches]
+            for candidate in self.find_matching(conditions, MAX_MATCHES + 1 - len(matches), without=found_keys):
+                match_tier = _EXACT if self._is_exact(candidate) else tier
+                matches.append((_make_rank(match_tier, candidate), candidate))
+            if len(matches) > MAX_MATCHES:  # whatever comes now is behind what is there
                 self.complete = False
                 break
         if self.complete:
-            found += self._referring([candidate.key for _, candidate in found], MOST - len(found))
-        return sorted(found)[:MOST]
+            matches += self._find_referrers([candidate.key for _, candidate in matches], MAX_MATCHES - len(matches))
+        return sorted(matches)[:MAX_MATCHES]
 
-    def _referring(self, known: Sequence[int], most: int) -> list[tuple[Place, Candidate]]:
-        """Return entities whose schema has a requested field, without those that are ``known``."""
-        fields = _of_fields(self._wanted.query).wanted
+    def _find_referrers(self, found_keys: Sequence[int], limit: int) -> list[tuple[Rank, Candidate]]:
+        """Return entities whose schema has a requested field, without those in ``found_keys``."""
+        fields = _select_field_conditions(self._request.query).required
         if not fields:
             return []
-        rest = tuple(condition for condition in self._wanted.query.wanted if condition not in fields)
-        found, whole = referring(self._index, self._entities, fields, rest, self._access, _Others(self, known))
-        self.complete = whole and len(found) <= most
-        found.sort(key=lambda each: (len(each.candidate.folded), each.candidate.xid))
-        self.schemas = {each.candidate.key: each for each in found[:most]}
-        return [(_place(_REFERRING, each.candidate), each.candidate) for each in found[:most]]
+        other_conditions = tuple(condition for condition in self._request.query.required if condition not in fields)
+        referrers, complete = find_referring(
+            self._index, self._entities, fields, other_conditions, self._access, _RemainingMatches(self, found_keys)
+        )
+        self.complete = complete and len(referrers) <= limit
+        referrers.sort(key=lambda referrer: (len(referrer.candidate.folded), referrer.candidate.xid))
+        self.schemas = {referrer.candidate.key: referrer for referrer in referrers[:limit]}
+        return [(_make_rank(_REFERRING, referrer.candidate), referrer.candidate) for referrer in referrers[:limit]]
 
-    def matching(
-        self, every: Conjunction, most: int, *, without: Sequence[int], within: Collection[int] | None = None
+    def find_matching(
+        self, conditions: Conjunction, limit: int, *, without: Sequence[int], within: Collection[int] | None = None
     ) -> Iterable[Candidate]:
-        """Up to so many that match ``every``, as they are asked for."""
-        if within is not None and self._is_open((*every, *self._narrowed), len(within)):
+        """Up to so many that match ``conditions``, as they are asked for."""
+        if within is not None and self._is_open((*conditions, *self._facet_conditions), len(within)):
             # Words say nothing here, and all that there are would be gone through.
-            some = self._index.candidates(set(within) - set(without))
-            shown = (each for each in some if each.flags & self._flags == self._want)
-            return islice(filter(self._is_readable, shown), most)
-        query = self._permitted((*every, *self._narrowed), self._wanted.query.unwanted)
-        return self._read(query, most, flags=self._flags, want=self._want, without=without, within=within)
+            candidates = self._index.candidates(set(within) - set(without))
+            selected = (candidate for candidate in candidates if candidate.flags & self._flags == self._flag_values)
+            return islice(filter(self._is_readable, selected), limit)
+        query = self._build_query((*conditions, *self._facet_conditions), self._request.query.excluded)
+        return self._read_matching(
+            query, limit, flags=self._flags, want=self._flag_values, without=without, within=within
+        )
 
-    def having(self, field: Condition, most: int) -> list[Candidate] | None:
-        """Return the readable entities shown by default that have a field; None if there are more than ``most``."""
-        query = self._permitted((field,))
-        if self._readable.exact:
-            keys = self._index.current_keys(query, most + 1)
-            return None if len(keys) > most else list(filter(self._is_readable, self._index.candidates(keys)))
-        found = list(self._read(query, most + 1, flags=CURRENT, want=CURRENT))
-        return None if len(found) > most else found
+    def find_having(self, field: Condition, limit: int) -> list[Candidate] | None:
+        """Return the readable entities shown by default that have a field; None if there are more than ``limit``."""
+        query = self._build_query((field,))
+        if self._reading_conditions.exact:
+            keys = self._index.current_keys(query, limit + 1)
+            return None if len(keys) > limit else list(filter(self._is_readable, self._index.candidates(keys)))
+        candidates = list(self._read_matching(query, limit + 1, flags=CURRENT, want=CURRENT))
+        return None if len(candidates) > limit else candidates
 
-    def _is_open(self, every: Conjunction, number: int) -> bool:
+    def _is_open(self, conditions: Conjunction, number: int) -> bool:
         """Return True if no words are required, apart from rights on entities that are checked soon."""
-        return not every and not self._wanted.query.unwanted and (number <= _FEW or self._access.reads_everything)
+        return (
+            not conditions
+            and not self._request.query.excluded
+            and (number <= _MAX_CHECKED_BY_RULES or self._access.reads_everything)
+        )
 
-    def _permitted(self, every: Conjunction, unwanted: Conjunction = ()) -> WordQuery:
-        rights = self._readable
-        return WordQuery(every or (_EVERYTHING,), unwanted, among=rights.among, hidden=rights.hidden)
+    def _build_query(self, conditions: Conjunction, unwanted: Conjunction = ()) -> WordQuery:
+        rights = self._reading_conditions
+        return WordQuery(conditions or (_ALL_ENTITIES,), unwanted, among=rights.among, hidden=rights.hidden)
 
-    def _read(self, query: WordQuery, most: int, **more: Any) -> Iterable[Candidate]:
+    def _read_matching(self, query: WordQuery, limit: int, **options: Any) -> Iterable[Candidate]:
         """Up to so many of what may be read."""
-        if self._readable.exact:
+        if self._reading_conditions.exact:
             # The rules have the last word: an entry that a server of an older version wrote, while this one is brought
             # in, lacks the words by which it is hidden.
-            return filter(self._is_readable, self._index.matching(query, limit=most, **more))
+            return filter(self._is_readable, self._index.matching(query, limit=limit, **options))
         # Without a bound: how much is hidden must not show in how much is found.
-        return islice(filter(self._is_readable, self._index.matching(query, **more)), most)
+        return islice(filter(self._is_readable, self._index.matching(query, **options)), limit)
 
-    def _rights(self) -> ReadingConditions:
+    def _find_rights(self) -> ReadingConditions:
         """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
-        rules = self._access.list_reading_rules(_MANY)
-        if rules is not None and (found := readable(rules)).size <= _CONDITIONS:
-            return found
-        there = self._index.groups(_MOST_GROUPS + 1)
-        groups = [xid for xid in there if self._access.allows_somewhere(Action.READ, stored_xid(xid))]
-        if len(there) > _MOST_GROUPS or len(groups) > _MANY:
+        rules = self._access.list_reading_rules(_MAX_PATTERNS)
+        if rules is not None and (conditions := find_reading_conditions(rules)).size <= _MAX_CONDITIONS:
+            return conditions
+        all_groups = self._index.groups(_MAX_GROUPS + 1)
+        groups = [xid for xid in all_groups if self._access.allows_somewhere(Action.READ, stored_xid(xid))]
+        if len(all_groups) > _MAX_GROUPS or len(groups) > _MAX_PATTERNS:
             return ReadingConditions(exact=False)
-        return ReadingConditions(among=((_one_of("group", groups),),), exact=False, nothing=not groups)
+        return ReadingConditions(among=((_make_facet_condition("group", groups),),), exact=False, nothing=not groups)
 
     def _is_readable(self, candidate: Candidate) -> bool:
         """Whether it may be read: what holds for a whole Group is asked once."""
         if self._access.reads_everything:
             return True
         _, plural, group, *_ = candidate.xid.split("/", 3)
-        known = self._groups.get((plural, group))
-        if known is None:
+        group_rights = self._groups.get((plural, group))
+        if group_rights is None:
             xid = Xid((plural, group))
-            may = self._access.allows_somewhere(Action.READ, xid)
-            known = may, may and not self._access.allows_everything_below(Action.READ, xid)
-            self._groups[plural, group] = known
-        may, depends = known
-        return may and (not depends or self._access.is_readable(stored_xid(candidate.xid)))
+            is_allowed = self._access.allows_somewhere(Action.READ, xid)
+            group_rights = is_allowed, is_allowed and not self._access.allows_everything_below(Action.READ, xid)
+            self._groups[plural, group] = group_rights
+        is_allowed, depends = group_rights
+        return is_allowed and (not depends or self._access.is_readable(stored_xid(candidate.xid)))
 
     def _is_exact(self, candidate: Candidate) -> bool:
         """Whether it is known by exactly what was asked for: by its id, or the xid of it or its Resource."""
         if not self._exact.startswith("/"):
             return self._exact == candidate.folded
-        xid = candidate.xid.casefold()
-        return self._exact in (xid, xid.partition("/versions/")[0])
+        folded_xid = candidate.xid.casefold()
+        return self._exact in (folded_xid, folded_xid.partition("/versions/")[0])
 
 
 @dataclass(frozen=True, slots=True)
-class _Others:
-    """What ``finder`` finds beside what is ``known``."""
+class _RemainingMatches:
+    """The matches of ``finder`` without the entities in ``found_keys``."""
 
     finder: _Finder
-    known: Sequence[int]
+    found_keys: Sequence[int]
 
-    def wanted(self, every: Conjunction, limit: int, within: Collection[int] | None = None) -> list[Candidate]:
-        return list(self.finder.matching(every, limit, without=self.known, within=within))
+    def find_matching(
+        self, conditions: Conjunction, limit: int, within: Collection[int] | None = None
+    ) -> list[Candidate]:
+        return list(self.finder.find_matching(conditions, limit, without=self.found_keys, within=within))
 
-    def having(self, field: Condition, most: int) -> list[Candidate] | None:
-        return self.finder.having(field, most)
+    def find_having(self, field: Condition, limit: int) -> list[Candidate] | None:
+        return self.finder.find_having(field, limit)
 
 
-_MOST_GROUPS: Final = 1_000
+_MAX_GROUPS: Final = 1_000
 """Groups of which each is looked at."""
-_MANY: Final = 100
+_MAX_PATTERNS: Final = 100
 """Patterns or Groups that a query names."""
-_FEW: Final = 500
+_MAX_CHECKED_BY_RULES: Final = 500
 """Entities that are checked by the rules sooner than the rules are read as words."""
-_CONDITIONS: Final = 200
+_MAX_CONDITIONS: Final = 200
 """That patterns may be: SQLite reads 1,000 of them in 10 ms, before it looks for anything."""
 
 
-def _one_of(name: str, values: Iterable[str]) -> Condition:
+def _make_facet_condition(name: str, values: Iterable[str]) -> Condition:
     """Return the condition that one of some values holds."""
-    return Condition(tuple(Phrase((facet(_LETTERS[name], value),)) for value in values), ("facets",))
+    return Condition(tuple(Phrase((make_facet(_FACET_LETTERS[name], value),)) for value in values), ("facets",))
 
 
-def _counts(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
+def _count_facets(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
     """Return the number of candidates by facet and value."""
     types: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     # Of most there are many in one collection.
-    for (group, *below), count in Counter(_collection(each.xid) for each in candidates).items():
+    for (group, *below), count in Counter(_split_collection(candidate.xid) for candidate in candidates).items():
         types[below[0] if below else group.split("/")[1]] += count
         groups[group] += count
-    deprecated = sum(1 for each in candidates if each.flags & DEPRECATED)
+    deprecated = sum(1 for candidate in candidates if candidate.flags & DEPRECATED)
     counted = {
         "type": types,
         "group": groups,
-        "format": Counter(each.format for each in candidates if each.format),
-        "protocol": Counter(each.protocol for each in candidates if each.protocol),
-        "envelope": Counter(each.envelope for each in candidates if each.envelope),
+        "format": Counter(candidate.format for candidate in candidates if candidate.format),
+        "protocol": Counter(candidate.protocol for candidate in candidates if candidate.protocol),
+        "envelope": Counter(candidate.envelope for candidate in candidates if candidate.envelope),
         "deprecated": +Counter({"true": deprecated, "false": len(candidates) - deprecated}),
     }
     return {
-        name: tuple(sorted(counter.items(), key=lambda each: (-each[1], each[0]))[:_FACET_VALUES])
+        name: tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:_FACET_VALUES])
         for name, counter in counted.items()
     }
 
 
-def _collection(xid: str) -> tuple[str, ...]:
+def _split_collection(xid: str) -> tuple[str, ...]:
     """The Group that an entity is or is in, and if it is in one its type."""
     _, plural, group, *below = xid.split("/", 4)
     return (f"/{plural}/{group}", *below[:1])

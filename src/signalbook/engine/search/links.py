@@ -28,11 +28,11 @@ IMPORT: Final = "import"
 SCHEMA: Final = "dataschema"
 """Kind of the link from a message to its schema."""
 MAX_LINKS: Final = 1_000
-_LONGEST_TARGET: Final = 1_000
+_MAX_TARGET_CHARS: Final = 1_000
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
-_SLASHES: Final = 3
+_MIN_SLASHES: Final = 3
 """At least so many are in an xid of a Resource."""
-_ATTRIBUTES: Final = {
+_LINK_ATTRIBUTES: Final = {
     "dataschemaxid": SCHEMA,
     "dataschemauri": SCHEMA,
     "basemessage": "basemessage",
@@ -41,17 +41,17 @@ _ATTRIBUTES: Final = {
 _GROUPS: Final = "messagegroups"
 
 
-def imported_names(content: bytes, form: str, findings: Sequence[Finding] | None = None) -> tuple[str, ...]:
+def list_imported_names(content: bytes, form: str, findings: Sequence[Finding] | None = None) -> tuple[str, ...]:
     """Return the names by which a schema document refers to others; ``findings`` as in ``referred_names``."""
     names = imports(content) if family(form) == "protobuf" else referred_names(content, form, findings)
     return tuple(islice(dict.fromkeys(filter(is_indexable, names)), MAX_LINKS))
 
 
-def mentions(content: bytes, form: str) -> tuple[str, ...]:
+def list_mentions(content: bytes, form: str) -> tuple[str, ...]:
     """Return the strings of a schema document that look like xids or URLs."""
-    if family(form) == "protobuf" or content.count(b"/") < _SLASHES:
+    if family(form) == "protobuf" or content.count(b"/") < _MIN_SLASHES:
         return ()
-    texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _SLASHES)
+    texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _MIN_SLASHES)
     return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))
 
 
@@ -59,8 +59,7 @@ def mentions(content: bytes, form: str) -> tuple[str, ...]:
 class DocumentLinks:
     """The strings of a document that other documents have to do with.
 
-    It ``mentions`` some that may be xids or URLs, has ``imports`` by which it refers to others, and gives itself
-    ``identities``.
+    ``mentions`` may be xids or URLs, by ``imports`` it refers to others, and ``identities`` are its own names.
     """
 
     mentions: Sequence[str] = ()
@@ -71,45 +70,45 @@ class DocumentLinks:
 NO_DOCUMENT: Final = DocumentLinks()
 
 
-def links_of(row: Row, document: DocumentLinks, root: str) -> frozenset[Link]:
+def make_links(row: Row, document: DocumentLinks, root: str) -> frozenset[Link]:
     """Return the links of an entity, and the names that it is looked up by; ``root`` is the registry's URL."""
     names = (Link(NAME, key) for key in name_keys(row, document.identities))
-    return frozenset(islice(chain(names, _links(row, document, root.rstrip("/"))), MAX_LINKS))
+    return frozenset(islice(chain(names, _list_links(row, document, root.rstrip("/"))), MAX_LINKS))
 
 
-def _links(row: Row, document: DocumentLinks, root: str) -> Iterator[Link]:
+def _list_links(row: Row, document: DocumentLinks, root: str) -> Iterator[Link]:
     if row.xref is not None:
-        yield from _to("xref", row.xref)
-    for name, kind in _ATTRIBUTES.items():
-        yield from _to(kind, _resource_named(row.attributes.get(name), root))
-    yield from _to("relatedto", _related(row))
-    for target in _groups_of(row.attributes, root):
+        yield from _link_to("xref", row.xref)
+    for name, kind in _LINK_ATTRIBUTES.items():
+        yield from _link_to(kind, _read_resource(row.attributes.get(name), root))
+    yield from _link_to("relatedto", _find_related(row))
+    for target in _list_groups(row.attributes, root):
         yield Link(_GROUPS, str(target))
     for _, version in list_linked_references(row.attributes):
-        yield from _to("references", version)
+        yield from _link_to("references", version)
     for text in document.imports:
-        stated = [xid for name in read_as_xids(text) if (xid := named(name, root)) is not None]
-        for xid in stated:
-            yield from _to("schema", xid)
+        xids = [xid for name in read_as_xids(text) if (xid := named(name, root)) is not None]
+        for xid in xids:
+            yield from _link_to("schema", xid)
         # The path of a Protobuf file may look like an xid.
-        if not stated or text.endswith(".proto"):
+        if not xids or text.endswith(".proto"):
             yield Link(IMPORT, text)
     for text in document.mentions:
-        yield from _to("schema", named(text, root))
+        yield from _link_to("schema", named(text, root))
 
 
-def _to(kind: str, target: Xid | None) -> Iterator[Link]:
-    if target is not None and len(str(target)) <= _LONGEST_TARGET:
+def _link_to(kind: str, target: Xid | None) -> Iterator[Link]:
+    if target is not None and len(str(target)) <= _MAX_TARGET_CHARS:
         yield Link(kind, str(target))
         if target.kind is Kind.VERSION:
             yield Link(kind + PINNED, str(target.resource))
 
 
-def _resource_named(value: object, root: str) -> Xid | None:
+def _read_resource(value: object, root: str) -> Xid | None:
     return named(value, root) if isinstance(value, str) else None
 
 
-def _related(row: Row) -> Xid | None:
+def _find_related(row: Row) -> Xid | None:
     """The message of the same Group that a message of the Message Catalog relates to, by its id."""
     other = row.attributes.get("relatedto")
     if not isinstance(other, str) or row.xid.kind is not Kind.VERSION:
@@ -117,12 +116,12 @@ def _related(row: Row) -> Xid | None:
     return named(str(row.xid.resource.parent / other), "")
 
 
-def _groups_of(attributes: JSONObject, root: str) -> Iterator[Xid]:
+def _list_groups(attributes: JSONObject, root: str) -> Iterator[Xid]:
     """The message groups that an endpoint has beside its own messages."""
-    stated = attributes.get(_GROUPS)
-    for each in stated if isinstance(stated, list) else ():
-        if isinstance(each, str):
-            text = each.removeprefix("#")
+    references = attributes.get(_GROUPS)
+    for reference in references if isinstance(references, list) else ():
+        if isinstance(reference, str):
+            text = reference.removeprefix("#")
             if root and text.startswith(f"{root}/"):
                 text = text[len(root) :]
             try:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from signalbook.access.decisions import Access
 from signalbook.engine.search.links import SCHEMA
 from signalbook.engine.search.query import Query
-from signalbook.engine.search.snippets import snippets
+from signalbook.engine.search.snippets import find_snippets
 from signalbook.engine.search.text import PINS
 from signalbook.formats.members import LinkedMembers, Walk
 from signalbook.storage.base import Reader
@@ -22,7 +22,7 @@ from signalbook.storage.schema import stored_xid
 from signalbook.storage.words import CURRENT, Condition, Conjunction, Phrase, Text, WordQuery
 from signalbook.xid import Kind
 
-MOST: Final = 1_000
+MAX_REFERRERS: Final = 1_000
 """Entities, and schemas with a field, that are looked at. If there are more of both, not all that match are found."""
 MAX_LINKED_BYTES: Final = 16 * 1024 * 1024
 """The most bytes of documents that are read to follow deep links."""
@@ -31,14 +31,16 @@ _LINKING: Final = "dataschemauri"
 _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))
 
 
-class Matching(Protocol):
+class MatchSource(Protocol):
     """The sources of readable matches."""
 
-    def wanted(self, every: Conjunction, limit: int, within: Collection[int] | None = None) -> Sequence[Candidate]:
+    def find_matching(
+        self, conditions: Conjunction, limit: int, within: Collection[int] | None = None
+    ) -> Sequence[Candidate]:
         """Up to ``limit`` of what was asked for, among the keys in ``within``."""
 
-    def having(self, field: Condition, most: int) -> Sequence[Candidate] | None:
-        """Whatever is shown by default and has the field; None if that is more than ``most``."""
+    def find_having(self, field: Condition, limit: int) -> Sequence[Candidate] | None:
+        """Whatever is shown by default and has the field; None if that is more than ``limit``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,118 +55,140 @@ class SchemaReferrer:
     members: tuple[Text, ...] | None = None
 
 
-def referring(
-    index: IndexReader, entities: Reader, fields: Conjunction, rest: Conjunction, access: Access, matching: Matching
+def find_referring(
+    index: IndexReader,
+    entities: Reader,
+    fields: Conjunction,
+    other_conditions: Conjunction,
+    access: Access,
+    source: MatchSource,
 ) -> tuple[list[SchemaReferrer], bool]:
-    """Find entities with all ``fields``, some of them in a schema they refer to, and the ``rest`` themselves.
+    """Find entities with all ``fields``, some in a schema they refer to, that meet ``other_conditions`` themselves.
 
     The second result is True if these are all. A schema that ``access`` hides, or that is behind a hidden cross
     reference, has no fields.
     """
-    some: Sequence[Candidate] | None = None
-    if not rest:
-        some = _through_schemas(index, fields, rest, matching)
-    if some is None:
-        some = matching.wanted(rest, MOST + 1)
-    if rest and len(some) > MOST:
-        through = _through_schemas(index, fields, rest, matching)
-        some = some if through is None else through
-    return _with_fields(index, entities, some[:MOST], fields, access), len(some) <= MOST
+    candidates: Sequence[Candidate] | None = None
+    if not other_conditions:
+        candidates = _find_through_schemas(index, fields, other_conditions, source)
+    if candidates is None:
+        candidates = source.find_matching(other_conditions, MAX_REFERRERS + 1)
+    if other_conditions and len(candidates) > MAX_REFERRERS:
+        found_through_schemas = _find_through_schemas(index, fields, other_conditions, source)
+        candidates = candidates if found_through_schemas is None else found_through_schemas
+    return _select_with_fields(index, entities, candidates[:MAX_REFERRERS], fields, access), len(
+        candidates
+    ) <= MAX_REFERRERS
 
 
-def _through_schemas(
-    index: IndexReader, fields: Conjunction, rest: Conjunction, matching: Matching
+def _find_through_schemas(
+    index: IndexReader, fields: Conjunction, other_conditions: Conjunction, source: MatchSource
 ) -> Sequence[Candidate] | None:
     """Find referrers of anything with one of the fields and the rest; None if too much has any of them."""
     # Who names a Version of a schema is looked at by itself: past Versions with a field may be many.
-    pinned = matching.wanted((*rest, _HAS_PINNED), MOST + 1)
-    if len(pinned) > MOST:
+    pinned = source.find_matching((*other_conditions, _HAS_PINNED), MAX_REFERRERS + 1)
+    if len(pinned) > MAX_REFERRERS:
         return None
     within: set[int] | None = None
     for condition in fields:
-        having = matching.having(condition, MOST)
+        having = source.find_having(condition, MAX_REFERRERS)
         if having is not None:
-            keys = {each.key for each in (*having, *pinned)} | _referrers(index, having)
+            keys = {candidate.key for candidate in (*having, *pinned)} | _find_referrers(index, having)
             within = keys if within is None else within & keys
-    return None if within is None else matching.wanted(rest, MOST + 1, within)
+    return None if within is None else source.find_matching(other_conditions, MAX_REFERRERS + 1, within)
 
 
-def _referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
+def _find_referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
     """Return the entities that name these as schemas, or a cross reference to them."""
-    targets = {stored_xid(each.xid) for each in schemas}
+    targets = {stored_xid(schema.xid) for schema in schemas}
     targets |= {xid.resource for xid in targets if xid.kind is Kind.VERSION}
-    found: set[int] = set()
+    keys: set[int] = set()
     copies: set[str] = set()
     for referrer in index.referrers(set(map(str, targets))):
         if referrer.kind == SCHEMA:
-            found.add(referrer.key)
+            keys.add(referrer.key)
         elif referrer.kind == "xref":
             copies.add(referrer.xid)
-    return found | {each.key for each in index.referrers(copies) if each.kind == SCHEMA} if copies else found
+    return keys | {referrer.key for referrer in index.referrers(copies) if referrer.kind == SCHEMA} if copies else keys
 
 
-def _with_fields(
+def _select_with_fields(
     index: IndexReader, entities: Reader, candidates: Sequence[Candidate], fields: Conjunction, access: Access
 ) -> list[SchemaReferrer]:
     """Return the candidates with all of the fields, in their own schema or one they refer to."""
-    keys = [each.key for each in candidates]
-    named: dict[int, list[str]] = {}
+    keys = [candidate.key for candidate in candidates]
+    schema_targets: dict[int, list[str]] = {}
     for key, link in index.links(keys):
         if link.kind == SCHEMA:
-            named.setdefault(key, []).append(link.target)
-    targets = {target for some in named.values() for target in some}
+            schema_targets.setdefault(key, []).append(link.target)
+    targets = {target for targets in schema_targets.values() for target in targets}
     documents = index.documented(targets) if targets else []
-    asked = {*keys, *(each.key for each in documents)} if documents else set()
-    past = any(not each.flags & CURRENT for each in candidates) or any(each.target == each.xid for each in documents)
-    having = [index.having(WordQuery((condition,)), asked, past=past) for condition in fields] if documents else []
-    shown: dict[str, list[Documented]] = {}
-    for each in documents:
-        if any(each.key in some for some in having) and _are_readable(access, each.target, each.xid):
-            shown.setdefault(each.target, []).append(each)
-    found = []
-    for candidate in candidates if shown else ():
-        schemas = [each for target in named.get(candidate.key, ()) for each in shown.get(target, ())]
-        if schemas and all(candidate.key in some or any(each.key in some for each in schemas) for some in having):
-            found.append(SchemaReferrer(candidate, tuple(schemas)))
-    linked = _linked_members(index, entities, found)
+    searched_keys = {*keys, *(document.key for document in documents)} if documents else set()
+    past = any(not candidate.flags & CURRENT for candidate in candidates) or any(
+        document.target == document.xid for document in documents
+    )
+    having = (
+        [index.having(WordQuery((condition,)), searched_keys, past=past) for condition in fields] if documents else []
+    )
+    readable: dict[str, list[Documented]] = {}
+    for document in documents:
+        if any(document.key in keys for keys in having) and _are_readable(access, document.target, document.xid):
+            readable.setdefault(document.target, []).append(document)
+    referrers = []
+    for candidate in candidates if readable else ():
+        schemas = [
+            document for target in schema_targets.get(candidate.key, ()) for document in readable.get(target, ())
+        ]
+        if schemas and all(candidate.key in keys or any(schema.key in keys for schema in schemas) for keys in having):
+            referrers.append(SchemaReferrer(candidate, tuple(schemas)))
+    linked = _find_linked_members(index, entities, referrers)
     return [
-        replace(each, members=linked.get(each.candidate.key))
-        for each in found
-        if (members := linked.get(each.candidate.key)) is None
+        replace(referrer, members=linked.get(referrer.candidate.key))
+        for referrer in referrers
+        if (members := linked.get(referrer.candidate.key)) is None
         or all(
-            each.candidate.key in some or snippets(Query("", (one,)), members)
-            for one, some in zip(fields, having, strict=True)
+            referrer.candidate.key in keys or find_snippets(Query("", (condition,)), members)
+            for condition, keys in zip(fields, having, strict=True)
         )
     ]
 
 
-def _linked_members(
+def _find_linked_members(
     index: IndexReader, entities: Reader, referrers: Sequence[SchemaReferrer]
 ) -> dict[int, tuple[Text, ...]]:
     """Return the members of the parts of schemas that entities refer to by a deep link, by the entity's key.
 
     All of a schema counts where the part cannot be told, or where it takes too long to look at all of them.
     """
-    texts = index.texts([each.candidate.key for each in referrers if len(each.schemas) == 1])
-    links = {key: text.text.partition("#")[2] for key, some in texts.items() for text in some if _is_deep_link(text)}
-    schemas = {each.schemas[0].key: each.candidate.key for each in referrers if each.candidate.key in links}
+    texts = index.texts([referrer.candidate.key for referrer in referrers if len(referrer.schemas) == 1])
+    links = {
+        key: text.text.partition("#")[2]
+        for key, entity_texts in texts.items()
+        for text in entity_texts
+        if _is_deep_link(text)
+    }
+    schemas = {
+        referrer.schemas[0].key: referrer.candidate.key for referrer in referrers if referrer.candidate.key in links
+    }
     documents: dict[int, LinkedMembers] = {}
-    left = MAX_LINKED_BYTES
+    bytes_left = MAX_LINKED_BYTES
     for row in entities.by_key(schemas):
         content = entities.documents([row.document]).get(row.document, b"") if row.document else b""
-        left -= len(content)
-        if left < 0:
+        bytes_left -= len(content)
+        if bytes_left < 0:
             break
         documents[row.key] = LinkedMembers(content, str(row.attributes.get("format", "")))
     walk = Walk(MAX_LINKED_STEPS)
-    found = {}
-    for each in referrers:
-        key = each.candidate.key
-        if key in links and each.schemas[0].key in documents:
-            members = documents[each.schemas[0].key].list_members(links[key], walk)
+    members_by_key = {}
+    for referrer in referrers:
+        key = referrer.candidate.key
+        if key in links and referrer.schemas[0].key in documents:
+            members = documents[referrer.schemas[0].key].list_members(links[key], walk)
             if members is not None:
-                found[key] = tuple(Text(member=True, path=one.path, text=one.description) for one in members)
-    return found
+                members_by_key[key] = tuple(
+                    Text(member=True, path=member.path, text=member.description) for member in members
+                )
+    return members_by_key
 
 
 def _is_deep_link(text: Text) -> bool:

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Final
 
 from signalbook.access.decisions import ReadingRules
-from signalbook.engine.search.text import IS_GROUP, PLACES, spelled
+from signalbook.engine.search.text import IS_GROUP, PART_LETTERS, spell_part
 from signalbook.storage.words import Condition, Conjunction, Phrase
 
-_OF_GROUP: Final = 2
+_GROUP_PARTS: Final = 2
 """Parts of the xid of a Group."""
 _STARS: Final = re.compile(r"\*+")
 
@@ -46,69 +46,73 @@ class _Pattern:
 
 
 @lru_cache(maxsize=1 << 8)
-def readable(rules: ReadingRules) -> ReadingConditions:
+def find_reading_conditions(rules: ReadingRules) -> ReadingConditions:
     """Return the readable entities by these rules: a Group also if a pattern allows something in it."""
-    allowed, denied = ([_read(parts) for parts in some] for some in rules)
-    among = dict.fromkeys(conjunction for pattern in allowed for conjunction in _shown(pattern))
+    allowed, denied = ([_parse_pattern(parts) for parts in patterns] for patterns in rules)
+    among = dict.fromkeys(conjunction for pattern in allowed for conjunction in _list_shown(pattern))
     # What only seems to fit is not left out here.
-    hidden = dict.fromkeys(_denied(pattern) for pattern in denied if pattern.exact)
+    hidden = dict.fromkeys(_find_denied(pattern) for pattern in denied if pattern.exact)
     return ReadingConditions(
-        among=() if () in among else tuple(_merged(among)),
-        hidden=tuple(_merged(hidden)),
+        among=() if () in among else tuple(_merge(among)),
+        hidden=tuple(_merge(hidden)),
         exact=all(pattern.exact for pattern in (*allowed, *denied)),
         nothing=not among or () in hidden,
     )
 
 
-def _read(parts: Sequence[str]) -> _Pattern:
-    found = [_part(part, letters) for part, letters in zip(parts, PLACES, strict=False)]
+def _parse_pattern(parts: Sequence[str]) -> _Pattern:
+    conditions_by_part = [_parse_part(part, letters) for part, letters in zip(parts, PART_LETTERS, strict=False)]
     group, member = (
-        tuple(condition for conditions, _ in some for condition in conditions)
-        for some in (found[:_OF_GROUP], found[_OF_GROUP:])
+        tuple(condition for conditions, _ in parts_conditions for condition in conditions)
+        for parts_conditions in (conditions_by_part[:_GROUP_PARTS], conditions_by_part[_GROUP_PARTS:])
     )
-    return _Pattern(group, member, len(parts) > _OF_GROUP, all(exact for _, exact in found))
+    return _Pattern(group, member, len(parts) > _GROUP_PARTS, all(exact for _, exact in conditions_by_part))
 
 
-def _part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]:
+def _parse_part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]:
     """The conditions that one part of a pattern is, and whether these say all that it says."""
     forward, backward = letters
     before, *between, behind = _STARS.split(part) if "*" in part else (part, "")
     if "*" not in part:
-        return (_has(Phrase((forward + spelled(before),))),), True
-    found = [_has(Phrase((forward + spelled(before),), prefix=True))] if before else []
-    found += [_has(Phrase((backward + spelled(behind)[::-1],), prefix=True))] if behind and backward else []
+        return (_make_facet_condition(Phrase((forward + spell_part(before),))),), True
+    conditions = [_make_facet_condition(Phrase((forward + spell_part(before),), prefix=True))] if before else []
+    conditions += (
+        [_make_facet_condition(Phrase((backward + spell_part(behind)[::-1],), prefix=True))]
+        if behind and backward
+        else []
+    )
     # What stands before and behind a star may not overlap; types are no words from behind.
-    return tuple(found), not between and not (behind and (before or not backward))
+    return tuple(conditions), not between and not (behind and (before or not backward))
 
 
-def _has(phrase: Phrase) -> Condition:
+def _make_facet_condition(phrase: Phrase) -> Condition:
     return Condition((phrase,), ("facets",))
 
 
-_IS_GROUP: Final = _has(Phrase((IS_GROUP,)))
-_IN_GROUP: Final = _has(Phrase((PLACES[_OF_GROUP][0],), prefix=True))
+_IS_GROUP: Final = _make_facet_condition(Phrase((IS_GROUP,)))
+_IN_GROUP: Final = _make_facet_condition(Phrase((PART_LETTERS[_GROUP_PARTS][0],), prefix=True))
 """What is in a Group has a type beside that of the Group."""
 
 
-def _shown(pattern: _Pattern) -> Iterator[Conjunction]:
+def _list_shown(pattern: _Pattern) -> Iterator[Conjunction]:
     """Yield what an allowing pattern shows."""
     yield (*pattern.group, *pattern.member)
     if pattern.member:
         yield (*pattern.group, _IS_GROUP)
 
 
-def _denied(pattern: _Pattern) -> Conjunction:
+def _find_denied(pattern: _Pattern) -> Conjunction:
     """Return what a denying pattern hides."""
     return (*pattern.group, *(pattern.member or (_IN_GROUP,))) if pattern.deep else pattern.group
 
 
-def _merged(conjunctions: Iterable[Conjunction]) -> Iterator[Conjunction]:
+def _merge(conjunctions: Iterable[Conjunction]) -> Iterator[Conjunction]:
     """The same with those of a single condition in one: rules often name many ids."""
     phrases: list[Phrase] = []
-    for each in conjunctions:
-        if len(each) == 1:
-            phrases += each[0].phrases
+    for conjunction in conjunctions:
+        if len(conjunction) == 1:
+            phrases += conjunction[0].phrases
         else:
-            yield each
+            yield conjunction
     if phrases:
         yield (Condition(tuple(phrases), ("facets",)),)

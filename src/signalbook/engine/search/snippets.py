@@ -8,14 +8,14 @@ from functools import partial
 from typing import Final
 
 from signalbook.engine.search.query import Query
-from signalbook.engine.search.text import NAMES, Run, joined, runs
+from signalbook.engine.search.text import NAMES, Run, join_words, split_runs
 from signalbook.storage.words import Condition, Phrase, Text
 from signalbook.values import JSON, JSONObject
 
 MAX_SNIPPETS: Final = 3
-_WIDTH: Final = 200
-_BEFORE: Final = 60
-_MORE: Final = "…"
+_MAX_CHARS: Final = 200
+_CHARS_BEFORE: Final = 60
+_ELLIPSIS: Final = "…"
 _BETWEEN: Final = {number: None for number in range(128) if not chr(number).isalnum()}
 """ASCII that is no part of a word."""
 
@@ -40,39 +40,43 @@ class Snippet:
     def to_json(self) -> JSONObject:
         """Return the JSON for clients."""
         kind = "field" if self.member else "attribute"
-        ranges: list[JSON] = [list(each) for each in self.ranges]
-        shown: JSONObject = {"kind": kind, "path": self.path, "text": self.text, "ranges": ranges}
-        return shown | {"schema": self.schema} if self.schema else shown
+        ranges: list[JSON] = [list(span) for span in self.ranges]
+        document: JSONObject = {"kind": kind, "path": self.path, "text": self.text, "ranges": ranges}
+        return document | {"schema": self.schema} if self.schema else document
 
 
-def snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> tuple[Snippet, ...]:
+def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> tuple[Snippet, ...]:
     """Up to ``MAX_SNIPPETS`` texts in which words of ``query`` are: those with most of them, then in their order.
 
     ``schema`` is of what they are, if not of what was found.
     """
-    conditions = [condition for condition in query.wanted if condition.parts != ("facets",)]
-    found: list[tuple[int, Snippet]] = []
-    met: set[int] = set()
+    conditions = [condition for condition in query.required if condition.parts != ("facets",)]
+    ranked: list[tuple[int, Snippet]] = []
+    matched_conditions: set[int] = set()
     # What is called so need not be described so.
-    described = any("prose" in condition.parts for condition in conditions)
+    has_prose = any("prose" in condition.parts for condition in conditions)
     for text in texts if conditions else ():
         # What has nothing new is looked at only while there is room for it.
-        wanted = conditions if len(found) < MAX_SNIPPETS else [c for n, c in enumerate(conditions) if n not in met]
-        if not wanted:
+        open_conditions = (
+            conditions
+            if len(ranked) < MAX_SNIPPETS
+            else [c for n, c in enumerate(conditions) if n not in matched_conditions]
+        )
+        if not open_conditions:
             break
-        member = f"{text.path} {text.text}" if described else text.path
-        if not _may_have(member if text.member else text.text, wanted):
+        member = f"{text.path} {text.text}" if has_prose else text.path
+        if not _may_match(member if text.member else text.text, open_conditions):
             continue
-        for snippet, matched in _of_text(text, conditions):
+        for snippet, matched in _match_text(text, conditions):
             # What says no more than others is not worth its place, unless there is room; of an xid the id is enough.
-            if not matched <= met or (len(found) < MAX_SNIPPETS and snippet.path != "xid"):
-                found.append((-len(matched - met), snippet))
-            met |= matched
-    best = (snippet for _, snippet in sorted(found, key=lambda each: each[0])[:MAX_SNIPPETS])
-    return tuple(replace(each, schema=schema) if schema else each for each in best)
+            if not matched <= matched_conditions or (len(ranked) < MAX_SNIPPETS and snippet.path != "xid"):
+                ranked.append((-len(matched - matched_conditions), snippet))
+            matched_conditions |= matched
+    best = (snippet for _, snippet in sorted(ranked, key=lambda pair: pair[0])[:MAX_SNIPPETS])
+    return tuple(replace(snippet, schema=schema) if schema else snippet for snippet in best)
 
 
-def _may_have(text: str, conditions: Iterable[Condition]) -> bool:
+def _may_match(text: str, conditions: Iterable[Condition]) -> bool:
     """A quick look: most texts have nothing of what is asked for."""
     if not text.isascii():
         return True
@@ -81,70 +85,74 @@ def _may_have(text: str, conditions: Iterable[Condition]) -> bool:
     return any(phrase.words[0] in plain for condition in conditions for phrase in condition.phrases)
 
 
-def _of_text(text: Text, conditions: Sequence[Condition]) -> Iterator[tuple[Snippet, set[int]]]:
+def _match_text(text: Text, conditions: Sequence[Condition]) -> Iterator[tuple[Snippet, set[int]]]:
     if not text.member:
         part = "names" if text.path in NAMES else "prose"
-        yield from _matched(text.path, text.text, part, conditions, member=False)
+        yield from _match_words(text.path, text.text, part, conditions, member=False)
         return
     before, _, name = text.path.rpartition(".")
     start = len(before) + 1 if before else 0
-    whole = joined(name)
-    found = list(runs(name))
+    whole = join_words(name)
+    found_runs = list(split_runs(name))
     ranges: list[Range] = []
     matched: set[int] = set()
     for number, condition in enumerate(conditions):
-        own = _ranges(found, condition) if "fields" in condition.parts else []
-        if not own and "members" in condition.parts and any(_is_word(whole, each) for each in condition.phrases):
-            own = [(0, len(name))]
-        if own:
+        condition_ranges = _find_ranges(found_runs, condition) if "fields" in condition.parts else []
+        if (
+            not condition_ranges
+            and "members" in condition.parts
+            and any(_is_word(whole, phrase) for phrase in condition.phrases)
+        ):
+            condition_ranges = [(0, len(name))]
+        if condition_ranges:
             matched.add(number)
-            ranges += [(start + first, start + last) for first, last in own]
+            ranges += [(start + first, start + last) for first, last in condition_ranges]
     if ranges:
-        yield _cut(text.path, text.path, ranges, member=True), matched
-    yield from _matched(text.path, text.text, "prose", conditions, member=True)
+        yield _make_snippet(text.path, text.path, ranges, member=True), matched
+    yield from _match_words(text.path, text.text, "prose", conditions, member=True)
 
 
-def _matched(
+def _match_words(
     path: str, text: str, part: str, conditions: Sequence[Condition], *, member: bool
 ) -> Iterator[tuple[Snippet, set[int]]]:
     ranges: list[Range] = []
     matched = set()
-    asked = [condition for condition in conditions if part in condition.parts]
-    found = list(runs(text)) if asked and _may_have(text, asked) else []
-    for number, condition in enumerate(conditions if found else ()):
-        if part in condition.parts and (own := _ranges(found, condition)):
+    part_conditions = [condition for condition in conditions if part in condition.parts]
+    found_runs = list(split_runs(text)) if part_conditions and _may_match(text, part_conditions) else []
+    for number, condition in enumerate(conditions if found_runs else ()):
+        if part in condition.parts and (condition_ranges := _find_ranges(found_runs, condition)):
             matched.add(number)
-            ranges += own
+            ranges += condition_ranges
     if ranges:
-        yield _cut(path, text, ranges, member=member), matched
+        yield _make_snippet(path, text, ranges, member=member), matched
 
 
-def _ranges(found: Sequence[Run], condition: Condition) -> list[Range]:
+def _find_ranges(text_runs: Sequence[Run], condition: Condition) -> list[Range]:
     """Return the places of the phrases of a condition among the words of a text."""
-    return [each for phrase in condition.phrases for each in _places(found, phrase)]
+    return [span for phrase in condition.phrases for span in _find_phrase(text_runs, phrase)]
 
 
-def _places(found: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
+def _find_phrase(text_runs: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
     *first, last = phrase.words
-    is_last = last.__eq__ if not phrase.prefix else partial(_begins, last)
+    is_last = last.__eq__ if not phrase.prefix else partial(_starts_with, last)
     if first:
-        words = [word for run in found for word in run.words]
-        for at in range(len(first), len(words)):
-            some = words[at - len(first) : at]
-            if is_last(words[at].word) and [each.word for each in some] == first:
-                yield some[0].start, words[at].end
+        words = [word for run in text_runs for word in run.words]
+        for position in range(len(first), len(words)):
+            preceding = words[position - len(first) : position]
+            if is_last(words[position].word) and [word.word for word in preceding] == first:
+                yield preceding[0].start, words[position].end
         return
-    for run in found:
+    for run in text_runs:
         for word in run.words:
             if is_last(word.word):
                 yield word.start, word.end
-    for run in found:
+    for run in text_runs:
         # As one word only where it is no word of it.
         if run.joined is not None and is_last(run.joined.word) and not is_last(run.words[0].word):
             yield run.joined.start, run.joined.end
 
 
-def _begins(beginning: str, word: str) -> bool:
+def _starts_with(beginning: str, word: str) -> bool:
     return word.startswith(beginning)
 
 
@@ -154,21 +162,21 @@ def _is_word(word: str, phrase: Phrase) -> bool:
     return word.startswith(phrase.words[0]) if phrase.prefix else word == phrase.words[0]
 
 
-def _cut(path: str, text: str, ranges: Iterable[Range], *, member: bool) -> Snippet:
+def _make_snippet(path: str, text: str, ranges: Iterable[Range], *, member: bool) -> Snippet:
     """A part of ``text`` that is not too long, with the first of the ranges in it."""
-    merged = _merged(ranges)
-    if len(text) <= _WIDTH:
+    merged = _merge_ranges(ranges)
+    if len(text) <= _MAX_CHARS:
         return Snippet(path=path, text=text, ranges=tuple(merged), member=member)
-    begin = max(0, min(merged[0][0] - _BEFORE, len(text) - _WIDTH))
-    end = begin + _WIDTH
-    lead = _MORE if begin else ""
-    shown = lead + text[begin:end] + (_MORE if end < len(text) else "")
+    begin = max(0, min(merged[0][0] - _CHARS_BEFORE, len(text) - _MAX_CHARS))
+    end = begin + _MAX_CHARS
+    lead = _ELLIPSIS if begin else ""
+    excerpt = lead + text[begin:end] + (_ELLIPSIS if end < len(text) else "")
     shift = len(lead) - begin
-    kept = [(first + shift, min(last, end) + shift) for first, last in merged if begin <= first < end]
-    return Snippet(path=path, text=shown, ranges=tuple(kept), member=member)
+    shifted = [(first + shift, min(last, end) + shift) for first, last in merged if begin <= first < end]
+    return Snippet(path=path, text=excerpt, ranges=tuple(shifted), member=member)
 
 
-def _merged(ranges: Iterable[Range]) -> list[Range]:
+def _merge_ranges(ranges: Iterable[Range]) -> list[Range]:
     merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1]:

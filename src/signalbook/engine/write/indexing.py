@@ -15,11 +15,11 @@ from signalbook.engine.search.links import (
     MAX_LINKS,
     NO_DOCUMENT,
     DocumentLinks,
-    imported_names,
-    links_of,
-    mentions,
+    list_imported_names,
+    list_mentions,
+    make_links,
 )
-from signalbook.engine.search.text import INLINE, MAX_TEXT, MOST_OF_A_TEXT, entry_of
+from signalbook.engine.search.text import INLINE, MAX_PATH_AND_TEXT_CHARS, MAX_TEXT_CHARS, make_entry
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
 from signalbook.formats.base import schema_text
@@ -103,8 +103,8 @@ def _before(version: Row, tree: WorkingTree) -> Row | None:
 
 def _entry_of(row: Row, root: str) -> IndexEntry:
     """Return the entry of a Group or a cross reference."""
-    links = links_of(row, NO_DOCUMENT, root)
-    return entry_of(row, (), current=True, deprecated=_is_deprecated(row), links=links)
+    links = make_links(row, NO_DOCUMENT, root)
+    return make_entry(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
 def _has_other(row: Row, before: Row | None) -> bool:
@@ -131,8 +131,8 @@ def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction,
 
 
 def _version_entry(row: Row, found: Described, *, current: bool, deprecated: bool, root: str) -> IndexEntry:
-    links = links_of(row, found.links, root)
-    return entry_of(row, found.members, current=current, deprecated=deprecated, links=links)
+    links = make_links(row, found.links, root)
+    return make_entry(row, found.members, current=current, deprecated=deprecated, links=links)
 
 
 def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, Described]:
@@ -166,7 +166,7 @@ def _document_links(links: Iterable[Link]) -> DocumentLinks:
 
 def _has_all(texts: Sequence[Text]) -> bool:
     """Return True if no text was left out for lack of room."""
-    return sum(len(each.path) + len(each.text) for each in texts) <= MAX_TEXT - MOST_OF_A_TEXT
+    return sum(len(each.path) + len(each.text) for each in texts) <= MAX_TEXT_CHARS - MAX_PATH_AND_TEXT_CHARS
 
 
 def _same_document(row: Row, before: Row) -> bool:
@@ -217,8 +217,8 @@ def _described(attributes: JSONObject, document: str | None, contents: Mapping[s
         text = schema_text(content, form)
         is_small = len(text) <= MAX_BYTES
         links = DocumentLinks(
-            mentions=mentions(text, form) if is_small else (),
-            imports=imported_names(text, form, work.known_result(check)) if is_small else (),
+            mentions=list_mentions(text, form) if is_small else (),
+            imports=list_imported_names(text, form, work.known_result(check)) if is_small else (),
             identities=identities(text, form),
         )
         return Described(members(text, form), links)
