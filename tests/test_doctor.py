@@ -27,7 +27,7 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.indexing import INDEX
+from signalbook.engine.write.indexing import INDEX_VERSION
 from signalbook.events.subscription import Credential, Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.server import check_settings
@@ -307,12 +307,12 @@ def test_incomplete_index_is_reported_and_unchanged(settings: Settings) -> None:
     with closing(open_store(settings.db)) as store:
         Engine(store, settings=settings)
         with store.write() as transaction:
-            transaction.index.put_state(made=INDEX, position=0)
+            transaction.index.put_state(made=INDEX_VERSION, position=0)
     check = only(settings, "search")
     assert (check.state, "signalbook migrate" in check.advice) == ("warning", True)
     with closing(open_store(settings.db)) as store:
         with store.read() as transaction:
-            assert transaction.index.state() == {"made": INDEX, "position": 0}
+            assert transaction.index.state() == {"made": INDEX_VERSION, "position": 0}
         Engine(store, settings=settings)
     assert only(settings, "search").state == "ok"
 

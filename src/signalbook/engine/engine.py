@@ -37,18 +37,18 @@ from signalbook.engine.write.apply import (
     EventEntity,
     WriteResult,
     apply_tree,
-    changes_of,
     check_uris,
     coalesce,
+    list_changes,
 )
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
-from signalbook.engine.write.compatibility import doubts
+from signalbook.engine.write.compatibility import list_doubts
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.decide import CommandDecision
-from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
-from signalbook.engine.write.indexing import Described, complete_index, describe
+from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, make_domain_error
+from signalbook.engine.write.indexing import DocumentDescription, complete_index, describe
 from signalbook.engine.write.load import WriteLoader, load_entities
-from signalbook.engine.write.permission import WritePermission, done_by
+from signalbook.engine.write.permission import WritePermission, list_actions
 from signalbook.engine.write.quotas import check_quotas, check_sizes
 from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
@@ -379,7 +379,7 @@ class Session:
             c.xid for c in self.changes if c.entity is EventEntity.VERSION and c.action is not ChangeAction.DELETED
         ]
         rows = self._writer.get_many([Xid.parse(xid) for xid in written])
-        return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
+        return tuple(islice((doubt for row in rows.values() for doubt in list_doubts(row)), MAX_FINDINGS))
 
     def record(self, action: Action, path: str, *, about: str = "") -> None:
         """Record that ``action`` was done to a path that is not an entity, such as ``/subscriptions/x``."""
@@ -415,7 +415,7 @@ class Session:
             shown = [change.to_json() for change in changes]
             self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
         done = audit.select_recorded(
-            self._settings, self.access, chain(done_by(changes), self._recorded), self._is_governed
+            self._settings, self.access, chain(list_actions(changes), self._recorded), self._is_governed
         )
         if done:
             self.audited = audit.build_entries(
@@ -465,7 +465,7 @@ class Session:
         if self._settings.domain_rules == "off":
             return ()
         findings = loader.complete(check_domain_rules(tree, context))
-        error = domain_refusal(findings) if self._settings.domain_rules == "reject" else None
+        error = make_domain_error(findings) if self._settings.domain_rules == "reject" else None
         if error is not None:
             raise error
         return findings
@@ -497,7 +497,7 @@ class Session:
         documents: Documents,
         configured: list[Change],
         root: str = "",
-        described: Mapping[Xid, Described] | None = None,
+        described: Mapping[Xid, DocumentDescription] | None = None,
     ) -> WriteResult:
         if not self._admin:
             check_sizes(tree, self._settings.max_entity_bytes)
@@ -513,7 +513,7 @@ class Session:
         with work.unlimited():
             self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
-        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, self.now, names)))
+        return replace(result, changes=(*configured, *list_changes(tree, self.configuration.model, self.now, names)))
 
     def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in CONFIG_METHODS.get(command.name, ()):

@@ -10,7 +10,7 @@ from tests.engine.conftest import Make, Registry, model_of
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import compatibility, load
 from signalbook.engine.write.apply import WriteResult
-from signalbook.engine.write.compatibility import other_schemas, pending
+from signalbook.engine.write.compatibility import find_other_schemas, list_pending
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError, Settings
@@ -211,7 +211,7 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
         )
         if name in compatible:
             version.attributes = {"format": AVRO, "compatibilityvalidated": True}
-            version.before = version.row(1, 1)
+            version.before = version.to_row(1, 1)
             version.document = "changed" if compatible[name] else None
         versions[name] = version
     before = Row(
@@ -221,7 +221,7 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
 
 
 def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
-    pending_versions = pending(draft, rule, other_schemas(draft, rule, assumed=assumed))
+    pending_versions = list_pending(draft, rule, find_other_schemas(draft, rule, assumed=assumed))
     return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in pending_versions}
 
 
@@ -655,7 +655,7 @@ def test_partially_loaded_versions_give_the_same_results(
     aspects: JSONObject = {"validateformat": True, "validatecompatibility": True, "versionmode": mode}
     outcomes_: list[list[JSON]] = []
     for few in (0, 10**9):
-        monkeypatch.setattr(load, "FEW", few)
+        monkeypatch.setattr(load, "MAX_WHOLE_VERSIONS", few)
         comparing, dice = make(**aspects), random.Random(seed)
         versions(comparing, PLAIN, OPTIONAL, rule="backward")
         answers: list[JSON] = [random_write(comparing, dice) for _ in range(60)]

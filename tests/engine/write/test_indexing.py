@@ -150,7 +150,7 @@ def test_missing_index_is_built_at_opening(store: Store) -> None:
 def test_interrupted_indexing_continues(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(store)
     before = content(store)
-    monkeypatch.setattr("signalbook.engine.write.indexing._PAGE", 3)
+    monkeypatch.setattr("signalbook.engine.write.indexing._ROWS_PER_PAGE", 3)
     reports: list[int] = []
 
     def stop(progress: int) -> None:

@@ -205,10 +205,10 @@ def test_explicit_ancestors_come_first() -> None:
             version = versions.setdefault(name, draft(name, 9999, ancestor))
             version.ancestorid = ancestor or version.ancestorid
         result: Request | str = "unknown_id"
-        if lineage.unknown_ancestor(versions, ()) is None:
+        if lineage.find_unknown_ancestor(versions, ()) is None:
             lineage.assign(versions, "manual")
             result = {name: version.ancestorid for name, version in versions.items()}
-            result = "ancestor_circular_reference" if lineage.cycle(versions) else result
+            result = "ancestor_circular_reference" if lineage.find_cycle(versions) else result
         expected = explicit_first(existing, request)
         closed += result != expected == "ancestor_circular_reference"
         assert result == expected or expected == "ancestor_circular_reference", (existing, request)
@@ -246,13 +246,13 @@ IDS = st.sampled_from(["a", "B", "c", "D", "e", "1", "2.0"])
 def test_every_version_gets_an_ancestor(given_versions: dict[str, tuple[int, str | None]], mode: str) -> None:
     """Every Version has an ancestor, ordered modes form one line, and a repetition changes nothing (R235-R240)."""
     versions = {vid: draft(vid, day, ancestor) for vid, (day, ancestor) in given_versions.items()}
-    has_cycle = lineage.cycle(versions)
+    has_cycle = lineage.find_cycle(versions)
     lineage.assign(versions, mode)
     assert all(version.ancestorid in versions for version in versions.values())
     if mode in lineage.ORDERED:
-        assert len(lineage.roots(versions.values())) == 1
+        assert len(lineage.find_roots(versions.values())) == 1
     if mode in lineage.ORDERED or not has_cycle:
-        assert not lineage.cycle(versions)
+        assert not lineage.find_cycle(versions)
         before = {vid: version.ancestorid for vid, version in versions.items()}
         lineage.assign(versions, mode)
         assert {vid: version.ancestorid for vid, version in versions.items()} == before
@@ -264,6 +264,6 @@ def test_surplus(days: dict[str, int], limit: int, mode: str) -> None:
     versions = {vid: draft(vid, day, None) for vid, day in days.items()}
     lineage.assign(versions, mode)
     keep = next(iter(versions)) if limit > 1 else None
-    gone = lineage.surplus(versions, mode, limit, keep)
+    gone = lineage.find_surplus(versions, mode, limit, keep)
     assert len(gone) == max(0, len(versions) - limit)
     assert keep not in gone

@@ -20,7 +20,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.context import Context, Steps, Stored
-from signalbook.engine.write.lineage import semver_key
+from signalbook.engine.write.lineage import make_semver_key
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
@@ -103,11 +103,11 @@ def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
 
 @contextmanager
 def few(number: int) -> Iterator[None]:
-    usual, load.FEW = load.FEW, number  # type: ignore[misc]
+    usual, load.MAX_WHOLE_VERSIONS = load.MAX_WHOLE_VERSIONS, number  # type: ignore[misc]
     try:
         yield
     finally:
-        load.FEW = usual  # type: ignore[misc]
+        load.MAX_WHOLE_VERSIONS = usual  # type: ignore[misc]
 
 
 TIMES = [pytest.param(mode, marks=pytest.mark.merge) for mode in ("createdat", "modifiedat")]
@@ -169,13 +169,13 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
-        copy = ResourceCopy.of(registry.row(F1))
+        copy = ResourceCopy.from_row(registry.row(F1))
         copy.stored_count = 100
         context = context_of(registry)
         context.stored.written = {copy.xid: copy}
 
         def version(name: str) -> VersionCopy | None:
-            return asked(reader, context, partial(context.stored.version, copy.xid / "versions" / name))
+            return asked(reader, context, partial(context.stored.find_version, copy.xid / "versions" / name))
 
         copy.add([row] if (row := version("v001")) else [])
         further_versions = [version(name) for name in ("v001", "v002", "v009", "none")]
@@ -198,8 +198,8 @@ def precedence(versionid: str) -> tuple[object, ...]:
 @given(first=VERSIONS, other=VERSIONS)
 def test_ranks_sort_as_semantic_versions_do(first: str, other: str) -> None:
     """The key sorts versions like Semantic Versioning (R238)."""
-    assert (semver_key(first) < semver_key(other)) == (precedence(first) < precedence(other))
-    assert "" == semver_key("draft") < semver_key(first)
+    assert (make_semver_key(first) < make_semver_key(other)) == (precedence(first) < precedence(other))
+    assert "" == make_semver_key("draft") < make_semver_key(first)
 
 
 BASE = "https://r.example/registry"
@@ -218,7 +218,7 @@ def asked(reader: ReadTransaction, context: Context, question: Callable[[], Foun
 
     def steps() -> Steps[Found]:
         while True:
-            answer, missing = question(), context.missing(contents=True)
+            answer, missing = question(), context.take_missing(contents=True)
             if missing is None:
                 return answer
             yield missing
@@ -278,4 +278,4 @@ def test_entities_being_written_take_precedence(registry: Registry) -> None:
         assert context.resolve(FROM, F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
         assert context.resolve(FROM, F1) is None
-        assert context.missing() is None
+        assert context.take_missing() is None

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from signalbook.batches import batched
-from signalbook.engine.write.apply import Change, apply_tree, changes_of
+from signalbook.engine.write.apply import Change, apply_tree, list_changes
 from signalbook.engine.write.context import Context, Stored
 from signalbook.engine.write.entities import VALIDATION, GroupConstraints
 from signalbook.engine.write.lineage import ORDERED
@@ -216,13 +216,15 @@ def _migrate_group(
     transaction: WriteTransaction, root: Row, row: Row, before: GroupType, context: Context
 ) -> Iterator[Change]:
     group = context.model.groups[before.plural]
-    copy = OwnerCopy.of(row)
+    copy = OwnerCopy.from_row(row)
     fill_defaults(copy, group.attributes, context.now)
-    yield from _apply(transaction, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: copy}), context)
+    yield from _apply(transaction, WorkingTree(registry=OwnerCopy.from_row(root), groups={row.xid: copy}), context)
     for kind in _stale(before, group):
         for resource in transaction.entities.children([row.key], kind.plural):
             if resource.xref is None:
-                tree = WorkingTree(registry=OwnerCopy.of(root), resources={resource.xid: ResourceCopy.of(resource)})
+                tree = WorkingTree(
+                    registry=OwnerCopy.from_row(root), resources={resource.xid: ResourceCopy.from_row(resource)}
+                )
                 _migrate_resource(transaction, tree.resources[resource.xid], kind, context)
                 yield from _apply(transaction, tree, context)
 
@@ -239,4 +241,4 @@ def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: R
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
     apply_tree(tree, context.documents, transaction, root=context.root)
-    return changes_of(tree, context.model, context.now)
+    return list_changes(tree, context.model, context.now)

@@ -21,7 +21,7 @@ from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, find_taken_uri
 from signalbook.confluent.schemas import compute_content_key
 from signalbook.engine.write.context import Documents
-from signalbook.engine.write.indexing import Described, describe, index_tree
+from signalbook.engine.write.indexing import DocumentDescription, describe, index_tree
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
     ResourceCopy,
@@ -49,7 +49,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class StoreDocuments:
     """Keep these documents, by digest."""
 
     documents: dict[str, bytes]
@@ -70,13 +70,13 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepNumbers:
+class StoreNumbers:
     """Keep the last numbers of these Resources, which go: versions of the CNCF drafts never get one again (A-19)."""
 
     numbers: dict[Xid, int]
 
 
-Update = Delete | Keep | Insert | Replace | KeepNumbers
+Update = Delete | StoreDocuments | Insert | Replace | StoreNumbers
 _CLAIMS_AT_ONCE: Final = 500
 _SCHEMA_GROUPS: Final = "schemagroups"
 
@@ -93,7 +93,7 @@ def _(update: Delete, writer: EntityWriter) -> None:
 
 
 @apply_update.register
-def _(update: Keep, writer: EntityWriter) -> None:
+def _(update: StoreDocuments, writer: EntityWriter) -> None:
     writer.put_documents(update.documents)
 
 
@@ -108,7 +108,7 @@ def _(update: Replace, writer: EntityWriter) -> None:
 
 
 @apply_update.register
-def _(update: KeepNumbers, writer: EntityWriter) -> None:
+def _(update: StoreNumbers, writer: EntityWriter) -> None:
     writer.keep_numbers(update.numbers)
 
 
@@ -118,7 +118,7 @@ def apply_tree(
     transaction: WriteTransaction,
     *,
     root: str,
-    described: Mapping[Xid, Described] | None = None,
+    described: Mapping[Xid, DocumentDescription] | None = None,
 ) -> None:
     """Write what changed in ``tree``, and index it; contents of schemas get their numbers. Raises ``DuplicateId``.
 
@@ -126,7 +126,7 @@ def apply_tree(
     Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
     """
     described = describe(tree, documents) if described is None else described
-    for update in _updates(tree, documents, transaction):
+    for update in _list_updates(tree, documents, transaction):
         apply_update(update, transaction.entities)
         if isinstance(update, Insert | Replace):
             index_tree(tree, update.rows, described, transaction, root)
@@ -140,68 +140,70 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
     is not named.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}
-    for version in _versions(tree):
+    for version in _list_versions(tree):
         if version.xid.group_type in MOUNTS and version.claims_uri:
             claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
-    for groups, found in claims.items():
-        for some in batched(found.items(), _CLAIMS_AT_ONCE):
-            taken = find_taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
-            if taken is not None:
-                xid, uri, holder = taken
+    for groups, versions in claims.items():
+        for batch in batched(versions.items(), _CLAIMS_AT_ONCE):
+            conflict = find_taken_uri(reader, dict(batch), UriBases(groups=groups, root=root))
+            if conflict is not None:
+                xid, uri, holder = conflict
                 raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)
 
 
-def _updates(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> Iterator[Update]:
-    gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
-    if gone:
-        yield Delete(keys=tuple(gone))
+def _list_updates(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> Iterator[Update]:
+    deleted_keys = [
+        copy.before.key for copy in (*tree.deleted, *_list_removed_versions(tree)) if copy.before is not None
+    ]
+    if deleted_keys:
+        yield Delete(keys=tuple(deleted_keys))
     numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
-    if counted := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
-        yield KeepNumbers(numbers=counted)
+    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
+        yield StoreNumbers(numbers=numbers_to_store)
     # The document of a Version that the same command replaced again, or pruned, is not kept.
-    used = {version.document for version in _versions(tree)}
-    kept = {name: content for name, content in documents.new.items() if name in used}
-    if kept:
-        yield Keep(documents=kept)
-    ids = _schema_ids(tree, transaction)
-    inserted, replaced = (_numbered(rows, ids) for rows in _rows(tree, transaction.entities))
+    used_digests = {version.document for version in _list_versions(tree)}
+    documents_to_store = {name: content for name, content in documents.new.items() if name in used_digests}
+    if documents_to_store:
+        yield StoreDocuments(documents=documents_to_store)
+    ids = _assign_schema_ids(tree, transaction)
+    inserted, replaced = (_set_schema_ids(rows, ids) for rows in _make_rows(tree, transaction.entities))
     if inserted:
         yield Insert(rows=inserted)
     if replaced:
         yield Replace(rows=replaced)
 
 
-def _versions(tree: WorkingTree) -> Iterator[VersionCopy]:
+def _list_versions(tree: WorkingTree) -> Iterator[VersionCopy]:
     for resource in tree.resources.values():
         yield from resource.versions.values()
 
 
-def _removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
+def _list_removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
     for resource in tree.resources.values():
         yield from resource.removed.values()
 
 
-def _rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _make_rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Rows to insert, level by level, and rows to replace."""
-    copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
-    fresh = [copy for copy in copies if copy.before is None]
-    new_keys = iter(writer.reserve(len(fresh)) if fresh else ())
+    copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_list_versions(tree)]
+    new_copies = [copy for copy in copies if copy.before is None]
+    new_keys = iter(writer.reserve(len(new_copies)) if new_copies else ())
     # Keys are known before anything is inserted, so that a whole level goes in one statement.
     keys = {copy.xid: copy.before.key if copy.before else next(new_keys) for copy in copies}
     inserted, replaced = [], []
     for copy in copies:
         if copy.before is None:
-            inserted.append(copy.row(keys[copy.xid], keys[copy.xid.owner]))
+            inserted.append(copy.to_row(keys[copy.xid], keys[copy.xid.owner]))
         elif copy.changed:  # most of what is loaded is not: only what differs is written
-            replaced.append(copy.row(copy.before.key, copy.before.parent))
+            replaced.append(copy.to_row(copy.before.key, copy.before.parent))
     return tuple(inserted), tuple(replaced)
 
 
-def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
+def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
     """The numbers of the schemas among what is written, in the order in which it is."""
     contents: dict[str, dict[Xid, str]] = {}
-    found: dict[Xid, int] = {}
-    for version in _versions(tree):
+    ids: dict[Xid, int] = {}
+    for version in _list_versions(tree):
         if version.xid.group_type == _SCHEMA_GROUPS and version.changed:
             content, before = compute_content_key(version.attributes, version.document), version.before
             if content is None:
@@ -212,20 +214,20 @@ def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, i
                 and before.schemaid
                 and compute_content_key(before.attributes, before.document) == content
             ):
-                found[version.xid] = before.schemaid
+                ids[version.xid] = before.schemaid
             else:
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
-    for group, some in contents.items():
+    for group, contents_by_xid in contents.items():
         try:
-            given = transaction.confluent.give(group, list(some.values()))
+            ids_by_content = transaction.confluent.give(group, list(contents_by_xid.values()))
         except NoIdLeft as error:
-            owner = next(iter(some)).owner.owner
+            owner = next(iter(contents_by_xid)).owner.owner
             raise RegistryError("bad_request", subject=str(owner), error_detail=str(error)) from None
-        found.update((xid, given[content]) for xid, content in some.items())
-    return found
+        ids.update((xid, ids_by_content[content]) for xid, content in contents_by_xid.items())
+    return ids
 
 
-def _numbered(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row, ...]:
+def _set_schema_ids(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row, ...]:
     return tuple(structs.replace(row, schemaid=ids[row.xid]) if row.xid in ids else row for row in rows)
 
 
@@ -269,15 +271,15 @@ class Change:
 
     def to_json(self) -> JSONObject:
         """The form the outbox keeps."""
-        kept: JSONObject = {
+        document: JSONObject = {
             "xid": self.xid,
             "entity": self.entity.value,
             "action": self.action.value,
             "changed": list(self.changed),
         }
         if self.time is not None:
-            kept["time"] = format_timestamp(self.time)
-        return {**kept, "cascaded": True} if self.cascaded else kept
+            document["time"] = format_timestamp(self.time)
+        return {**document, "cascaded": True} if self.cascaded else document
 
     @classmethod
     def from_json(cls, value: JSONObject) -> Self:
@@ -300,18 +302,18 @@ def coalesce(changes: Iterable[Change]) -> list[Change]:
 
     A deletion hides a creation, which hides updates; the names that several updates changed are put together.
     """
-    found: dict[tuple[str, bool], Change] = {}
+    merged: dict[tuple[str, bool], Change] = {}
     for change in changes:
         key = (change.xid, change.action is ChangeAction.DEPRECATION)
-        found[key] = _merged(found[key], change) if key in found else change
-    return list(found.values())
+        merged[key] = _merge(merged[key], change) if key in merged else change
+    return list(merged.values())
 
 
-def _merged(one: Change, other: Change) -> Change:
-    strongest = min(one.action, other.action, key=_STRONGEST.index)
-    named = strongest in (ChangeAction.UPDATED, ChangeAction.DEPRECATION)
-    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
-    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded, time=other.time)
+def _merge(first: Change, second: Change) -> Change:
+    strongest = min(first.action, second.action, key=_STRONGEST.index)
+    has_names = strongest in (ChangeAction.UPDATED, ChangeAction.DEPRECATION)
+    names = tuple(dict.fromkeys((*first.changed, *second.changed))) if has_names else ()
+    return replace(first, action=strongest, changed=names, cascaded=first.cascaded or second.cascaded, time=second.time)
 
 
 _ENTITIES = {
@@ -321,42 +323,42 @@ _ENTITIES = {
     Kind.VERSION: EventEntity.VERSION,
 }
 
-_ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
+_VERSION_ATTRIBUTES = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
 
 
-def changes_of(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
+def list_changes(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
     """Return all changes in ``tree``, owners before their members; ``config`` names changed configuration.
 
     ``now`` is the time of the interaction.
     """
-    found = _changes(tree, model, config)
-    return tuple(replace(change, time=None) if change.time == now else change for change in found)
+    changes = _list_changes(tree, model, config)
+    return tuple(replace(change, time=None) if change.time == now else change for change in changes)
 
 
-def _changes(tree: WorkingTree, model: Model, config: Collection[str]) -> list[Change]:
-    found: list[Change] = [*_owner(tree.registry, config)]
+def _list_changes(tree: WorkingTree, model: Model, config: Collection[str]) -> list[Change]:
+    changes: list[Change] = [*_compare_owner(tree.registry, config)]
     for group in tree.groups.values():
-        found += _owner(group)
+        changes += _compare_owner(group)
     for resource in tree.resources.values():
         singular = model.groups[resource.xid.group_type].resources[resource.xid.resource_type].singular
-        found += _resource(resource, singular)
+        changes += _compare_resource(resource, singular)
         for version in resource.versions.values():
-            found += _version(version, singular)
-        found += [_change(version, ChangeAction.DELETED) for version in resource.removed.values()]
-    return [*found, *_deleted(tree)]
+            changes += _compare_version(version, singular)
+        changes += [_make_change(version, ChangeAction.DELETED) for version in resource.removed.values()]
+    return [*changes, *_list_deletions(tree)]
 
 
-def _change(copy: WorkingCopy, action: ChangeAction, changed: Collection[str] = ()) -> Change:
+def _make_change(copy: WorkingCopy, action: ChangeAction, changed: Collection[str] = ()) -> Change:
     return Change(
         xid=str(copy.xid),
         entity=_ENTITIES[copy.xid.kind],
         action=action,
         changed=tuple(dict.fromkeys(changed)),
-        time=None if action is ChangeAction.DELETED else _recorded(copy),
+        time=None if action is ChangeAction.DELETED else _find_shown_time(copy),
     )
 
 
-def _recorded(copy: WorkingCopy) -> datetime | None:
+def _find_shown_time(copy: WorkingCopy) -> datetime | None:
     """Return the time of the last change that the drafts show, or None.
 
     A Version's is that of its creation, a Resource's that of its latest Version. For a stored Resource that is usually
@@ -372,35 +374,35 @@ def _recorded(copy: WorkingCopy) -> datetime | None:
     return copy.modifiedat
 
 
-def _deleted(tree: WorkingTree) -> Iterator[Change]:
-    gone = {copy.xid for copy in tree.deleted}
+def _list_deletions(tree: WorkingTree) -> Iterator[Change]:
+    deleted_xids = {copy.xid for copy in tree.deleted}
     for copy in tree.deleted:
-        yield replace(_change(copy, ChangeAction.DELETED), cascaded=copy.xid.owner in gone)
+        yield replace(_make_change(copy, ChangeAction.DELETED), cascaded=copy.xid.owner in deleted_xids)
 
 
-def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
+def _compare_owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
     if copy.before is None:
-        yield _change(copy, ChangeAction.CREATED)
-        yield from _deprecation(copy)
+        yield _make_change(copy, ChangeAction.CREATED)
+        yield from _compare_deprecation(copy)
         return
-    changed = _stamps(copy, copy.before.createdat, copy.before.modifiedat)
-    changed += _differences(copy.before.attributes, copy.attributes)
+    changed = _compare_stamps(copy, copy.before.createdat, copy.before.modifiedat)
+    changed += _compare_attributes(copy.before.attributes, copy.attributes)
     for plural in sorted(copy.collections):
         changed += [plural, f"{plural}count"]
     changed += config
     if changed:
-        yield _change(copy, ChangeAction.UPDATED, changed)
-    yield from _deprecation(copy)
+        yield _make_change(copy, ChangeAction.UPDATED, changed)
+    yield from _compare_deprecation(copy)
 
 
-def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
+def _compare_resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     before = copy.before
     if before is None:
-        yield _change(copy, ChangeAction.CREATED)
-        yield from _deprecation(copy)
+        yield _make_change(copy, ChangeAction.CREATED)
+        yield from _compare_deprecation(copy)
         return
-    changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
-    changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
+    changed = [f"meta.{name}" for name in _compare_stamps(copy, before.createdat, before.modifiedat)]
+    changed += [f"meta.{name}" for name in _compare_attributes(before.attributes, copy.attributes)]
     if before.xref != copy.xref and "meta.epoch" not in changed:
         changed.append("meta.epoch")  # its own stays as it is, but what is shown is the target's (R269)
     pairs = (
@@ -411,64 +413,64 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     changed += [f"meta.{name}" for name, old, new in pairs if old != new]
     if copy.removed or any(version.before is None for version in copy.versions.values()):
         changed += ["versions", "versionscount"]
-    changed += _default_version(copy, singular)
+    changed += _compare_default_version(copy, singular)
     if changed:
-        yield _change(copy, ChangeAction.UPDATED, changed)
-    yield from _deprecation(copy)
+        yield _make_change(copy, ChangeAction.UPDATED, changed)
+    yield from _compare_deprecation(copy)
 
 
-def _default_version(copy: ResourceCopy, singular: str) -> list[str]:
+def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
     """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
     old_id = copy.before.defaultversionid if copy.before else None
     if old_id == copy.defaultversionid:
         # A Resource shows the attributes of its default Version as its own: they change with it.
         current = copy.versions.get(old_id or "")
-        return _version_changes(current, singular) if current else []
+        return _compare_version_attributes(current, singular) if current else []
     both = [copy.versions.get(old_id or "") or copy.removed.get(old_id or "")]
     both.append(copy.versions.get(copy.defaultversionid or ""))
-    return [name for version in both if version for name in _present(version, singular)]
+    return [name for version in both if version for name in _list_shown_attributes(version, singular)]
 
 
-def _present(version: VersionCopy, singular: str) -> list[str]:
+def _list_shown_attributes(version: VersionCopy, singular: str) -> list[str]:
     """Every attribute that a Version shows, but for those computed for one answer."""
-    return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
+    return [f"{singular}id", *_VERSION_ATTRIBUTES, *version.attributes, *([singular] if version.document else [])]
 
 
-def _version(copy: VersionCopy, singular: str) -> Iterator[Change]:
+def _compare_version(copy: VersionCopy, singular: str) -> Iterator[Change]:
     if copy.before is None:
-        yield _change(copy, ChangeAction.CREATED)
+        yield _make_change(copy, ChangeAction.CREATED)
         return
-    changed = _version_changes(copy, singular)
+    changed = _compare_version_attributes(copy, singular)
     if changed:
-        yield _change(copy, ChangeAction.UPDATED, changed)
+        yield _make_change(copy, ChangeAction.UPDATED, changed)
 
 
-def _version_changes(copy: VersionCopy, singular: str) -> list[str]:
+def _compare_version_attributes(copy: VersionCopy, singular: str) -> list[str]:
     before = copy.before
     if before is None:
-        return _present(copy, singular)
-    changed = _stamps(copy, before.createdat, before.modifiedat)
-    changed += _differences(before.attributes, copy.attributes)
+        return _list_shown_attributes(copy, singular)
+    changed = _compare_stamps(copy, before.createdat, before.modifiedat)
+    changed += _compare_attributes(before.attributes, copy.attributes)
     pairs = (("ancestorid", before.ancestorid, copy.ancestorid), (singular, before.document, copy.document))
     return changed + [name for name, old, new in pairs if old != new]
 
 
-def _stamps(copy: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
+def _compare_stamps(copy: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
     names = ["epoch"] if copy.before is None or copy.epoch != copy.before.epoch else []
     names += ["createdat"] if copy.createdat != createdat else []
     return names + (["modifiedat"] if copy.modifiedat != modifiedat else [])
 
 
-def _differences(before: JSONObject, after: JSONObject) -> list[str]:
+def _compare_attributes(before: JSONObject, after: JSONObject) -> list[str]:
     return [name for name in {**before, **after} if before.get(name) != after.get(name)]
 
 
-def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
+def _compare_deprecation(copy: WorkingCopy) -> Iterator[Change]:
     """Yield the separate event for ``deprecated``, also of a new entity, naming the members (R303)."""
     old = (copy.before.attributes if copy.before else {}).get("deprecated")
     new = copy.attributes.get("deprecated")
     if old != new:
-        yield _change(copy, ChangeAction.DEPRECATION, _differences(old or {}, new or {}))
+        yield _make_change(copy, ChangeAction.DEPRECATION, _compare_attributes(old or {}, new or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,25 +124,25 @@ def _check_default_version_flag(command: Command) -> None:
     if flag is None:
         return
     to_resource = target.kind is Kind.RESOURCE
-    wrong = target.kind not in ONE_RESOURCE or (to_resource and command.method is Method.DELETE)
+    misplaced = target.kind not in ONE_RESOURCE or (to_resource and command.method is Method.DELETE)
     misused = flag == "request" and not (to_resource and command.method is Method.POST)
-    if misused and not wrong and _versions_in(command) > 1:
+    if misused and not misplaced and _count_versions(command) > 1:
         raise RegistryError("too_many_versions", subject=str(target))
-    if wrong or misused:
+    if misplaced or misused:
         raise RegistryError("bad_flag", subject=str(target), flag="setdefaultversionid")
     if not flag:
         detail = "it needs to be a versionid, null or request"
         raise RegistryError("bad_defaultversionid", subject=str(target), value='""', error_detail=detail)
 
 
-def _versions_in(command: Command) -> int:
+def _count_versions(command: Command) -> int:
     """Return the number of Versions in a map of the request."""
     body = command.body if isinstance(command.body, dict) else {}
     versions = body if command.target.kind is Kind.VERSIONS else body.get("versions")
     return len(versions) if isinstance(versions, dict) else 0
 
 
-_DEFAULT: Final = ("defaultversionid", "defaultversionsticky")
+_DEFAULT_VERSION_ATTRIBUTES: Final = ("defaultversionid", "defaultversionsticky")
 _RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
 
 
@@ -210,7 +210,7 @@ class Intent:
     groups: tuple[GroupIntent, ...] = ()
     processed: tuple[Xid, ...] = ()
 
-    def resources(self) -> Iterator[ResourceIntent]:
+    def list_resources(self) -> Iterator[ResourceIntent]:
         """Every Resource intent, in request order."""
         for group in self.groups:
             yield from group.resources
@@ -221,17 +221,17 @@ def read_intent(command: Command, model: Model) -> Intent:
 
     Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
     """
-    return _IntentReader(command, model).intent()
+    return _IntentReader(command, model).read()
 
 
-def require_object(value: JSON, subject: Xid, what: str) -> JSONObject:
+def require_object(value: JSON, subject: Xid, name: str) -> JSONObject:
     """``value`` if it is a JSON object, else ``bad_request`` (R50)."""
     if not isinstance(value, dict):
-        raise RegistryError("bad_request", subject=str(subject), error_detail=f"{what} needs to be a JSON object")
+        raise RegistryError("bad_request", subject=str(subject), error_detail=f"{name} needs to be a JSON object")
     return value
 
 
-def entry_id(collection: Xid, id: str) -> str:
+def check_entry_id(collection: Xid, id: str) -> str:
     """``id`` if it may name an entity of ``collection`` (R25, R28), else ``malformed_id``."""
     try:
         if collection.kind is Kind.VERSIONS and id in _RESERVED_VERSIONIDS:
@@ -262,12 +262,12 @@ class _IntentReader:
             return None
         return Xid(self.target.parts[:4])
 
-    def intent(self) -> Intent:
+    def read(self) -> Intent:
         for position in range(1, len(self.target.parts), 2):
-            entry_id(Xid(self.target.parts[:position]), self.target.parts[position])
+            check_entry_id(Xid(self.target.parts[:position]), self.target.parts[position])
         return _BY_KIND[self.target.kind](self)
 
-    def body(self) -> JSONObject:
+    def require_body(self) -> JSONObject:
         """The request's body; of a single entity without its ``$schema`` (R21)."""
         if self.command.body is None:
             raise RegistryError("missing_body", subject=str(self.target))
@@ -275,79 +275,84 @@ class _IntentReader:
         single = self.command.method is not Method.POST and not self.target.is_collection
         return {key: value for key, value in body.items() if key != "$schema"} if single else body
 
-    def registry(self) -> Intent:
-        body = self.body()
+    def read_registry(self) -> Intent:
+        body = self.require_body()
         only_maps = self.command.method is Method.POST
         groups: list[GroupIntent] = []
-        rest: JSONObject = {}
+        attributes: JSONObject = {}
         for name, value in body.items():
             if name in self.model.groups:
-                groups += self.groups(Xid((name,)), value)
+                groups += self.read_groups(Xid((name,)), value)
             elif only_maps:
                 raise RegistryError("groups_only", subject=str(self.target), name=name)
             else:
-                rest[name] = value
+                attributes[name] = value
         return Intent(
             mode=self.mode,
             body=None
             if only_maps
-            else self.without_ignored(self.target, _without(rest, self.model.groups), "registryid"),
+            else self.drop_ignored(self.target, _drop_derived(attributes, self.model.groups), "registryid"),
             groups=tuple(groups),
-            processed=(*(g.xid for g in groups), *_empty_maps(self.target, body)) if only_maps else (),
+            processed=(*(g.xid for g in groups), *_list_empty_maps(self.target, body)) if only_maps else (),
         )
 
-    def groups(self, collection: Xid, entries: JSON) -> list[GroupIntent]:
+    def read_groups(self, collection: Xid, entries: JSON) -> list[GroupIntent]:
         return [
-            self.group(collection / entry_id(collection, key), body) for key, body in _map_entries(collection, entries)
-        ]
-
-    def group(self, xid: Xid, body: JSON, *, only_maps: bool = False) -> GroupIntent:
-        kind = self.model.groups[xid.group_type]
-        resources: list[ResourceIntent] = []
-        rest: JSONObject = {}
-        for name, value in require_object(body, xid, f'"{xid}"').items():
-            if name in kind.resources:
-                resources += self.resources(xid / name, value)
-            elif only_maps:
-                raise RegistryError("resources_only", subject=str(xid), name=name)
-            else:
-                rest[name] = value
-        return GroupIntent(
-            xid=xid,
-            type=kind,
-            mode=self.mode,
-            body=None if only_maps else self.without_ignored(xid, _without(rest, kind.resources), f"{kind.singular}id"),
-            resources=tuple(resources),
-        )
-
-    def resources(self, collection: Xid, entries: JSON) -> list[ResourceIntent]:
-        return [
-            self.resource(collection / entry_id(collection, key), body)
+            self.read_group(collection / check_entry_id(collection, key), body)
             for key, body in _map_entries(collection, entries)
         ]
 
-    def resource(self, xid: Xid, body: JSON, *, explicit: bool = False) -> ResourceIntent:
+    def read_group(self, xid: Xid, body: JSON, *, only_maps: bool = False) -> GroupIntent:
+        group_type = self.model.groups[xid.group_type]
+        resources: list[ResourceIntent] = []
+        attributes: JSONObject = {}
+        for name, value in require_object(body, xid, f'"{xid}"').items():
+            if name in group_type.resources:
+                resources += self.read_resources(xid / name, value)
+            elif only_maps:
+                raise RegistryError("resources_only", subject=str(xid), name=name)
+            else:
+                attributes[name] = value
+        return GroupIntent(
+            xid=xid,
+            type=group_type,
+            mode=self.mode,
+            body=None
+            if only_maps
+            else self.drop_ignored(xid, _drop_derived(attributes, group_type.resources), f"{group_type.singular}id"),
+            resources=tuple(resources),
+        )
+
+    def read_resources(self, collection: Xid, entries: JSON) -> list[ResourceIntent]:
+        return [
+            self.read_resource(collection / check_entry_id(collection, key), body)
+            for key, body in _map_entries(collection, entries)
+        ]
+
+    def read_resource(self, xid: Xid, body: JSON, *, explicit: bool = False) -> ResourceIntent:
         attributes = dict(require_object(body, xid, f'"{xid}"'))
         meta = attributes.pop("meta", None)
         versions = attributes.pop("versions", None)
-        about = self.about(
+        intent = self.make_resource(
             xid,
             attributes=attributes,
             meta=None if meta is None else require_object(meta, xid / "meta", '"meta"'),
-            versions=self.versions(xid / "versions", versions),
+            versions=self.read_versions(xid / "versions", versions),
             explicit=explicit,
         )
-        return replace(about, has_versions=True) if versions is not None else about
+        return replace(intent, has_versions=True) if versions is not None else intent
 
-    def versions(self, collection: Xid, entries: JSON) -> tuple[VersionIntent, ...]:
+    def read_versions(self, collection: Xid, entries: JSON) -> tuple[VersionIntent, ...]:
         return tuple(
             VersionIntent(
-                id=entry_id(collection, key), body=require_object(body, collection / key, f'"{key}"'), mode=self.mode
+                id=check_entry_id(collection, key),
+                body=require_object(body, collection / key, f'"{key}"'),
+                mode=self.mode,
             )
             for key, body in _map_entries(collection, entries)
         )
 
-    def about(
+    def make_resource(
         self,
         xid: Xid,
         *,
@@ -358,27 +363,27 @@ class _IntentReader:
         explicit: bool = False,
     ) -> ResourceIntent:
         group = self.model.groups[xid.group_type]
-        kind = group.resources[xid.resource_type]
-        own = f"{kind.singular}id"
-        ids = (own, "versionid") if self.target.kind is Kind.VERSION else (own,)
+        resource_type = group.resources[xid.resource_type]
+        id_name = f"{resource_type.singular}id"
+        ids = (id_name, "versionid") if self.target.kind is Kind.VERSION else (id_name,)
         return ResourceIntent(
             xid=xid,
-            type=kind,
+            type=resource_type,
             group=group,
             mode=WriteMode.MERGE if document is not None else self.mode,
-            attributes=None if attributes is None else self.without_ignored(xid, attributes, own),
+            attributes=None if attributes is None else self.drop_ignored(xid, attributes, id_name),
             document=document,
-            meta=None if meta is None else self.without_ignored(xid, meta, own, *_DEFAULT),
-            versions=tuple(self.version_without_ignored(xid, version, ids) for version in versions),
+            meta=None if meta is None else self.drop_ignored(xid, meta, id_name, *_DEFAULT_VERSION_ATTRIBUTES),
+            versions=tuple(self.drop_ignored_of_version(xid, version, ids) for version in versions),
             explicit=explicit,
         )
 
-    def version_without_ignored(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
-        """``version`` with what is ``without_ignored`` of its body."""
-        body = self.without_ignored(resource, version.body, *ids)
+    def drop_ignored_of_version(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
+        """Return ``version`` without what ``ignore`` names."""
+        body = self.drop_ignored(resource, version.body, *ids)
         return version if body is version.body else replace(version, body=body)
 
-    def without_ignored(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
+    def drop_ignored(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
         """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.
 
         Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.
@@ -387,10 +392,12 @@ class _IntentReader:
         if not ignored:
             return body
         drop: set[str] = {
-            name for name in ("epoch", *_DEFAULT) if name in ignored and (name == "epoch" or name in names)
+            name
+            for name in ("epoch", *_DEFAULT_VERSION_ATTRIBUTES)
+            if name in ignored and (name == "epoch" or name in names)
         }
         if "id" in ignored and xid == self._root:
-            drop |= {name for name in names if name not in _DEFAULT}
+            drop |= {name for name in names if name not in _DEFAULT_VERSION_ATTRIBUTES}
         return {name: value for name, value in body.items() if name not in drop}
 
     def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
@@ -403,68 +410,68 @@ class _IntentReader:
             mode=self.mode, groups=(owner,), processed=tuple(r.xid for r in owner.resources) if collection else ()
         )
 
-    def group_collection(self) -> Intent:
-        groups = tuple(self.groups(self.target, self.body()))
+    def read_group_collection(self) -> Intent:
+        groups = tuple(self.read_groups(self.target, self.require_body()))
         return Intent(mode=self.mode, groups=groups, processed=tuple(g.xid for g in groups))
 
-    def one_group(self) -> Intent:
+    def read_one_group(self) -> Intent:
         only_maps = self.command.method is Method.POST
-        body = self.body()
-        intent = self.wrap(group=self.group(self.target, body, only_maps=only_maps), collection=only_maps)
-        empty = _empty_maps(self.target, body) if only_maps else ()
+        body = self.require_body()
+        intent = self.wrap(group=self.read_group(self.target, body, only_maps=only_maps), collection=only_maps)
+        empty = _list_empty_maps(self.target, body) if only_maps else ()
         return replace(intent, processed=(*intent.processed, *empty)) if empty else intent
 
-    def resource_collection(self) -> Intent:
-        return self.wrap(*self.resources(self.target, self.body()), collection=True)
+    def read_resource_collection(self) -> Intent:
+        return self.wrap(*self.read_resources(self.target, self.require_body()), collection=True)
 
-    def one_resource(self) -> Intent:
+    def read_one_resource(self) -> Intent:
         if self.command.method is Method.POST:
-            return self.wrap(self.posted_version())
+            return self.wrap(self.read_posted_version())
         document = self.command.document
         if document is not None:
             attributes = dict(document.attributes)
-            return self.wrap(self.about(self.target, attributes=attributes, document=document, explicit=True))
-        return self.wrap(self.resource(self.target, self.body(), explicit=True))
+            return self.wrap(self.make_resource(self.target, attributes=attributes, document=document, explicit=True))
+        return self.wrap(self.read_resource(self.target, self.require_body(), explicit=True))
 
-    def posted_version(self) -> ResourceIntent:
+    def read_posted_version(self) -> ResourceIntent:
         document = self.command.document
-        body = dict(document.attributes) if document is not None else dict(self.body())
+        body = dict(document.attributes) if document is not None else dict(self.require_body())
         body.pop("$schema", None)
-        named = body.get("versionid")
-        if named is not None:
-            named = entry_id(self.target / "versions", _versionid_text(named, self.target))
+        versionid = body.get("versionid")
+        if versionid is not None:
+            versionid = check_entry_id(self.target / "versions", _require_versionid(versionid, self.target))
         mode = WriteMode.MERGE if document is not None else WriteMode.REPLACE
-        version = VersionIntent(id=named, body=body, mode=mode, document=document, of_resource=True)
-        return self.about(self.target, versions=(version,), explicit=True)
+        version = VersionIntent(id=versionid, body=body, mode=mode, document=document, of_resource=True)
+        return self.make_resource(self.target, versions=(version,), explicit=True)
 
-    def one_meta(self) -> Intent:
-        return self.wrap(self.about(self.target.resource, meta=self.body(), explicit=True))
+    def read_meta(self) -> Intent:
+        return self.wrap(self.make_resource(self.target.resource, meta=self.require_body(), explicit=True))
 
-    def version_collection(self) -> Intent:
-        versions = self.versions(self.target, self.body())
-        about = self.about(self.target.resource, versions=versions, explicit=True)
-        return replace(self.wrap(about), processed=tuple(self.target / str(v.id) for v in versions))
+    def read_version_collection(self) -> Intent:
+        versions = self.read_versions(self.target, self.require_body())
+        intent = self.make_resource(self.target.resource, versions=versions, explicit=True)
+        return replace(self.wrap(intent), processed=tuple(self.target / str(v.id) for v in versions))
 
-    def one_version(self) -> Intent:
+    def read_one_version(self) -> Intent:
         document = self.command.document
         version = VersionIntent(
             id=self.target.version_id,
-            body=dict(document.attributes) if document is not None else self.body(),
+            body=dict(document.attributes) if document is not None else self.require_body(),
             mode=WriteMode.MERGE if document is not None else self.mode,
             document=document,
         )
-        return self.wrap(self.about(self.target.resource, versions=(version,), explicit=True))
+        return self.wrap(self.make_resource(self.target.resource, versions=(version,), explicit=True))
 
 
 _BY_KIND: Final = {
-    Kind.REGISTRY: _IntentReader.registry,
-    Kind.GROUPS: _IntentReader.group_collection,
-    Kind.GROUP: _IntentReader.one_group,
-    Kind.RESOURCES: _IntentReader.resource_collection,
-    Kind.RESOURCE: _IntentReader.one_resource,
-    Kind.META: _IntentReader.one_meta,
-    Kind.VERSIONS: _IntentReader.version_collection,
-    Kind.VERSION: _IntentReader.one_version,
+    Kind.REGISTRY: _IntentReader.read_registry,
+    Kind.GROUPS: _IntentReader.read_group_collection,
+    Kind.GROUP: _IntentReader.read_one_group,
+    Kind.RESOURCES: _IntentReader.read_resource_collection,
+    Kind.RESOURCE: _IntentReader.read_one_resource,
+    Kind.META: _IntentReader.read_meta,
+    Kind.VERSIONS: _IntentReader.read_version_collection,
+    Kind.VERSION: _IntentReader.read_one_version,
 }
 
 
@@ -475,18 +482,18 @@ def _map_entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
     return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
 
 
-def _empty_maps(owner: Xid, body: JSONObject) -> tuple[Xid, ...]:
+def _list_empty_maps(owner: Xid, body: JSONObject) -> tuple[Xid, ...]:
     """The collections of which a request names no entity: the response shows them all the same."""
     return tuple(owner / name for name, entries in body.items() if entries == {})
 
 
-def _without(attributes: JSONObject, collections: JSON) -> JSONObject:
+def _drop_derived(attributes: JSONObject, collections: JSON) -> JSONObject:
     """Drop the read-only ``<COLLECTION>url`` and ``<COLLECTION>count`` (R50)."""
     derived = {f"{plural}{suffix}" for plural in collections for suffix in ("url", "count")}
     return {name: value for name, value in attributes.items() if name not in derived}
 
 
-def _versionid_text(value: JSON, subject: Xid) -> str:
+def _require_versionid(value: JSON, subject: Xid) -> str:
     if isinstance(value, str):
         return value
     raise RegistryError(

@@ -16,9 +16,9 @@ from signalbook.batches import batched
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
 from signalbook.engine.write.entities import VALIDATION
-from signalbook.engine.write.lineage import roots
-from signalbook.engine.write.references import followed, load_documents, mentioned
-from signalbook.engine.write.validation import check_formats, check_imports, set_outcome, validated
+from signalbook.engine.write.lineage import find_roots
+from signalbook.engine.write.references import check_with_references, find_mentioned, load_documents
+from signalbook.engine.write.validation import check_formats, check_imports, make_outcome, set_outcome
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import (
@@ -36,10 +36,10 @@ VersionsById = Mapping[str, VersionCopy]
 MAX_DIFFERENCES: Final = 100
 MAX_PAIRS: Final = 10_000
 """Comparisons for one Resource in one request: others wait for it to end."""
-_MAX_KNOWN: Final = 10_000
-_LOADED_AT_ONCE: Final = 20
+_MAX_COMPATIBLE_PAIRS: Final = 10_000
+_VERSIONS_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
-_REPLACED: Final = "the document replaces another one and was not compared with it"
+_NOT_COMPARED: Final = "the document replaces another one and was not compared with it"
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
 _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
@@ -58,7 +58,7 @@ class Comparisons:
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
 
-    def error(self, resource: ResourceCopy, rule: str, detail: str) -> RegistryError:
+    def make_error(self, resource: ResourceCopy, rule: str, detail: str) -> RegistryError:
         """``compatibility_violation`` with all that was found."""
         return RegistryError(
             "compatibility_violation",
@@ -69,20 +69,20 @@ class Comparisons:
         )
 
 
-def changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context) -> frozenset[str]:
+def find_changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context) -> frozenset[str]:
     """Ids of the Versions that are another schema than the one that was found compatible; none without a rule.
 
     Another rule makes all of them new. One that is only assumed (``Context``) is applied to what this request changes.
     """
-    rule = _rule_in_force(resource, type, context)
+    rule = _find_rule(resource, type, context)
     if not rule:
         return frozenset()
-    return other_schemas(resource, rule, assumed=context.compatibility is not None)
+    return find_other_schemas(resource, rule, assumed=context.compatibility is not None)
 
 
-def other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozenset[str]:
-    """Return ``changed_schemas`` under this rule."""
-    anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
+def find_other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozenset[str]:
+    """Return ``find_changed_schemas`` under this rule."""
+    anew = not assumed and (resource.before is None or _read_rule(resource.before.attributes) != rule.casefold())
     return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
 
 
@@ -91,10 +91,10 @@ def compare_versions(
 ) -> Steps[Comparisons]:
     """Compare what has to be compared anew under ``rule``; documents are loaded for some Versions at a time."""
     comparisons = Comparisons()
-    for some in batched(pending(resource, rule, changed), _LOADED_AT_ONCE):
+    for batch in batched(list_pending(resource, rule, changed), _VERSIONS_AT_ONCE):
         context.documents.forget()
-        compared = [pair for pair in some if pair[0].attributes.get("format")]
-        yield from load_documents(_documents(compared, rule), context)
+        compared = [pair for pair in batch if pair[0].attributes.get("format")]
+        yield from load_documents(_list_documents(compared, rule), context)
         for version, ancestors in compared:
             yield from _compare_with_ancestors(version, ancestors, rule, context, comparisons)
     return comparisons
@@ -106,52 +106,54 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
     Otherwise each would need queries of its own.
     """
     names: list[str | None] = []
-    for resource, kind in resources:
-        rule = _rule_in_force(resource, kind, context)
+    for resource, resource_type in resources:
+        rule = _find_rule(resource, resource_type, context)
         if rule and len(names) < MAX_LOADED:
-            found = pending(resource, rule, changed_schemas(resource, kind, context))
-            names += _documents(islice(found, _LOADED_AT_ONCE), rule)
-            names += _documents(islice(_replaced(resource, rule, context), _LOADED_AT_ONCE), rule)
+            pairs = list_pending(resource, rule, find_changed_schemas(resource, resource_type, context))
+            names += _list_documents(islice(pairs, _VERSIONS_AT_ONCE), rule)
+            names += _list_documents(islice(_list_replaced(resource, rule, context), _VERSIONS_AT_ONCE), rule)
     names = names[:MAX_LOADED]
     context.documents.forget()
     yield from load_documents(names, context)
-    xids = mentioned(names, context)
+    xids = find_mentioned(names, context)
     if xids:
         yield Lookup(entities=xids, contents=True)
 
 
-def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
+def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
     """Yield the documents of these Versions and of the ancestors they are first compared with."""
     for version, ancestors in compared:
-        nearest = [a for a in ancestors[:_LOADED_AT_ONCE] if _pair(version, a, rule) not in _compatible_pairs]
-        yield from (each.document for each in (version, *nearest)) if nearest else ()
+        nearest = [
+            a for a in ancestors[:_VERSIONS_AT_ONCE] if _make_pair_key(version, a, rule) not in _compatible_pairs
+        ]
+        yield from (version_to_load.document for version_to_load in (version, *nearest)) if nearest else ()
 
 
-def pending(
+def list_pending(
     resource: ResourceCopy, rule: str, changed: Collection[str]
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
     """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
 
     A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
-    between them are what they were. ``changed`` as ``changed_schemas`` finds them.
+    between them are what they were. ``changed`` as ``find_changed_schemas`` finds them.
     """
     versions = resource.versions
     if is_transitive(rule):
-        stirred = _stirred(versions, changed)
-        # Most Versions have nothing new above them: without ``_stirred`` each of them would be walked up to the root.
-        found = ((v, _moved_ancestors(v, versions, changed)) for v in versions.values() if v.id in stirred)
+        affected = _find_affected(versions, changed)
+        # Most Versions have nothing new above them: otherwise each would be walked up to the root.
+        pairs = ((v, _find_moved_ancestors(v, versions, changed)) for v in versions.values() if v.id in affected)
     else:
-        found = ((v, _nearest(v, versions, changed)) for v in versions.values())
-    yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
+        pairs = ((v, _find_nearest(v, versions, changed)) for v in versions.values())
+    yield from ((version, ancestors) for version, ancestors in pairs if ancestors or version.id in changed)
 
 
-def _rule_in_force(resource: ResourceCopy, type: ResourceType, context: Context) -> str:
+def _find_rule(resource: ResourceCopy, type: ResourceType, context: Context) -> str:
     """Return the rule by which Versions are compared, \"\" for none."""
     rule = context.compatibility or resource.attributes.get("compatibility")
     return str(rule) if rule and (type.validatecompatibility or context.compatibility) else ""
 
 
-def _rule(attributes: Mapping[str, object]) -> str:
+def _read_rule(attributes: Mapping[str, object]) -> str:
     return str(attributes.get("compatibility") or "").casefold()
 
 
@@ -168,68 +170,70 @@ def _is_replaced(version: VersionCopy, before: Row) -> bool:
     return before.document != version.document or before.attributes.get("format") != version.attributes.get("format")
 
 
-def _replaced(resource: ResourceCopy, rule: str, context: Context) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
+def _list_replaced(
+    resource: ResourceCopy, rule: str, context: Context
+) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
     """Stored Versions whose documents are replaced, each with what it was, if that is to be compared and can be."""
     if context.incompatible_changes == "off":
         return
     for version in resource.versions.values():
         if version.before is not None and _is_replaced(version, version.before):
-            earlier = VersionCopy.of(version.before)
-            if _obstacle(earlier, rule, context) is None:
+            earlier = VersionCopy.from_row(version.before)
+            if _find_obstacle(earlier, rule, context) is None:
                 yield version, [earlier]
 
 
-def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
+def _find_parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
     return None if version.ancestorid in (None, version.id) else versions.get(version.ancestorid or "")
 
 
-def _nearest(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
-    parent = _parent(version, versions)
+def _find_nearest(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
+    parent = _find_parent(version, versions)
     if parent is None or not (version.id in changed or parent.id in changed or version.relinked):
         return []
     return [parent]
 
 
-def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
+def _find_moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
     """Return the ancestors a Version has not been compared with since it, they, or a link between them changed."""
-    found, moved, here = [], version.id in changed, version
-    while (parent := _parent(here, versions)) is not None:
+    ancestors, moved, here = [], version.id in changed, version
+    while (parent := _find_parent(here, versions)) is not None:
         moved = moved or here.relinked
         if moved or parent.id in changed:
-            found.append(parent)
+            ancestors.append(parent)
         here = parent
-    return found
+    return ancestors
 
 
-def _stirred(versions: VersionsById, changed: Collection[str]) -> set[str]:
+def _find_affected(versions: VersionsById, changed: Collection[str]) -> set[str]:
     """Versions on whose path up to the root anything changed; each link is looked at once."""
-    known: dict[str, bool] = {}
+    affected: dict[str, bool] = {}
     for start in versions.values():
         trail, here = [start], start
-        while here.id not in known and (parent := _parent(here, versions)) is not None:
+        while here.id not in affected and (parent := _find_parent(here, versions)) is not None:
             trail.append(here := parent)
-        above = known.get(here.id, False)
+        above = affected.get(here.id, False)
         for version in reversed(trail):
-            above = known.setdefault(version.id, above or version.id in changed or version.relinked)
-    return {name for name, moved in known.items() if moved}
+            above = affected.setdefault(version.id, above or version.id in changed or version.relinked)
+    return {name for name, moved in affected.items() if moved}
 
 
 def _compare_with_ancestors(
     version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, comparisons: Comparisons
 ) -> Steps[None]:
-    reason = _obstacle(version, rule, context)
-    for some in batched(ancestors if reason is None else (), _LOADED_AT_ONCE):
-        yield from load_documents(_documents([(version, some)], rule), context)
-        for ancestor in some:
-            obstacle = _obstacle(ancestor, rule, context)
+    reason = _find_obstacle(version, rule, context)
+    for batch in batched(ancestors if reason is None else (), _VERSIONS_AT_ONCE):
+        yield from load_documents(_list_documents([(version, batch)], rule), context)
+        for ancestor in batch:
+            obstacle = _find_obstacle(ancestor, rule, context)
             if obstacle is None:
                 against = f'Version "{ancestor.id}"'
-                obstacle = yield from _compare(version, ancestor, rule, context, comparisons, against)
+                obstacle = yield from _compare_pair(version, ancestor, rule, context, comparisons, against)
             reason = reason or obstacle
     comparisons.reasons[version.id] = reason
 
 
-def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
+def _find_obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
     """Return why a Version cannot be compared with any other (R254), or None."""
     name, unchecked = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
@@ -241,48 +245,58 @@ def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
     return None
 
 
-def _compare(
+def _compare_pair(
     version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons, against: str
 ) -> Steps[str | None]:
     """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none.
 
     ``against`` is what to call the earlier one.
     """
-    pair = _pair(version, ancestor, rule)
+    pair = _make_pair_key(version, ancestor, rule)
     if pair in _compatible_pairs:
         return None
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
-    texts = [(each.document, str(each.attributes["format"])) for each in (version, ancestor)]
-    outcome = yield from followed(pair, texts, version.xid, partial(violations, rule), context)
+    texts = [
+        (compared_version.document, str(compared_version.attributes["format"]))
+        for compared_version in (version, ancestor)
+    ]
+    outcome = yield from check_with_references(pair, texts, version.xid, partial(violations, rule), context)
     if outcome is None:
         return None
     if outcome.error is not None:
-        same = version.id == ancestor.id
-        both = f'two documents of Version "{version.id}"' if same else f'Versions "{version.id}" and "{ancestor.id}"'
-        return f"{both} cannot be compared: {outcome.error}"
-    found = outcome.found
-    if found:
+        is_same_version = version.id == ancestor.id
+        names = (
+            f'two documents of Version "{version.id}"'
+            if is_same_version
+            else f'Versions "{version.id}" and "{ancestor.id}"'
+        )
+        return f"{names} cannot be compared: {outcome.error}"
+    differences = outcome.items
+    if differences:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         comparisons.findings += [
             finding(direction, difference, document=str(version.xid), against=against)
-            for direction, difference in found[: MAX_DIFFERENCES - len(comparisons.findings)]
+            for direction, difference in differences[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
     elif not outcome.referred:  # what another document says may change, and the pair is known by two digests alone
-        _remember(pair)
+        _remember_pair(pair)
     return None
 
 
-def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
+def _make_pair_key(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
     """Return the key of a pair: by digest, so that the same two documents are compared once, whoever has them."""
-    names = [(each.document, str(each.attributes.get("format"))) for each in (version, ancestor)]
+    names = [
+        (compared_version.document, str(compared_version.attributes.get("format")))
+        for compared_version in (version, ancestor)
+    ]
     return (*names[0], *names[1], rule.casefold().removesuffix("_transitive"))
 
 
-def _remember(pair: tuple[str | None, ...]) -> None:
+def _remember_pair(pair: tuple[str | None, ...]) -> None:
     # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
-    while len(_compatible_pairs) >= _MAX_KNOWN:
+    while len(_compatible_pairs) >= _MAX_COMPATIBLE_PAIRS:
         _compatible_pairs.pop(next(iter(_compatible_pairs)), None)
     _compatible_pairs[pair] = None
 
@@ -297,12 +311,12 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
     were not, and go where they are no longer asked for (R253, R256). What was found valid is not read again. Reports
     as ``check_formats`` and ``check_compatibility`` do; the latter says nothing while formats are in question.
     """
-    found = context.problems.count
+    count_before = context.problems.count
     yield from check_formats(list(resource.versions.values()), type, context)
     yield from check_imports(resource, type, context)
-    if context.problems.count == found:
+    if context.problems.count == count_before:
         with context.problems:
-            yield from check_compatibility(resource, type, context, changed_schemas(resource, type, context))
+            yield from check_compatibility(resource, type, context, find_changed_schemas(resource, type, context))
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
@@ -320,26 +334,30 @@ def check_compatibility(
     Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
     ``strictvalidation``, ``compatibility_unknown`` for what cannot be compared.
     """
-    rule = _rule_in_force(resource, type, context)
+    rule = _find_rule(resource, type, context)
     if not rule:
         for version in resource.versions.values():
             set_outcome(version, _COMPATIBILITY, {})
         return
     comparisons = yield from compare_versions(resource, rule, changed, context)
     if comparisons.broken:
-        listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in comparisons.broken.items())
-        raise comparisons.error(resource, rule, f"Versions that do not fit: {listed}")
+        pairs = "; ".join(f"{new} (after {', '.join(old)})" for new, old in comparisons.broken.items())
+        raise comparisons.make_error(resource, rule, f"Versions that do not fit: {pairs}")
     for version in resource.versions.values():
         if not version.attributes.get("format"):
             set_outcome(version, _COMPATIBILITY, {})
         elif version.id in comparisons.reasons:
             reason = comparisons.reasons[version.id]
             if reason is not None and type.strictvalidation:
-                raise _unknown(resource, version, rule, reason)
-            set_outcome(version, _COMPATIBILITY, validated("compatibilityvalidated", reason))
+                raise _make_unknown_error(resource, version, rule, reason)
+            set_outcome(version, _COMPATIBILITY, make_outcome("compatibilityvalidated", reason))
         elif version.before is not None:  # nothing it was found by has changed
-            known = version.before.attributes
-            set_outcome(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
+            stored_attributes = version.before.attributes
+            set_outcome(
+                version,
+                _COMPATIBILITY,
+                {name: stored_attributes[name] for name in _COMPATIBILITY if name in stored_attributes},
+            )
 
 
 def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -349,43 +367,47 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
     warnings to the context's ``findings`` or, as the setting ``incompatible_changes`` says, raises
     ``compatibility_violation``, and ``compatibility_unknown`` for a document that cannot be compared any more.
     """
-    rule = _rule_in_force(resource, type, context)
+    rule = _find_rule(resource, type, context)
     if not rule:
-        _note_nothing_compared(resource, type, context)
+        _report_nothing_compared(resource, type, context)
         return
     rejects = context.incompatible_changes == "reject"
     comparisons = Comparisons()
-    for some in batched(_replaced(resource, rule, context), _LOADED_AT_ONCE):
+    for batch in batched(_list_replaced(resource, rule, context), _VERSIONS_AT_ONCE):
         context.documents.forget()
-        yield from load_documents(_documents(some, rule), context)
-        for version, (earlier,) in some:
-            reason = _obstacle(version, rule, context)
+        yield from load_documents(_list_documents(batch, rule), context)
+        for version, (earlier,) in batch:
+            reason = _find_obstacle(version, rule, context)
             if reason is None:
-                reason = yield from _compare(version, earlier, rule, context, comparisons, "the document it replaces")
+                reason = yield from _compare_pair(
+                    version, earlier, rule, context, comparisons, "the document it replaces"
+                )
             if reason is not None and rejects:
-                raise _unknown(resource, earlier, rule, reason)
+                raise _make_unknown_error(resource, earlier, rule, reason)
             if reason is not None:
-                message = f"{_REPLACED}: {reason}"
+                message = f"{_NOT_COMPARED}: {reason}"
                 context.findings.append(
                     Finding(path=str(version.xid), rule="not_compared", message=message, severity="warning")
                 )
     if comparisons.broken and rejects:
         detail = f"Versions whose new document does not fit behind the one it replaces: {', '.join(comparisons.broken)}"
-        raise comparisons.error(resource, rule, detail)
+        raise comparisons.make_error(resource, rule, detail)
     context.findings.extend(
-        replace(found, severity="warning", message=f"against the rule {rule}, {found.message}")
-        for found in comparisons.findings
+        replace(difference_found, severity="warning", message=f"against the rule {rule}, {difference_found.message}")
+        for difference_found in comparisons.findings
     )
 
 
-def _note_nothing_compared(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+def _report_nothing_compared(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Say so of a Resource without a rule that gets a document which one would have compared."""
     if not type.hasdocument or len(context.findings) >= MAX_DIFFERENCES:
         return
     for version in resource.versions.values():
         before = version.before
-        new = version.ancestorid not in (None, version.id) if before is None else _is_replaced(version, before)
-        if new and comparing(str(version.attributes.get("format", ""))) is not None:
+        is_comparable = (
+            version.ancestorid not in (None, version.id) if before is None else _is_replaced(version, before)
+        )
+        if is_comparable and comparing(str(version.attributes.get("format", ""))) is not None:
             reason = "it has no rule" if type.validatecompatibility else "its model asks for no comparison"
             message = f'the document of Version "{version.id}" was compared with nothing: {reason}'
             path = f"{resource.xid}/meta#compatibility"
@@ -393,7 +415,7 @@ def _note_nothing_compared(resource: ResourceCopy, type: ResourceType, context: 
             return
 
 
-def doubts(row: Row) -> Iterator[Finding]:
+def list_doubts(row: Row) -> Iterator[Finding]:
     """Yield the doubts about a stored Version: what was requested and not found out (R253, R256)."""
     for name in (VALIDATION[0], _COMPATIBILITY[0]):
         if row.attributes.get(name) is False:
@@ -403,10 +425,10 @@ def doubts(row: Row) -> Iterator[Finding]:
 
 def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
     """Check that there is one root if the type requires it (R98, R243), else ``multiple_roots``."""
-    if type.singleversionroot and len(roots(resource.versions.values())) > 1:
+    if type.singleversionroot and len(find_roots(resource.versions.values())) > 1:
         raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
 
 
-def _unknown(resource: ResourceCopy, version: VersionCopy, rule: str, reason: str) -> RegistryError:
+def _make_unknown_error(resource: ResourceCopy, version: VersionCopy, rule: str, reason: str) -> RegistryError:
     name = version.attributes["format"]
     return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)

@@ -60,7 +60,7 @@ class Problems:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of all errors, each with the entity it is in."""
-        return tuple(finding for error in self.errors for finding in _findings_of(error))
+        return tuple(finding for error in self.errors for finding in _list_findings(error))
 
     def raise_any(self) -> None:
         """Raise what was found, if anything: the first error, with the findings of all."""
@@ -77,14 +77,14 @@ class Problems:
             )
 
 
-def _findings_of(error: RegistryError) -> list[Finding]:
+def _list_findings(error: RegistryError) -> list[Finding]:
     """The findings of one error, each path led by the entity it is in."""
     if not error.faults:
         return [Finding(path=error.subject, rule=error.code, message=error.title)]
-    return [replace(finding, path=_located(error.subject, finding.path)) for finding in error.faults]
+    return [replace(finding, path=_locate_path(error.subject, finding.path)) for finding in error.faults]
 
 
-def _located(subject: str, path: str) -> str:
+def _locate_path(subject: str, path: str) -> str:
     """``path`` behind the entity it is in, unless it begins with that already."""
     if not path or path.startswith(f"{subject}/"):
         return path or subject
@@ -94,7 +94,7 @@ def _located(subject: str, path: str) -> str:
 class Documents:
     """Document bytes by digest: those this command brings (``new``), and stored ones as far as they were loaded.
 
-    One that is asked for and was not loaded is noted in ``missing``: see ``Context.missing``.
+    One that is asked for and was not loaded is noted in ``missing``: see ``Context.take_missing``.
     """
 
     def __init__(self) -> None:
@@ -112,12 +112,12 @@ class Documents:
 
     def read(self, name: str | None) -> bytes:
         """The bytes behind a digest; no digest is the empty document, and so for now is what is missing."""
-        found = b"" if name is None else self.new.get(name, self.loaded.get(name))
-        if found is None:
+        content = b"" if name is None else self.new.get(name, self.loaded.get(name))
+        if content is None:
             self.missing.add(name or "")
-        return found or b""
+        return content or b""
 
-    def absent(self, names: Iterable[str | None]) -> set[str]:
+    def find_absent(self, names: Iterable[str | None]) -> set[str]:
         """Return the names of documents that have yet to be loaded."""
         return {name for name in names if name is not None and name not in self.new and name not in self.loaded}
 
@@ -143,7 +143,7 @@ class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
     ``written`` are the Resources of that tree, ``owners`` its Groups. ``names`` finds schemas by name.
-    ``entities`` has None for what is not there; ``others`` are by Group its
+    ``entities`` has None for what is not there; ``other_resources`` are by Group its
     Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
     ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
     root as clients know it: what begins with it is here.
@@ -156,52 +156,52 @@ class Stored:
         self.written: dict[Xid, ResourceCopy] = {}
         self.owners: dict[Xid, OwnerCopy] = {}
         self.entities: dict[Xid, Row | None] = {}
-        self.others: dict[Xid, list[ResourceCopy]] = {}
+        self.other_resources: dict[Xid, list[ResourceCopy]] = {}
         self.groups: dict[Xid, OwnerCopy] = {}
         self.resources: dict[Xid, ResourceCopy] = {}
         self.references: dict[Xid, Xid] = {}
         self.messages: dict[Xid, list[Xid]] = {}
         self.members: list[Row] = []
         self.missing: set[Xid] = set()
-        self._named: dict[str, Xid | None] = {}
+        self._xid_by_uri: dict[str, Xid | None] = {}
 
-    def named(self, uri: str) -> Xid | None:
+    def find_named(self, uri: str) -> Xid | None:
         """The Resource or Version that ``uri`` names."""
-        if uri not in self._named:  # what is looked up is asked for at least twice: to load it, and then to see it
-            self._named[uri] = named(uri, self.base_url)
-        return self._named[uri]
+        if uri not in self._xid_by_uri:  # what is looked up is asked for at least twice: to load it, and then to see it
+            self._xid_by_uri[uri] = named(uri, self.base_url)
+        return self._xid_by_uri[uri]
 
-    def entity(self, xid: Xid) -> Row | None:
-        """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.missing``."""
+    def find_entity(self, xid: Xid) -> Row | None:
+        """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.take_missing``."""
         if xid not in self.entities:
             self.missing.add(xid)
         return self.entities.get(xid)
 
-    def shown(self, xid: Xid) -> Row | None:
+    def find_shown(self, xid: Xid) -> Row | None:
         """The stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
-        row = self.entity(xid)
+        row = self.find_entity(xid)
         if row is None or xid.kind is Kind.VERSION:
             return row
-        row = row if row.xref is None else self.entity(row.xref)
-        return None if row is None or not row.defaultversionid else self.entity(row.default_version)
+        row = row if row.xref is None else self.find_entity(row.xref)
+        return None if row is None or not row.defaultversionid else self.find_entity(row.default_version)
 
-    def version(self, xid: Xid) -> VersionCopy | None:
+    def find_version(self, xid: Xid) -> VersionCopy | None:
         """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
         resource = self.written[xid.resource]
-        wanted = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
-        if wanted in resource.versions or wanted in resource.removed or not resource.partial:
-            return resource.versions.get(wanted)
-        row = self.entity(resource.xid / "versions" / wanted)
-        return None if row is None else VersionCopy.of(row)
+        versionid = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
+        if versionid in resource.versions or versionid in resource.removed or not resource.partial:
+            return resource.versions.get(versionid)
+        row = self.find_entity(resource.xid / "versions" / versionid)
+        return None if row is None else VersionCopy.from_row(row)
 
-    def shown_after_write(self, xid: Xid) -> Row | VersionCopy | None:
-        """Return the Version that ``xid`` names as this write leaves it: see ``shown``."""
+    def find_shown_after_write(self, xid: Xid) -> Row | VersionCopy | None:
+        """Return the Version that ``xid`` names as this write leaves it: see ``find_shown``."""
         resource = self.written.get(xid.resource)
         if xid.kind is Kind.VERSION:
-            return self.entity(xid) if resource is None else self.version(xid)
-        row = self.entity(xid) if resource is None else resource
+            return self.find_entity(xid) if resource is None else self.find_version(xid)
+        row = self.find_entity(xid) if resource is None else resource
         target = xid if row is None or row.xref is None else row.xref
-        return self.version(target) if target in self.written else self.shown(target)
+        return self.find_version(target) if target in self.written else self.find_shown(target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +301,7 @@ class Context:
     root: str = ""
     accepted_rules: frozenset[str] = frozenset()
 
-    def ignores(self, name: str) -> bool:
+    def is_ignored(self, name: str) -> bool:
         """Return True if the request asked to ignore ``name`` (R204)."""
         return name in self.flags.ignore
 
@@ -310,39 +310,39 @@ class Context:
 
         None if there is none, and for now if it was not loaded (``missing``).
         """
-        stated = self._referred(referring, uri)
+        stated = self._find_reference(referring, uri)
         if stated is not None:
-            return self._document(stated)
-        for xid in map(self.stored.named, read_as_xids(uri)):
+            return self._read_document(stated)
+        for xid in map(self.stored.find_named, read_as_xids(uri)):
             # A path may look like an xid of some type.
             if xid is not None and self.model.resource_type(xid) is not None:
-                content = self._document(xid)
+                content = self._read_document(xid)
                 if content is not None or xid in self.stored.missing or not uri.endswith(".proto"):
                     return content
-        return self._document(self.stored.names.find(uri, referring, self._as_written))
+        return self._read_document(self.stored.names.find(uri, referring, self._apply_renames))
 
-    def _referred(self, referring: Xid, name: str) -> Xid | None:
+    def _find_reference(self, schema: Xid, name: str) -> Xid | None:
         """Return what a Version calls by this name in ``references``, or one of the schemas that it refers to."""
         # The schema that refers is being checked: it is loaded already, or has no references.
-        is_loaded = referring.resource in self.stored.written or referring in self.stored.entities
-        return follow_references(referring, name, self._targets) if is_loaded else None
+        is_loaded = schema.resource in self.stored.written or schema in self.stored.entities
+        return follow_references(schema, name, self._list_targets) if is_loaded else None
 
-    def _targets(self, xid: Xid) -> Mapping[str, Xid]:
-        version = self.stored.shown_after_write(xid)
+    def _list_targets(self, xid: Xid) -> Mapping[str, Xid]:
+        version = self.stored.find_shown_after_write(xid)
         return {} if version is None else find_reference_targets(version.attributes)
 
-    def _as_written(self, lookup: NameLookup, found: Iterable[ReferableSchema]) -> list[ReferableSchema]:
+    def _apply_renames(self, lookup: NameLookup, schemas: Iterable[ReferableSchema]) -> list[ReferableSchema]:
         """Return the stored schemas as this write changes them."""
         scope, name = lookup
         depth = len(scope.parts)
-        renamed = self._renamed()
-        stored = (schema for schema in found if Xid.parse(schema.xid) not in renamed.resources)
+        renamed = self._load_renamed()
+        stored = (schema for schema in schemas if Xid.parse(schema.xid) not in renamed.resources)
         new = {schema for key in lookup_keys(name) for schema in renamed.by_key.get(key, ())}
         new = {schema for schema in new if Xid.parse(schema.xid).parts[:depth] == scope.parts}
-        return [self._placed(schema) for schema in (*stored, *new)]
+        return [self._set_import_root(schema) for schema in (*stored, *new)]
 
-    def _renamed(self) -> RenamedSchemas:
-        """Return the schemas whose names this write changes; the result is void if something is ``missing``."""
+    def _load_renamed(self) -> RenamedSchemas:
+        """Return the schemas whose names this write changes; the result is void if something is missing."""
         stored = self.stored
         if stored.renamed is None:
             xids = [xid for xid in stored.written if not self._keeps_names(xid)]
@@ -353,7 +353,7 @@ class Context:
         pending, by_key = stored.renamed.pending, stored.renamed.by_key
         # In parts: their documents may have to be loaded, and are not all kept in memory.
         while part := pending[-MAX_LOADED:]:
-            schemas = [schema for xid in part if (schema := self._new_schema(xid)) is not None]
+            schemas = [schema for xid in part if (schema := self._make_new_schema(xid)) is not None]
             if stored.missing or self.documents.missing:
                 break
             for schema in schemas:
@@ -368,7 +368,7 @@ class Context:
         before, target = resource.before, resource.xref
         if target is not None:
             return before is not None and before.xref == target and target not in self.stored.written
-        version = self.stored.version(xid)
+        version = self.stored.find_version(xid)
         if version is None or version.before is None or before is None:
             return False
         return (
@@ -377,8 +377,8 @@ class Context:
             and all(version.attributes.get(key) == version.before.attributes.get(key) for key in ("name", "format"))
         )
 
-    def _new_schema(self, xid: Xid) -> ReferableSchema | None:
-        version = self.stored.shown_after_write(xid)
+    def _make_new_schema(self, xid: Xid) -> ReferableSchema | None:
+        version = self.stored.find_shown_after_write(xid)
         if version is None or version.document is None:
             return None
         format = str(version.attributes.get("format") or "")  # noqa: A001  the spec's name
@@ -390,19 +390,21 @@ class Context:
         text = schema_text(self.documents.read(version.document), format)
         return make_referable_schema(xid, version.attributes, {}, identities(text, format))
 
-    def _placed(self, schema: ReferableSchema) -> ReferableSchema:
+    def _set_import_root(self, schema: ReferableSchema) -> ReferableSchema:
         """Return a schema with the import root of its Group as this write leaves that."""
         owner = self.stored.owners.get(Xid.parse(schema.group))
         root = schema.root if owner is None else import_root(owner.attributes)
         return ReferableSchema(schema.xid, schema.format, schema.name, root, schema.identities)
 
-    def _document(self, xid: Xid | None) -> bytes | None:
+    def _read_document(self, xid: Xid | None) -> bytes | None:
         if xid is None:
             return None
-        shown = self.stored.shown_after_write(xid)
-        return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
+        version = self.stored.find_shown_after_write(xid)
+        return (
+            None if version is None or version.document is None else schema_text(self.documents.read(version.document))
+        )
 
-    def missing(self, *, contents: bool = False) -> Lookup | None:
+    def take_missing(self, *, contents: bool = False) -> Lookup | None:
         """Return what was requested since the last call and is not loaded, or None.
 
         Decisions based on it must be repeated.
@@ -416,6 +418,6 @@ class Context:
             names=frozenset(stored.names.missing),
             contents=contents,
         )
-        for each in (stored.missing, stored.names.missing, documents.missing):
-            each.clear()
+        for names in (stored.missing, stored.names.missing, documents.missing):
+            names.clear()
         return lookup

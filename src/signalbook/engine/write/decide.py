@@ -14,10 +14,10 @@ from signalbook.engine.write.compatibility import load_compared_documents
 from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps
 from signalbook.engine.write.entities import (
     GroupConstraints,
+    check_constraints,
     check_epoch,
     check_id,
-    checked_constraints,
-    group_constraints,
+    find_group_constraints,
     write_group,
     write_registry,
 )
@@ -42,7 +42,7 @@ FINISHED_AT_ONCE: Final = 50
 
 
 @dataclass(slots=True, kw_only=True)
-class _GroupPlan:
+class _GroupDecision:
     """A decided Group with undecided Resources: those that may be written, and the Group's demands."""
 
     copy: OwnerCopy | None = None
@@ -70,13 +70,13 @@ class CommandDecision:
                 write_registry(self.tree.registry, intent.body, intent.mode, registryid, self._context)
         # The Registry and Groups come before their Resources: Groups may constrain these, and give them defaults. All
         # Groups come before all Resources: what is to be loaded for those that changed is loaded in one go.
-        plans = [self._group(group) for group in intent.groups]
+        plans = [self._decide_group(group) for group in intent.groups]
         changed = tuple(plan.copy for plan in plans if plan.copy is not None and plan.changed and plan.limits)
         if changed:
             yield OtherResources(groups=changed)
         skipped = set[Xid]()
         for group, plan in zip(intent.groups, plans, strict=True):
-            skipped |= yield from self._resources(group, plan)
+            skipped |= yield from self._decide_resources(group, plan)
         yield from self._finish()
         # What follows looks at the tree as a whole, which means something only if every part of it is right.
         problems.raise_any()
@@ -84,38 +84,38 @@ class CommandDecision:
         yield References()
         self._check_references()
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
-        return self._result(intent, processed)
+        return self._make_result(intent, processed)
 
     def delete(self, deletion: Deletion) -> Steps[WriteResult]:
         """Decide a DELETE. Raises what ``check_deletion`` finds wrong."""
         target = self._command.target
-        rows = check_deletion(deletion, self._singular(deletion.collection), self._context)
+        rows = check_deletion(deletion, self._find_singular(deletion.collection), self._context)
         if deletion.collection.kind is Kind.VERSIONS:
             yield from self._delete_versions(deletion.collection.owner, rows)
         else:
-            rows = writable_rows(rows, deletion.beneath, self._context, explicit=not target.is_collection)
+            rows = select_writable_rows(rows, deletion.beneath, self._context, explicit=not target.is_collection)
             remove(self.tree, rows, deletion.beneath, self._context)
         yield from self._finish()
         self._context.problems.raise_any()
         return WriteResult(target=target)
 
-    def _group(self, intent: GroupIntent) -> _GroupPlan:
+    def _decide_group(self, intent: GroupIntent) -> _GroupDecision:
         """Write the Group itself. What is wrong with it is kept, to be reported before what is in its Resources."""
-        plan = _GroupPlan()
+        plan = _GroupDecision()
         try:
-            plan.writable = [resource for resource in intent.resources if not self._locked(resource)]
+            plan.writable = [resource for resource in intent.resources if not self._is_locked(resource)]
             if intent.body is None and intent.resources and not plan.writable:
                 return plan
-            plan.copy = copy = self.tree.group(intent.xid, self._context.now)
+            plan.copy = copy = self.tree.ensure_group(intent.xid, self._context.now)
             before = copy.attributes
             write_group(copy, intent, self._context)
-            plan.limits = checked_constraints(copy, intent)
+            plan.limits = check_constraints(copy, intent)
             plan.changed = copy.before is not None and copy.attributes != before
         except RegistryError as error:
             plan.error = error
         return plan
 
-    def _resources(self, intent: GroupIntent, plan: _GroupPlan) -> Steps[set[Xid]]:
+    def _decide_resources(self, intent: GroupIntent, plan: _GroupDecision) -> Steps[set[Xid]]:
         """Write the Resources of a Group; returns those passed over since they are read-only (R207)."""
         problems = self._context.problems
         # An error in the Group itself must not hide those of its Resources, which go on without constraints.
@@ -129,16 +129,16 @@ class CommandDecision:
                 limits = plan.limits
         for resource in plan.writable:
             with problems:
-                copy = self.tree.resource(resource.xid, self._context.now)
+                copy = self.tree.ensure_resource(resource.xid, self._context.now)
                 if copy.before is None and self._command.target.kind is Kind.VERSIONS and not resource.versions:
                     raise RegistryError("missing_versions", subject=str(self._command.target))
-                yield from self._write(copy, resource, limits)
+                yield from self._write_resource(copy, resource, limits)
         return {resource.xid for resource in intent.resources} - {resource.xid for resource in plan.writable}
 
     def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
         """A Group that changed: its other Resources must still fit its constraints (R109)."""
-        for copy in self._context.stored.others.get(group, ()):
-            self._hold(copy.xid, copy, limits)
+        for copy in self._context.stored.other_resources.get(group, ()):
+            self._check_shown(copy.xid, copy, limits)
 
     def _check_references(self) -> None:
         """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110)."""
@@ -146,24 +146,24 @@ class CommandDecision:
         owners = {**stored.groups, **self.tree.groups}
         resources = {**stored.resources, **self.tree.resources}
         for source, target in stored.references.items():
-            shown = resources.get(target)
-            if shown is not None:
-                limits = group_constraints(owners[source.owner], self._context.model.groups[source.group_type])
-                self._hold(source, shown, limits)
+            target_copy = resources.get(target)
+            if target_copy is not None:
+                limits = find_group_constraints(owners[source.owner], self._context.model.groups[source.group_type])
+                self._check_shown(source, target_copy, limits)
 
-    def _hold(self, resource: Xid, shown: ResourceCopy, limits: GroupConstraints) -> None:
+    def _check_shown(self, resource: Xid, target: ResourceCopy, limits: GroupConstraints) -> None:
         """Hold what a Resource that this write is not about shows to constraints.
 
         Raises ``constraint_failure``, and ``Forbidden`` if the caller may not know of it.
         """
         try:
-            limits.check(resource, [version.attributes for version in shown.versions.values()])
+            limits.check(resource, [version.attributes for version in target.versions.values()])
         except RegistryError:
             if self._context.access.is_readable(resource):
                 raise
             raise Forbidden(Action.UPDATE, self._command.target) from None
 
-    def _write(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> Steps[None]:
+    def _write_resource(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> Steps[None]:
         if not write_resource(copy, intent, limits, self._context):
             return
         if copy.partial:
@@ -172,15 +172,15 @@ class CommandDecision:
             self._unfinished.append((copy, intent.type))
 
     def _finish(self) -> Steps[None]:
-        for some in batched(self._unfinished, FINISHED_AT_ONCE):
+        for batch in batched(self._unfinished, FINISHED_AT_ONCE):
             # A single one asks for its documents itself, and often needs none.
-            if len(some) > 1:
-                yield from load_compared_documents(some, self._context)
-            for copy, kind in some:
+            if len(batch) > 1:
+                yield from load_compared_documents(batch, self._context)
+            for copy, resource_type in batch:
                 with self._context.problems:
-                    yield from finish_resource(copy, kind, self._context)
+                    yield from finish_resource(copy, resource_type, self._context)
 
-    def _locked(self, intent: ResourceIntent) -> bool:
+    def _is_locked(self, intent: ResourceIntent) -> bool:
         """Return True to skip a Resource that is read-only to this client.
 
         Raises ``readonly`` (R261), ``bad_flag`` (R207).
@@ -188,7 +188,7 @@ class CommandDecision:
         copy = self.tree.resources.get(intent.xid)
         if copy is None or not copy.readonly or self._context.admin:
             return False
-        if not self._context.ignores("readonly"):
+        if not self._context.is_ignored("readonly"):
             raise RegistryError("readonly", subject=str(intent.xid))
         if intent.explicit:
             raise RegistryError("bad_flag", subject=str(self._command.target), flag="ignore")
@@ -206,22 +206,22 @@ class CommandDecision:
             remove=tuple(row.xid.id for row in rows),
             explicit=True,
         )
-        self._locked(intent)
+        self._is_locked(intent)
         # There is no Resource without Versions: with the last one it goes, and nothing is left to settle.
         if copy.before is not None and rows and len(rows) == copy.size:
             del self.tree.resources[xid]
             remove(self.tree, (copy.before,), rows, self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
-            limits = group_constraints(self.tree.groups[xid.owner], group)
-            yield from self._write(copy, intent, limits)
+            limits = find_group_constraints(self.tree.groups[xid.owner], group)
+            yield from self._write_resource(copy, intent, limits)
 
-    def _singular(self, collection: Xid) -> str:
+    def _find_singular(self, collection: Xid) -> str:
         if collection.kind is Kind.VERSIONS:
             return "version"
         group = self._context.model.groups[collection.group_type]
         return group.singular if collection.kind is Kind.GROUPS else group.resources[collection.resource_type].singular
 
-    def _result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
+    def _make_result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
         """Return the result for the response: the target, or for a POST to a Resource the Version (R147)."""
         target = self._command.target
         if target.is_collection or not target.parts:
@@ -229,20 +229,23 @@ class CommandDecision:
         if target.kind is Kind.GROUP:
             return WriteResult(target=target, processed=processed, created=self.tree.groups[target].before is None)
         copy = self.tree.resources[target.resource]
-        new = [version.xid for version in copy.versions.values() if version.before is None]
+        new_xids = [version.xid for version in copy.versions.values() if version.before is None]
         result = WriteResult(
-            target=target, created=copy.before is None, processed=processed, version=new[0] if len(new) == 1 else None
+            target=target,
+            created=copy.before is None,
+            processed=processed,
+            version=new_xids[0] if len(new_xids) == 1 else None,
         )
         if target.kind is Kind.VERSION:
-            return replace(result, target=_written_version(copy, target.id), created=target in new)
+            return replace(result, target=_find_written_version(copy, target.id), created=target in new_xids)
         if self._command.method is not Method.POST:
             return result
-        named = next(intent.resources()).versions[0].id
-        posted = _written_version(copy, named or "".join(xid.id for xid in new))
-        return replace(result, target=posted, created=posted in new)
+        versionid = next(intent.list_resources()).versions[0].id
+        posted = _find_written_version(copy, versionid or "".join(xid.id for xid in new_xids))
+        return replace(result, target=posted, created=posted in new_xids)
 
 
-def _written_version(copy: ResourceCopy, versionid: str) -> Xid:
+def _find_written_version(copy: ResourceCopy, versionid: str) -> Xid:
     """The Version written, unless it was the oldest of more than there may be (R93): there is nothing to answer."""
     if versionid in copy.versions:
         return copy.versions[versionid].xid
@@ -266,7 +269,7 @@ def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple
     return tuple(rows)
 
 
-def writable_rows(
+def select_writable_rows(
     rows: tuple[Row, ...], beneath: Collection[Row], context: Context, *, explicit: bool
 ) -> tuple[Row, ...]:
     """``rows`` without read-only Resources, if those are to be ignored (R207), else ``readonly`` (R261).
@@ -281,7 +284,7 @@ def writable_rows(
     inner = (row for row in beneath if row.xid.kind is Kind.RESOURCE and row.attributes.get("readonly"))
     locked |= {row.xid.owner for row in inner} & deleted
     for xid in sorted(locked):
-        if not context.ignores("readonly"):
+        if not context.is_ignored("readonly"):
             raise RegistryError("readonly", subject=str(xid))
         if explicit:
             raise RegistryError("bad_flag", subject=str(xid), flag="ignore")
@@ -295,37 +298,37 @@ def remove(tree: WorkingTree, rows: tuple[Row, ...], beneath: Iterable[Row], con
     """
     if not rows:
         return
-    owner = tree.owner(rows[0].xid.owner)
+    owner = tree.find_owner(rows[0].xid.owner)
     if isinstance(owner, OwnerCopy):
-        owner.membership_changed(rows[0].xid.parts[-2], context.now)
-    gone = [*rows]
+        owner.change_members(rows[0].xid.parts[-2], context.now)
+    removed_rows = [*rows]
     keys = {row.key for row in rows}
     for row in beneath:  # level by level: owners come before what they own
         if row.parent in keys:
             keys.add(row.key)
-            gone.append(row)
-    for copy in (_copy_of(row) for row in gone):
+            removed_rows.append(row)
+    for copy in (_make_copy(row) for row in removed_rows):
         tree.deleted.append(copy)
         with context.problems:
             _check_removal(copy, context)
 
 
-def _copy_of(row: Row) -> WorkingCopy:
+def _make_copy(row: Row) -> WorkingCopy:
     kinds: dict[Kind, type[WorkingCopy]] = {Kind.VERSION: VersionCopy, Kind.RESOURCE: ResourceCopy}
-    return kinds.get(row.xid.kind, OwnerCopy).of(row)
+    return kinds.get(row.xid.kind, OwnerCopy).from_row(row)
 
 
 def _check_entry_epoch(entry: JSONObject, row: Row, context: Context) -> None:
-    if context.ignores("epoch"):
+    if context.is_ignored("epoch"):
         return
-    given, subject = entry.get("epoch"), row.xid
+    epoch, subject = entry.get("epoch"), row.xid
     if row.xid.kind is Kind.RESOURCE:
         meta = entry.get("meta")
         inner = meta.get("epoch") if isinstance(meta, dict) else None
-        if given is not None and inner is None:
+        if epoch is not None and inner is None:
             raise RegistryError("misplaced_epoch", subject=str(row.xid))
-        given, subject = inner, row.xid / "meta"
-    check_epoch(given, row.epoch, subject)
+        epoch, subject = inner, row.xid / "meta"
+    check_epoch(epoch, row.epoch, subject)
 
 
 def _check_removal(copy: WorkingCopy, context: Context) -> None:

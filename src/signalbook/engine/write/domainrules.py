@@ -15,7 +15,7 @@ from typing import Final
 
 from signalbook import work
 from signalbook.engine.write.context import Context, Members, MessageIds, Steps
-from signalbook.engine.write.references import followed
+from signalbook.engine.write.references import check_with_references
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
@@ -31,11 +31,11 @@ from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError
 
 MAX_FINDINGS: Final = 100
-_SPECIFIED: Final = {
+_MODEL_URLS: Final = {
     domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")
 }
 _MAX_MESSAGEIDS: Final = 10_000
-_BATCH: Final = 500
+_MESSAGES_PER_PAGE: Final = 500
 _SELECTORS: Final = ("envelope", "protocol")
 _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
@@ -46,16 +46,16 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
     Each path begins with the xid of the Version or Group it is in, then ``#``. Severity ``error`` is a broken MUST.
     """
     groups = context.model.groups
-    if not any(_is(groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
+    if not any(_is_of_domain(groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
         return ()
-    found = yield from _DomainCheck(tree, context).findings()
-    return tuple(found[:MAX_FINDINGS])
+    findings = yield from _DomainCheck(tree, context).find_findings()
+    return tuple(findings[:MAX_FINDINGS])
 
 
-def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
+def make_domain_error(findings: tuple[Finding, ...]) -> RegistryError | None:
     """``invalid_attribute`` with every finding that is an error, None if none is."""
     # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
-    errors = [each for each in findings if each.severity == "error"]
+    errors = [finding_to_check for finding_to_check in findings if finding_to_check.severity == "error"]
     if not errors:
         return None
     subject, _, name = errors[0].path.partition("#")
@@ -69,27 +69,27 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[F
         return []
     content = inline_document(schema)
     key = "dataschema", content, name
-    found = work.worked_out(key, partial(reader.check, content, name), size=len(content)) or []
-    if not has_open_references(found) or not is_importing(reader):
-        return found
+    findings = work.worked_out(key, partial(reader.check, content, name), size=len(content)) or []
+    if not has_open_references(findings) or not is_importing(reader):
+        return findings
     texts = [(context.documents.keep(content), name)]
-    outcome = yield from followed((*key, IMPORT), texts, version.xid, reader.check_whole, context)
+    outcome = yield from check_with_references((*key, IMPORT), texts, version.xid, reader.check_whole, context)
     if outcome is None:
         return []
     unresolved = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
-    return [*outcome.found, *(replace(each, severity="warning") for each in unresolved)]
+    return [*outcome.items, *(replace(unresolved_finding, severity="warning") for unresolved_finding in unresolved)]
 
 
-def _located_in_schema(findings: Iterable[Finding]) -> Iterator[Finding]:
-    for each in findings:
+def _locate_in_schema(findings: Iterable[Finding]) -> Iterator[Finding]:
+    for schema_finding in findings:
         # A place in a text, such as a line, is no pointer.
-        place = each.path if each.path.startswith("/") else f" {each.path}".rstrip()
-        yield replace(each, path=f"dataschema{place}")
+        position = schema_finding.path if schema_finding.path.startswith("/") else f" {schema_finding.path}".rstrip()
+        yield replace(schema_finding, path=f"dataschema{position}")
 
 
-def _is(document: JSONObject, *domains: str) -> bool:
+def _is_of_domain(document: JSONObject, *domains: str) -> bool:
     """Return True if a type is that of these specifications."""
-    return document.get("modelcompatiblewith") in [_SPECIFIED[domain] for domain in domains]
+    return document.get("modelcompatiblewith") in [_MODEL_URLS[domain] for domain in domains]
 
 
 class _DomainCheck:
@@ -102,185 +102,203 @@ class _DomainCheck:
         self._groups = context.model.groups
         self._inline: dict[Xid, list[Finding]] = {}
 
-    def findings(self) -> Steps[list[Finding]]:
+    def find_findings(self) -> Steps[list[Finding]]:
         """Groups first, then the messages in them, by xid; no more once there are ``MAX_FINDINGS``."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         yield from self._load()
-        for xid, group in sorted(self._tree.groups.items(), key=_by_xid):
+        for xid, group in sorted(self._tree.groups.items(), key=_xid_key):
             if self._is_endpoint(xid):
-                found += _located_at(xid, self._endpoint(group))
-            elif _differs(group) and _is(self._groups[xid.group_type].document, "message"):
-                found += _located_at(xid, lint_selectors(group.attributes))
-            if _restated(group):
-                yield from self._members(group, found)
-        for xid, resource in sorted(self._tree.resources.items(), key=_by_xid):
-            if len(found) < MAX_FINDINGS and self._is_message(xid):
-                found += self._resource(resource)
-        return found
+                findings += _locate_at(xid, self._check_endpoint(group))
+            elif _is_changed(group) and _is_of_domain(self._groups[xid.group_type].document, "message"):
+                findings += _locate_at(xid, lint_selectors(group.attributes))
+            if _has_new_selectors(group):
+                yield from self._check_stored_messages(group, findings)
+        for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
+            if len(findings) < MAX_FINDINGS and self._is_message(xid):
+                findings += self._check_resource(resource)
+        return findings
 
     def _load(self) -> Steps[None]:
         """Load the references of the Groups and messages of the tree in a few queries, however many they are."""
-        looked_at: set[Xid] = set()
+        needed: set[Xid] = set()
         bases: set[Xid] = set()
         for resource in self._tree.resources.values():
             if self._is_message(resource.xid):
-                restated = _restated(self._tree.groups[resource.xid.owner])
+                restated = _has_new_selectors(self._tree.groups[resource.xid.owner])
                 for version in resource.versions.values():
                     if _is_written(version):
-                        looked_at |= {xid for _, xids in self._schema_names(version.attributes) for xid in xids}
+                        needed |= {xid for _, xids in self._list_schema_names(version.attributes) for xid in xids}
                         self._inline[version.xid] = yield from _check_inline_schema(version, self._context)
                     if _is_written(version) or restated:
-                        bases |= self._bases(version.attributes)
+                        bases |= self._find_bases(version.attributes)
                 if resource.xref is not None and resource.touched:
                     bases.add(resource.xref)
         endpoints = [
-            g for g in self._tree.groups.values() if self._is_endpoint(g.xid) and (_differs(g) or g.collections)
+            g for g in self._tree.groups.values() if self._is_endpoint(g.xid) and (_is_changed(g) or g.collections)
         ]
-        looked_at |= {xid for group in endpoints for _, xid in self._referred(group) if xid not in self._tree.groups}
-        for xid in looked_at:
+        needed |= {
+            xid for group in endpoints for _, xid in self._list_referred_groups(group) if xid not in self._tree.groups
+        }
+        for xid in needed:
             self._exists(xid)
-        missing = self._context.missing()
+        missing = self._context.take_missing()
         if missing is not None:
             yield replace(missing, defaults=False)
         yield from self._load_bases(bases)
-        named = {xid for group in endpoints for xid in self._message_groups(group)}
-        rows = [row for xid in sorted(named) if (row := self._group(xid)) is not None]
+        message_groups = {xid for group in endpoints for xid in self._list_message_groups(group)}
+        rows = [row for xid in sorted(message_groups) if (row := self._find_group(xid)) is not None]
         if rows:
-            kinds = ((plural, kind) for plural, group in self._groups.items() for kind in group.resources.values())
-            types = frozenset((plural, kind.plural) for plural, kind in kinds if _is(kind.document, "message"))
+            pairs = (
+                (plural, resource_type)
+                for plural, group in self._groups.items()
+                for resource_type in group.resources.values()
+            )
+            types = frozenset(
+                (plural, pair_type.plural)
+                for plural, pair_type in pairs
+                if _is_of_domain(pair_type.document, "message")
+            )
             yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
 
-    def _load_bases(self, wanted: set[Xid]) -> Steps[None]:
+    def _load_bases(self, pending: set[Xid]) -> Steps[None]:
         """Load these messages and their bases: a query or two for each step up, however many they are."""
-        known: set[Xid] = set()
-        while wanted:
-            asked = True
-            while asked:  # again after each look: the Version that a cross reference shows is known only with that
-                for xid in wanted:
-                    self._attributes(xid)
-                asked = (missing := self._context.missing()) is not None
+        loaded: set[Xid] = set()
+        while pending:
+            is_incomplete = True
+            while (
+                is_incomplete
+            ):  # again after each look: the Version that a cross reference shows is known only with that
+                for xid in pending:
+                    self._find_attributes(xid)
+                is_incomplete = (missing := self._context.take_missing()) is not None
                 if missing is not None:
                     yield missing
-            known |= wanted
-            wanted = {base for xid in wanted for base in self._bases(self._attributes(xid) or {})} - known
+            loaded |= pending
+            pending = {base for xid in pending for base in self._find_bases(self._find_attributes(xid) or {})} - loaded
 
-    def _bases(self, attributes: JSONObject) -> set[Xid]:
+    def _find_bases(self, attributes: JSONObject) -> set[Xid]:
         reference = find_stated_base(attributes)
-        xid = None if reference is None else self._stored.named(reference)
+        xid = None if reference is None else self._stored.find_named(reference)
         return set() if xid is None or not self._is_message(xid) else {xid}
 
     def _is_endpoint(self, xid: Xid) -> bool:
-        return _is(self._groups[xid.group_type].document, "endpoint")
+        return _is_of_domain(self._groups[xid.group_type].document, "endpoint")
 
     def _is_message(self, xid: Xid) -> bool:
-        kind = self._context.model.resource_type(xid)
-        return kind is not None and _is(kind.document, "message")
+        resource_type = self._context.model.resource_type(xid)
+        return resource_type is not None and _is_of_domain(resource_type.document, "message")
 
-    def _resource(self, resource: ResourceCopy) -> Iterator[Finding]:
+    def _check_resource(self, resource: ResourceCopy) -> Iterator[Finding]:
         group = self._tree.groups[resource.xid.owner]
         if resource.xref is not None:
             if resource.touched:
-                yield from _located_at(resource.xid, self._borrowed(self._definition(resource.xref), group))
+                yield from _locate_at(resource.xid, self._check_borrowed(self._find_definition(resource.xref), group))
             return
         for version in resource.versions.values():
             if _is_written(version):
-                yield from _located_at(version.xid, self._message(version, resource, group))
-            elif _restated(group):
-                yield from _located_at(version.xid, self._borrowed(_raw(version.attributes, resource.xid), group))
+                yield from _locate_at(version.xid, self._check_message(version, resource, group))
+            elif _has_new_selectors(group):
+                yield from _locate_at(
+                    version.xid, self._check_borrowed(_add_xid(version.attributes, resource.xid), group)
+                )
 
-    def _message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
+    def _check_message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
         # The Resource is another name of its default Version only: others may derive from that.
-        raw = _raw(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
-        found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
-        return [*found, *self._schemas(raw), *_located_in_schema(self._inline.get(version.xid, ()))]
+        raw = _add_xid(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
+        findings = review(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
+        return [*findings, *self._check_schemas(raw), *_locate_in_schema(self._inline.get(version.xid, ()))]
 
-    def _borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
+    def _check_borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:
             return []
-        return review_borrowed(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
+        return review_borrowed(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
 
-    def _schemas(self, raw: JSONObject) -> Iterator[Finding]:
+    def _check_schemas(self, raw: JSONObject) -> Iterator[Finding]:
         """F-12, F-13: a schema of this registry that is named is there; only ``dataschemaxid`` has to be one of it."""
-        named = dict(self._schema_names(raw))
+        xids_by_name = dict(self._list_schema_names(raw))
         if isinstance(raw.get("dataschemaxid"), str):
-            named["dataschemaxid"] = [xid for xid in named.get("dataschemaxid", ()) if self._is_schema(xid)]
-        for name, xids in named.items():
+            xids_by_name["dataschemaxid"] = [
+                xid for xid in xids_by_name.get("dataschemaxid", ()) if self._is_schema(xid)
+            ]
+        for name, xids in xids_by_name.items():
             if not any(self._exists(xid) for xid in xids):
                 text = f"there is no schema {raw[name]} in this registry"
                 severity: Severity = "error" if name == "dataschemaxid" else "warning"
                 yield finding(name, "unknown_schema", text, severity)
 
     def _is_schema(self, xid: Xid) -> bool:
-        kind = self._context.model.resource_type(xid)
-        return kind is not None and kind.singular == "schema"
+        resource_type = self._context.model.resource_type(xid)
+        return resource_type is not None and resource_type.singular == "schema"
 
-    def _schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
+    def _list_schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
         """The attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
         for name in _SCHEMA_NAMES:
             reference = raw.get(name)
-            if isinstance(reference, str) and self._stored.named(reference) is not None:
-                xids = (self._stored.named(target) for target, _ in readings(reference))
+            if isinstance(reference, str) and self._stored.find_named(reference) is not None:
+                xids = (self._stored.find_named(target) for target, _ in readings(reference))
                 yield name, [xid for xid in xids if xid is not None]
 
     def _exists(self, xid: Xid) -> bool:
         if xid.resource in self._tree.resources:
-            return xid.kind is Kind.RESOURCE or self._stored.version(xid) is not None
-        return self._stored.entity(xid) is not None
+            return xid.kind is Kind.RESOURCE or self._stored.find_version(xid) is not None
+        return self._stored.find_entity(xid) is not None
 
-    def _base(self, reference: str) -> Mapping[str, JSON] | None:
-        xid = self._stored.named(reference)
-        return None if xid is None or not self._is_message(xid) else self._definition(xid)
+    def _find_base(self, reference: str) -> Mapping[str, JSON] | None:
+        xid = self._stored.find_named(reference)
+        return None if xid is None or not self._is_message(xid) else self._find_definition(xid)
 
-    def _definition(self, xid: Xid) -> JSONObject | None:
+    def _find_definition(self, xid: Xid) -> JSONObject | None:
         """A message as it will be: that of its default Version, unless ``xid`` names another."""
-        attributes = self._attributes(xid)
-        return None if attributes is None else _raw(attributes, xid)
+        attributes = self._find_attributes(xid)
+        return None if attributes is None else _add_xid(attributes, xid)
 
-    def _attributes(self, xid: Xid) -> JSONObject | None:
-        xid = self._target(xid)
+    def _find_attributes(self, xid: Xid) -> JSONObject | None:
+        xid = self._follow_xref(xid)
         copy = self._tree.resources.get(xid.resource)
         if copy is not None and copy.xref is not None:  # a reference to a reference shows nothing
             return None
-        shown = self._stored.version(xid) if copy is not None else self._stored.shown(xid)
-        return None if shown is None else shown.attributes
+        version = self._stored.find_version(xid) if copy is not None else self._stored.find_shown(xid)
+        return None if version is None else version.attributes
 
-    def _target(self, xid: Xid) -> Xid:
+    def _follow_xref(self, xid: Xid) -> Xid:
         """Return the place of the Version that ``xid`` shows. Those of a cross reference are at its target."""
-        copy = self._tree.resources.get(xid.resource) or self._stored.entity(xid.resource)
+        copy = self._tree.resources.get(xid.resource) or self._stored.find_entity(xid.resource)
         return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
-    def _members(self, group: OwnerCopy, found: list[Finding]) -> Steps[None]:
+    def _check_stored_messages(self, group: OwnerCopy, findings: list[Finding]) -> Steps[None]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
         assert group.before is not None
         for plural in self._groups[group.xid.group_type].resources:
             after: str | None = ""
-            while after is not None and len(found) < MAX_FINDINGS and self._is_message(group.xid / plural):
-                yield Members(group=group.before, plural=plural, after=after or None, limit=_BATCH)
-                page, known = self._stored.members, dict(self._stored.entities)
-                others = [row for row in page if row.xid not in self._tree.resources]
-                self._stored.entities |= {row.xid: row for row in others}
-                yield from self._load_bases({row.xid for row in others})
-                for row in others:
-                    found += _located_at(row.xid, self._borrowed(self._definition(row.xid), group))
-                self._stored.entities = known  # a group may have more messages than memory holds
-                after = page[-1].xid.id if len(page) == _BATCH else None
+            while after is not None and len(findings) < MAX_FINDINGS and self._is_message(group.xid / plural):
+                yield Members(group=group.before, plural=plural, after=after or None, limit=_MESSAGES_PER_PAGE)
+                page, loaded_before = self._stored.members, dict(self._stored.entities)
+                other_rows = [row for row in page if row.xid not in self._tree.resources]
+                self._stored.entities |= {row.xid: row for row in other_rows}
+                yield from self._load_bases({row.xid for row in other_rows})
+                for row in other_rows:
+                    findings += _locate_at(row.xid, self._check_borrowed(self._find_definition(row.xid), group))
+                self._stored.entities = loaded_before  # a group may have more messages than memory holds
+                after = page[-1].xid.id if len(page) == _MESSAGES_PER_PAGE else None
 
-    def _endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
-        changed = _differs(group)
+    def _check_endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
+        changed = _is_changed(group)
         if changed:
             yield from lint_endpoint(group.attributes)
-            for path, xid in self._referred(group):
-                if self._group(xid) is None and xid not in self._tree.groups:
+            for path, xid in self._list_referred_groups(group):
+                if self._find_group(xid) is None and xid not in self._tree.groups:
                     text = f"there is no group {xid} in this registry"
                     yield Finding(path=path, rule="unknown_group", message=text, severity="warning")
         if changed or group.collections:
-            yield from lint_messageids(islice(self._ids(self._message_groups(group)), _MAX_MESSAGEIDS))
+            yield from lint_messageids(
+                islice(self._list_message_ids(self._list_message_groups(group)), _MAX_MESSAGEIDS)
+            )
 
-    def _message_groups(self, group: OwnerCopy) -> list[Xid]:
+    def _list_message_groups(self, group: OwnerCopy) -> list[Xid]:
         """An endpoint and the groups that it refers to."""
-        return [group.xid, *dict.fromkeys(xid for _, xid in self._referred(group))]
+        return [group.xid, *dict.fromkeys(xid for _, xid in self._list_referred_groups(group))]
 
-    def _referred(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
+    def _list_referred_groups(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
         """The groups of this registry that an endpoint refers to, each with where it does."""
         references = group.attributes.get("messagegroups")
         for position, reference in enumerate(references if isinstance(references, list) else ()):
@@ -292,41 +310,41 @@ class _DomainCheck:
             if xid.kind is Kind.GROUP and xid.group_type in self._groups:
                 yield f"messagegroups[{position}]", xid
 
-    def _ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
+    def _list_message_ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
         """Every message of ``groups`` by id; what the tree deletes is not looked for."""
         for xid in groups:
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
-            found = chain(self._stored.messages.get(xid, ()), new)
-            yield from ((message.id, str(message)) for message in found if self._is_message(message))
+            messages = chain(self._stored.messages.get(xid, ()), new)
+            yield from ((message.id, str(message)) for message in messages if self._is_message(message))
 
-    def _group(self, xid: Xid) -> Row | None:
+    def _find_group(self, xid: Xid) -> Row | None:
         copy = self._tree.groups.get(xid)
-        return copy.before if copy is not None else self._stored.entity(xid)
+        return copy.before if copy is not None else self._stored.find_entity(xid)
 
 
 def _is_written(version: VersionCopy) -> bool:
     return version.touched or version.before is None
 
 
-def _differs(group: OwnerCopy) -> bool:
+def _is_changed(group: OwnerCopy) -> bool:
     """Return True if a Group is new or has changed attributes."""
     return group.before is None or group.before.attributes != group.attributes
 
 
-def _by_xid(entity: tuple[Xid, object]) -> str:
+def _xid_key(entity: tuple[Xid, object]) -> str:
     return str(entity[0])
 
 
-def _restated(group: OwnerCopy) -> bool:
+def _has_new_selectors(group: OwnerCopy) -> bool:
     """Return True if a stored group has changed its envelope or protocol."""
     before = group.before
     return before is not None and any(before.attributes.get(n) != group.attributes.get(n) for n in _SELECTORS)
 
 
-def _raw(attributes: JSONObject, xid: Xid) -> JSONObject:
+def _add_xid(attributes: JSONObject, xid: Xid) -> JSONObject:
     return {**attributes, "xid": str(xid)}
 
 
-def _located_at(xid: Xid, findings: Iterator[Finding] | list[Finding]) -> Iterator[Finding]:
-    for each in findings:
-        yield replace(each, path=f"{xid}#{each.path}")
+def _locate_at(xid: Xid, findings: Iterator[Finding] | list[Finding]) -> Iterator[Finding]:
+    for entity_finding in findings:
+        yield replace(entity_finding, path=f"{xid}#{entity_finding.path}")

@@ -29,22 +29,22 @@ COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifieda
 def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> None:
     """An id in the body, if there is one, equals the path's or map key's (R27), else ``mismatched_id``."""
     name = f"{singular}id"
-    given = body.get(name)
-    if given is None or given == expected:
+    id_in_body = body.get(name)
+    if id_in_body is None or id_in_body == expected:
         return
     raise RegistryError(
-        "mismatched_id", subject=str(subject), singular=singular, invalid_id=given, expected_id=expected
+        "mismatched_id", subject=str(subject), singular=singular, invalid_id=id_in_body, expected_id=expected
     )
 
 
-def check_epoch(given: JSON, stored: int, subject: Xid) -> None:
+def check_epoch(epoch: JSON, stored: int, subject: Xid) -> None:
     """An ``epoch`` sent along with an update equals the stored one (R36), else ``mismatched_epoch``."""
-    if given is None:
+    if epoch is None:
         return
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise invalid(subject, "epoch", "it needs to be an unsigned integer")
-    if given != stored:
-        raise RegistryError("mismatched_epoch", subject=str(subject), bad_epoch=given, epoch=stored)
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+        raise make_invalid_error(subject, "epoch", "it needs to be an unsigned integer")
+    if epoch != stored:
+        raise RegistryError("mismatched_epoch", subject=str(subject), bad_epoch=epoch, epoch=stored)
 
 
 def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
@@ -56,11 +56,11 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
     if copy.before is not None:
         check_epoch(body.get("epoch"), copy.before.epoch, subject)
     if "createdat" in body:
-        copy.createdat = _timestamp(body, "createdat", subject) or context.now
-    given = _timestamp(body, "modifiedat", subject)
+        copy.createdat = _parse_timestamp(body, "createdat", subject) or context.now
+    modifiedat = _parse_timestamp(body, "modifiedat", subject)
     # Clients send back what they have read: the stored time is no wish to keep it (R41).
-    if given is not None and (copy.before is None or given != copy.before.modifiedat):
-        copy.modifiedat = given
+    if modifiedat is not None and (copy.before is None or modifiedat != copy.before.modifiedat):
+        copy.modifiedat = modifiedat
         copy.stamped = True
     copy.touch(context.now)
 
@@ -68,12 +68,12 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
 def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
     """The plain attributes a write asks for: PUT takes the body's alone (R142); PATCH lays the body's top-level
     attributes over the stored ones, null deleting (R144). Names in ``without`` are none of them."""
-    given = {name: value for name, value in body.items() if name not in without}
-    values = {**stored, **given} if mode is WriteMode.MERGE else given
+    plain = {name: value for name, value in body.items() if name not in without}
+    values = {**stored, **plain} if mode is WriteMode.MERGE else plain
     return {name: value for name, value in values.items() if value is not None}
 
 
-def checked(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
+def check_attributes(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
     """``values`` as they are to be stored. Raises the error for all faults found in them."""
     result = rules.check(values)
     if result.findings:
@@ -81,30 +81,30 @@ def checked(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject
     return result.values
 
 
-def invalid(subject: Xid, name: str, detail: str) -> RegistryError:
+def make_invalid_error(subject: Xid, name: str, detail: str) -> RegistryError:
     """``invalid_attribute`` for one attribute."""
     return RegistryError("invalid_attribute", subject=str(subject), name=name, error_detail=detail)
 
 
-def _timestamp(body: JSONObject, name: str, subject: Xid) -> datetime | None:
+def _parse_timestamp(body: JSONObject, name: str, subject: Xid) -> datetime | None:
     value = body.get(name)
     if value is None:
         return None
     try:
         return parse_timestamp(value)
     except (ValueError, TypeError) as error:
-        raise invalid(subject, name, f"{error}") from None
+        raise make_invalid_error(subject, name, f"{error}") from None
 
 
-_REGISTRY: Final = COMMON | {"registryid", "specversion", "capabilities", "model", "modelsource"}
+_REGISTRY_ATTRIBUTES: Final = COMMON | {"registryid", "specversion", "capabilities", "model", "modelsource"}
 
 
 def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryid: str, context: Context) -> None:
     """Replace or merge the Registry's attributes. ``registryid`` is what the body's must equal (R58)."""
     check_id(body, "registry", registryid, copy.xid)
     update(copy, body, context)
-    values = merge_attributes(copy.attributes, body, mode, _REGISTRY)
-    copy.attributes = {**checked(values, context.model.attributes, copy.xid), "registryid": registryid}
+    values = merge_attributes(copy.attributes, body, mode, _REGISTRY_ATTRIBUTES)
+    copy.attributes = {**check_attributes(values, context.model.attributes, copy.xid), "registryid": registryid}
 
 
 def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
@@ -115,14 +115,14 @@ def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
     check_id(body, intent.type.singular, copy.xid.id, copy.xid)
     update(copy, body, context)
     values = merge_attributes(copy.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
-    copy.attributes = checked(values, intent.type.attributes, copy.xid)
+    copy.attributes = check_attributes(values, intent.type.attributes, copy.xid)
 
 
-def checked_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
+def check_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
     """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
-    constraints, faults = intent.type.narrowed(copy.attributes.get("constraints"))
-    if faults:
-        raise findings_to_error(faults, str(copy.xid))
+    constraints, findings = intent.type.narrowed(copy.attributes.get("constraints"))
+    if findings:
+        raise findings_to_error(findings, str(copy.xid))
     return GroupConstraints(constraints=constraints, group=copy.attributes)
 
 
@@ -152,7 +152,7 @@ class GroupConstraints:
                 )
 
 
-def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
+def find_group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
     """Return the demands of the Group ``copy``, whose own constraints are valid, on its Resources."""
     constraints, _ = type.narrowed(copy.attributes.get("constraints"))
     return GroupConstraints(constraints=constraints, group=copy.attributes)
@@ -160,37 +160,37 @@ def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
 
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain"
-_FORMAT: Final = "JsonSchema/draft-07"
+_EXAMPLE_FORMAT: Final = "JsonSchema/draft-07"
 
 
-def names(type: ResourceType) -> tuple[str, str, str]:
+def list_document_names(type: ResourceType) -> tuple[str, str, str]:
     """``<RESOURCE>``, ``<RESOURCE>base64`` and ``<RESOURCE>url`` of this type."""
     return type.singular, f"{type.singular}base64", f"{type.singular}url"
 
 
-def from_body(
+def take_document_from_body(
     copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
 ) -> JSONObject:
     """Take the document out of a metadata body; returns the attributes that go with it, over those of the body.
 
     Raises ``one_resource`` (R245) and ``invalid_attribute``.
     """
-    inline, encoded, url = names(type)
-    given = [name for name in (inline, encoded, url) if body.get(name) is not None]
-    if len(given) > 1:
-        listed = ", ".join((inline, encoded, url))
-        raise RegistryError("one_resource", subject=str(copy.xid), list=listed)
-    if not given:
-        return _without_document(copy, body, mode, type)
-    if given == [url]:
+    inline, encoded, url = list_document_names(type)
+    present = [name for name in (inline, encoded, url) if body.get(name) is not None]
+    if len(present) > 1:
+        allowed = ", ".join((inline, encoded, url))
+        raise RegistryError("one_resource", subject=str(copy.xid), list=allowed)
+    if not present:
+        return _drop_document(copy, body, mode, type)
+    if present == [url]:
         copy.document = None
         return {}
-    default = JSON_TYPE if mode is WriteMode.MERGE or given == [inline] else None
+    default = JSON_TYPE if mode is WriteMode.MERGE or present == [inline] else None
     if isinstance(body.get(inline), str):
         # In JSON all other text has to be a string: Protobuf and XSD in the specification's samples.
         default = TEXT_TYPE
-    content_type = _content_type(copy, body, mode, default)
-    if given == [inline]:
+    content_type = _choose_content_type(copy, body, mode, default)
+    if present == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
     else:
         content = _decode(body[encoded], encoded, copy.xid)
@@ -198,12 +198,14 @@ def from_body(
     return {url: None, **({"contenttype": content_type} if content_type else {})}
 
 
-def from_content(copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
+def take_document_from_content(
+    copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents
+) -> JSONObject:
     """Take the document of a write in document form (R160-R164); returns the attributes that go with it.
 
     Raises ``one_resource`` when there is both content and a ``<RESOURCE>url``.
     """
-    _, _, url = names(type)
+    _, _, url = list_document_names(type)
     location = document.attributes.get(url)
     if location is not None and document.content:
         raise RegistryError("one_resource", subject=str(copy.xid), list=f"{url}, the body")
@@ -211,28 +213,30 @@ def from_content(copy: VersionCopy, document: DocumentBody, type: ResourceType, 
     return {"contenttype": document.contenttype, url: location}
 
 
-def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
+def _drop_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
     """Decide a body without document: null empties it (R246), absence keeps it unless PUT drops a stored url (R247)."""
-    url = names(type)[2]
-    if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in copy.attributes):
+    url = list_document_names(type)[2]
+    if any(name in body for name in list_document_names(type)) or (
+        mode is WriteMode.REPLACE and url in copy.attributes
+    ):
         copy.document = None
         return {url: None}
     return {}
 
 
-def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
+def _choose_content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
     """The content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
-    given = body.get("contenttype")
-    if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
-        given = copy.attributes.get("contenttype")
-    if given is not None:
-        return given if isinstance(given, str) else None  # the attribute check reports a wrong type
+    content_type = body.get("contenttype")
+    if content_type is None and mode is WriteMode.MERGE and "contenttype" not in body:
+        content_type = copy.attributes.get("contenttype")
+    if content_type is not None:
+        return content_type if isinstance(content_type, str) else None  # the attribute check reports a wrong type
     return default
 
 
-def _encode(value: JSON, kind: str) -> bytes:
+def _encode(value: JSON, encoding: str) -> bytes:
     """The bytes of an inline document: text as it is unless its type is JSON, anything else as JSON."""
-    if isinstance(value, str) and kind != "json":
+    if isinstance(value, str) and encoding != "json":
         return value.encode("utf-8")
     return dump_json(value)
 
@@ -241,7 +245,7 @@ def _decode(value: JSON, name: str, subject: Xid) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise invalid(subject, name, "it needs to be a string of base64") from None
+        raise make_invalid_error(subject, name, "it needs to be a string of base64") from None
 
 
 _RULE: Final = "compatibility"
@@ -252,8 +256,8 @@ VALIDATION: Final = (
     "compatibilityvalidatedreason",
 )
 """Read-only attributes that hold the outcome of format and compatibility checks."""
-_OF_RESOURCE: Final = ("metaurl", "versionsurl", "versionscount")
-_HANDLED: Final = COMMON | {*_OF_RESOURCE} | {"versionid", "ancestorid", "isdefault"}
+_RESOURCE_ATTRIBUTES: Final = ("metaurl", "versionsurl", "versionscount")
+_VERSION_HANDLED: Final = COMMON | {*_RESOURCE_ATTRIBUTES} | {"versionid", "ancestorid", "isdefault"}
 
 
 def generate_id(resource: ResourceCopy) -> str:
@@ -266,38 +270,45 @@ def generate_id(resource: ResourceCopy) -> str:
 
 
 def write_version(
-    resource: ResourceCopy, intent: VersionIntent, about: ResourceIntent, limits: GroupConstraints, context: Context
+    resource: ResourceCopy,
+    intent: VersionIntent,
+    resource_intent: ResourceIntent,
+    limits: GroupConstraints,
+    context: Context,
 ) -> VersionCopy:
     """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
     versionid = intent.id or generate_id(resource)
     version = resource.versions.get(versionid)
     if version is None:
-        _check_may_name(resource, intent, about.type)
+        _check_may_name(resource, intent, resource_intent.type)
         xid = resource.xid / "versions" / versionid
         version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
         # A client's number counts, too: versions of the CNCF drafts never get one again, be it deleted (A-19).
         resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
-    check_id(intent.body, about.type.singular, resource.xid.id, version.xid)
+    check_id(intent.body, resource_intent.type.singular, resource.xid.id, version.xid)
     check_id(intent.body, "version", versionid, version.xid)
     update(version, intent.body, context)
     _take_ancestor(version, intent.body)
     try:
-        _take_attributes(version, intent, about.type, limits, context)
+        _take_attributes(version, intent, resource_intent.type, limits, context)
     except RegistryError as error:
-        if about.type.validateformat and "format" in error.arguments.get("list", "").split(", "):
-            error.detail = _missing_format(resource, intent, context)
+        if resource_intent.type.validateformat and "format" in error.arguments.get("list", "").split(", "):
+            error.detail = _explain_missing_format(resource, intent, context)
         raise
     resource.versions[versionid] = version
     return version
 
 
-def _missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
+def _explain_missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
     """Return the known formats, and how the request can name one: that of other Versions, if any."""
-    known = context.capabilities["formats"]
-    others = (version.attributes.get("format") for version in resource.versions.values())
-    example = next(filter(None, others), "") or (_FORMAT if _FORMAT in known else next(iter(known), "NAME/VERSION"))
-    how = f'"format": "{example}"' if intent.document is None else f"the header xRegistry-format: {example}"
-    return f"name the format of the document, as in {how}; those that are validated are {', '.join(known) or 'none'}"
+    formats = context.capabilities["formats"]
+    other_formats = (version.attributes.get("format") for version in resource.versions.values())
+    example = next(filter(None, other_formats), "") or (
+        _EXAMPLE_FORMAT if _EXAMPLE_FORMAT in formats else next(iter(formats), "NAME/VERSION")
+    )
+    spelling = f'"format": "{example}"' if intent.document is None else f"the header xRegistry-format: {example}"
+    listed = ", ".join(formats) or "none"
+    return f"name the format of the document, as in {spelling}; those that are validated are {listed}"
 
 
 def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: ResourceType) -> None:
@@ -307,36 +318,36 @@ def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: Resourc
 
 def _take_ancestor(version: VersionCopy, body: JSONObject) -> None:
     """A given ``ancestorid`` counts, absent or null leaves it (R239); ``request`` stands for the Version itself."""
-    given = body.get("ancestorid")
-    if given is None:
+    ancestorid = body.get("ancestorid")
+    if ancestorid is None:
         return
-    if not isinstance(given, str) or not given:
-        raise invalid(version.xid, "ancestorid", "it needs to be a versionid")
-    version.ancestorid = version.id if given == "request" else given
+    if not isinstance(ancestorid, str) or not ancestorid:
+        raise make_invalid_error(version.xid, "ancestorid", "it needs to be a versionid")
+    version.ancestorid = version.id if ancestorid == "request" else ancestorid
 
 
 def _take_attributes(
     version: VersionCopy, intent: VersionIntent, type: ResourceType, limits: GroupConstraints, context: Context
 ) -> None:
-    given = intent.body
+    body = intent.body
     # A Version has none of these, not even as an extension (R17, GAP 32); a Resource shows some beside its Version's.
-    for name in ("meta", "versions", *(() if intent.of_resource else _OF_RESOURCE)):
-        if given.get(name) is not None:
-            raise invalid(version.xid, name, "it is an attribute of Resources, not of Versions")
-    if given.get(_RULE) is not None and _RULE in type.metaattributes and _RULE not in type.attributes:
+    for name in ("meta", "versions", *(() if intent.of_resource else _RESOURCE_ATTRIBUTES)):
+        if body.get(name) is not None:
+            raise make_invalid_error(version.xid, name, "it is an attribute of Resources, not of Versions")
+    if body.get(_RULE) is not None and _RULE in type.metaattributes and _RULE not in type.attributes:
         # Taken for an extension it would be shown, and hold nobody to it.
-        raise invalid(version.xid, _RULE, f"it belongs to the meta of the Resource: meta.{_RULE}")
+        raise make_invalid_error(version.xid, _RULE, f"it belongs to the meta of the Resource: meta.{_RULE}")
     if intent.document is not None:
         if not type.hasdocument:
             raise RegistryError("hasdocument_violation", subject=str(version.xid), plural=type.plural)
-        given = {**given, **from_content(version, intent.document, type, context.documents)}
+        body = {**body, **take_document_from_content(version, intent.document, type, context.documents)}
     elif type.hasdocument:
-        given = {**given, **from_body(version, given, intent.mode, type, context.documents)}
-    handled = _HANDLED | {f"{type.singular}id"}
+        body = {**body, **take_document_from_body(version, body, intent.mode, type, context.documents)}
+    handled = _VERSION_HANDLED | {f"{type.singular}id"}
     if type.hasdocument:
         handled |= {type.singular, f"{type.singular}base64"}
     # A document-form write merges attributes; a PUT of metadata lists them all.
     # Outcomes of checks are set after this: merged, those of another document would stay.
     stored = {name: value for name, value in version.attributes.items() if name not in VALIDATION}
-    values = merge_attributes(stored, given, intent.mode, handled)
-    version.attributes = checked(limits.fill(type.plural, values), type.attributes, version.xid)
+    values = merge_attributes(stored, body, intent.mode, handled)
+    version.attributes = check_attributes(limits.fill(type.plural, values), type.attributes, version.xid)

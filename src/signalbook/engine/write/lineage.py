@@ -13,10 +13,10 @@ from signalbook.engine.write.workingcopies import VersionCopy
 Versions: TypeAlias = dict[str, VersionCopy]
 
 _SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
-_STAMP: Final = len("2030-12-19T06:00:00.000000")  # all instants of working copies are UTC
+_STAMP_CHARS: Final = len("2030-12-19T06:00:00.000000")  # all instants of working copies are UTC
 
 
-def semver_key(versionid: str) -> str:
+def make_semver_key(versionid: str) -> str:
     """A text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is
     lowest."""
     match = _SEMVER.fullmatch(versionid)
@@ -24,95 +24,95 @@ def semver_key(versionid: str) -> str:
         return ""
     *numbers, prerelease = match.groups()
     identifiers = [part for part in (prerelease or "").split(".") if part]
-    release = "".join(_number(number or "0") for number in numbers)
-    return f"{release}{'0' if identifiers else '1'}" + "".join(f" {_identifier(part)}" for part in identifiers)
+    release = "".join(_pad_number(number or "0") for number in numbers)
+    return f"{release}{'0' if identifiers else '1'}" + "".join(f" {_pad_identifier(part)}" for part in identifiers)
 
 
-def _identifier(part: str) -> str:
-    return f"0{_number(part)}" if part.isdigit() else f"1{part}"
+def _pad_identifier(part: str) -> str:
+    return f"0{_pad_number(part)}" if part.isdigit() else f"1{part}"
 
 
-def _number(digits: str) -> str:
+def _pad_number(digits: str) -> str:
     """Digits led by how many they are, so that they sort as numbers. Ids have up to 128 characters."""
     digits = digits.lstrip("0") or "0"
     return f"{len(digits):03}{digits}"
 
 
-def _stamp(stamp: datetime) -> str:
-    return stamp.isoformat(timespec="microseconds")[:_STAMP]
+def _format_stamp(stamp: datetime) -> str:
+    return stamp.isoformat(timespec="microseconds")[:_STAMP_CHARS]
 
 
 def rank(version: VersionCopy, mode: str) -> str:
     """The text by which the store knows where ``version`` is among its siblings: as ``ORDERED`` says, or by age."""
     if mode == "semver":
-        return semver_key(version.id)
-    return _stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
+        return make_semver_key(version.id)
+    return _format_stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
 
 
-def _by_id(version: VersionCopy) -> tuple[object, ...]:
+def _id_key(version: VersionCopy) -> tuple[object, ...]:
     # The id itself settles a tie that case-folding leaves open.
     return (version.id.casefold(), version.id)
 
 
-def _by_createdat(version: VersionCopy) -> tuple[object, ...]:
-    return (version.createdat, *_by_id(version))
+def _createdat_key(version: VersionCopy) -> tuple[object, ...]:
+    return (version.createdat, *_id_key(version))
 
 
-def _by_modifiedat(version: VersionCopy) -> tuple[object, ...]:
-    return (version.modifiedat, *_by_id(version))
+def _modifiedat_key(version: VersionCopy) -> tuple[object, ...]:
+    return (version.modifiedat, *_id_key(version))
 
 
-def _by_semver(version: VersionCopy) -> tuple[object, ...]:
-    return (semver_key(version.id), *_by_id(version))
+def _semver_sort_key(version: VersionCopy) -> tuple[object, ...]:
+    return (make_semver_key(version.id), *_id_key(version))
 
 
 ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
-    "createdat": _by_createdat,
-    "modifiedat": _by_modifiedat,
-    "semver": _by_semver,
+    "createdat": _createdat_key,
+    "modifiedat": _modifiedat_key,
+    "semver": _semver_sort_key,
 }
 """The modes in which all Versions are in one order, with the key that gives it; the mode left over is ``manual``."""
 
 
-def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
+def find_newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
     """The newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
     if mode in ORDERED:
         return max(versions.values(), key=ORDERED[mode])
     ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
     leaves = [v for v in versions.values() if v.id not in ancestors]
-    # Without a leaf they are on a circle, which ``cycle`` reports next: until then any of them will do.
-    return max(leaves or versions.values(), key=_by_createdat)
+    # Without a leaf they are on a circle, which ``find_cycle`` reports next: until then any of them will do.
+    return max(leaves or versions.values(), key=_createdat_key)
 
 
-def surplus(versions: Versions, mode: str, limit: int, protected: str | None) -> list[str]:
+def find_surplus(versions: Versions, mode: str, limit: int, protected: str | None) -> list[str]:
     """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``protected`` (R93)."""
     excess = len(versions) - limit
     if mode in ORDERED:
         ordered = sorted(versions.values(), key=ORDERED[mode])
         return [v.id for v in ordered if v.id != protected][:excess]
-    return _oldest_roots({vid: v for vid, v in versions.items() if vid != protected}, excess)
+    return _find_oldest_roots({vid: v for vid, v in versions.items() if vid != protected}, excess)
 
 
-def _oldest_roots(candidates: Versions, count: int) -> list[str]:
+def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
     """``count`` times the oldest root (R235); deleting one makes its children roots."""
     children: dict[str, list[VersionCopy]] = {}
     heap = []
     for version in candidates.values():
         if version.ancestorid == version.id or version.ancestorid not in candidates:
-            heap.append((_by_createdat(version), version.id))
+            heap.append((_createdat_key(version), version.id))
         else:
             children.setdefault(version.ancestorid, []).append(version)
     # A heap, since each deletion makes new roots: a Resource of 10,000 Versions is pruned in one pass.
     heapq.heapify(heap)
-    gone: list[str] = []
-    while heap and len(gone) < count:
-        gone.append(heapq.heappop(heap)[1])
-        for child in children.get(gone[-1], ()):
-            heapq.heappush(heap, (_by_createdat(child), child.id))
-    return gone
+    removed: list[str] = []
+    while heap and len(removed) < count:
+        removed.append(heapq.heappop(heap)[1])
+        for child in children.get(removed[-1], ()):
+            heapq.heappush(heap, (_createdat_key(child), child.id))
+    return removed
 
 
-def roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
+def find_roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
     """Versions that are their own ancestor."""
     return [v for v in versions if v.ancestorid == v.id]
 
@@ -120,7 +120,7 @@ def roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
 def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None, inner: Collection[str] = ()) -> None:
     """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235).
 
-    Where not all Versions are given, only those in ``open`` are settled, and ``inner`` are as for ``newest``.
+    Where not all Versions are given, only those in ``open`` are settled, and ``inner`` are as for ``find_newest``.
     """
     if mode in ORDERED:
         _assign_in_order(sorted(versions.values(), key=ORDERED[mode]), open)
@@ -129,39 +129,39 @@ def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None
         _assign_to_newest(versions, inner)
 
 
-def unknown_ancestor(
+def find_unknown_ancestor(
     versions: Versions, removed: Collection[str], open: Collection[str] | None = None
 ) -> VersionCopy | None:
     """A Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any (R239)."""
-    for version in _open(versions, open):
+    for version in _list_open(versions, open):
         ancestor = version.ancestorid
         if ancestor is not None and ancestor not in versions and ancestor not in removed:
             return version
     return None
 
 
-def cycle(versions: Versions) -> tuple[str, ...]:
+def find_cycle(versions: Versions) -> tuple[str, ...]:
     """The ids along one circle of ancestors, or nothing (R240)."""
-    done: set[str] = set()
+    visited: set[str] = set()
     for start in versions:
         trail: dict[str, None] = {}
-        here = start
-        while here not in done and here not in trail:
-            trail[here] = None
-            ancestor = versions[here].ancestorid
-            if ancestor is None or ancestor == here or ancestor not in versions:
+        versionid = start
+        while versionid not in visited and versionid not in trail:
+            trail[versionid] = None
+            ancestor = versions[versionid].ancestorid
+            if ancestor is None or ancestor == versionid or ancestor not in versions:
                 break
-            here = ancestor
+            versionid = ancestor
         else:
-            if here in trail:
+            if versionid in trail:
                 ids = list(trail)
-                return tuple(ids[ids.index(here) :])
+                return tuple(ids[ids.index(versionid) :])
         # What led to no circle once does not have to be walked again from another Version.
-        done.update(trail)
+        visited.update(trail)
     return ()
 
 
-def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionCopy]:
+def _list_open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionCopy]:
     return (version for version in versions.values() if open is None or version.id in open)
 
 
@@ -174,43 +174,43 @@ def _assign_in_order(ordered: list[VersionCopy], open: Collection[str] | None) -
 
 
 def _reroot_orphans(versions: Versions, open: Collection[str] | None) -> None:
-    for version in _open(versions, open):
+    for version in _list_open(versions, open):
         if version.ancestorid is not None and version.ancestorid not in versions:
             version.ancestorid = version.id
 
 
 def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
     # By id, and not as the request has them: JSON objects have no order that a client could rely on.
-    pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
-    named = {v.ancestorid for v in versions.values()}
+    pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_id_key)
+    ancestors = {v.ancestorid for v in versions.values()}
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
     last: VersionCopy | None = None
     for version in pending:
         # One that others name as their ancestor cannot hang below these; all others can go anywhere.
-        candidates = settled if version.id not in named else _not_descending(settled, version.id)
+        candidates = settled if version.id not in ancestors else _exclude_descendants(settled, version.id)
         if last is not None and last.id in candidates:
             version.ancestorid = last.id
         else:
-            version.ancestorid = newest(candidates, "manual", inner).id if candidates else version.id
+            version.ancestorid = find_newest(candidates, "manual", inner).id if candidates else version.id
         settled[version.id] = version
         last = version
 
 
-def _not_descending(versions: Versions, ancestor: str) -> Versions:
+def _exclude_descendants(versions: Versions, ancestor: str) -> Versions:
     """Versions that do not lead up to ``ancestor``: hanging it below one that does would close a circle."""
-    return {vid: v for vid, v in versions.items() if ancestor not in _ancestry(versions, v)}
+    return {vid: v for vid, v in versions.items() if ancestor not in _list_ancestry(versions, v)}
 
 
-def _ancestry(versions: Versions, version: VersionCopy) -> set[str]:
+def _list_ancestry(versions: Versions, version: VersionCopy) -> set[str]:
     seen: set[str] = set()
-    here: VersionCopy | None = version
-    while here is not None and here.id not in seen:
-        seen.add(here.id)
-        if here.ancestorid is not None:
-            above = versions.get(here.ancestorid)
+    current: VersionCopy | None = version
+    while current is not None and current.id not in seen:
+        seen.add(current.id)
+        if current.ancestorid is not None:
+            above = versions.get(current.ancestorid)
             if above is None:
-                seen.add(here.ancestorid)
-            here = above
+                seen.add(current.ancestorid)
+            current = above
         else:
-            here = None
+            current = None
     return seen

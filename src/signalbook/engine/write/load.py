@@ -35,7 +35,7 @@ from signalbook.engine.write.workingcopies import (
     VersionCopy,
     WorkingCopy,
     WorkingTree,
-    elsewhere,
+    make_xref_error,
 )
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
@@ -46,9 +46,9 @@ from signalbook.xid import ROOT, Kind, Xid
 
 IsPartial: TypeAlias = Callable[[Row, int], bool]
 
-FEW: Final = 12
+MAX_WHOLE_VERSIONS: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
-LARGE: Final = 1000
+LARGE_GROUP_RESOURCES: Final = 1000
 """Resources of a Group that are not read together with those of others."""
 
 
@@ -81,15 +81,15 @@ class WriteLoader:
     def load(self, command: Command, intent: Intent) -> WorkingTree:
         """Load everything stored that ``intent`` can touch."""
         groups = [group.xid for group in intent.groups]
-        about = {resource.xid: resource for resource in intent.resources()}
-        tree = self._entities(groups, about, command)
+        resource_intents = {resource.xid: resource for resource in intent.list_resources()}
+        tree = self._load_entities(groups, resource_intents, command)
         if command.counts_on:
-            tree.numbers = self._reader.last_numbers(about)
+            tree.numbers = self._reader.last_numbers(resource_intents)
             for xid in tree.numbers.keys() & tree.resources.keys():
                 tree.resources[xid].versioncounter = max(tree.resources[xid].versioncounter, tree.numbers[xid])
         for xid, resource in tree.resources.items():
             if resource.partial:
-                self._load_named(resource, about[xid])
+                self._load_named(resource, resource_intents[xid])
         return tree
 
     def load_deletion(self, command: Command) -> tuple[WorkingTree, Deletion]:
@@ -98,8 +98,8 @@ class WriteLoader:
         owner = collection.owner
         groups = {Xid(owner.parts[:2])} if owner.parts else set()
         resources = {owner} if owner.kind is Kind.RESOURCE else set()
-        tree = self._entities(groups, resources, command)
-        parent = tree.owner(owner)
+        tree = self._load_entities(groups, resources, command)
+        parent = tree.find_owner(owner)
         if parent is None:
             raise RegistryError("not_found", subject=str(command.target))
         if isinstance(parent, ResourceCopy) and parent.xref is not None:
@@ -108,29 +108,31 @@ class WriteLoader:
                 and self._reader.get(parent.xref / "versions" / command.target.id) is None
             ):
                 raise RegistryError("not_found", subject=str(command.target))
-            raise elsewhere(owner)
-        rows = tuple(self._deleted(parent, command))
+            raise make_xref_error(owner)
+        rows = tuple(self._list_deleted(parent, command))
         if not command.target.is_collection and not rows:
             raise RegistryError("not_found", subject=str(command.target))
         if isinstance(parent, ResourceCopy) and parent.partial:
-            parent.add(VersionCopy.of(row) for row in rows)
-            self._find(parent, _default_candidates(parent, self._context))
-        beneath = tuple(self._beneath(rows))
-        return tree, Deletion(collection=collection, entries=_deletion_entries(command), rows=rows, beneath=beneath)
+            parent.add(VersionCopy.from_row(row) for row in rows)
+            self._load_versions(parent, _list_default_candidates(parent, self._context))
+        beneath = tuple(self._list_beneath(rows))
+        return tree, Deletion(
+            collection=collection, entries=_read_deletion_entries(command), rows=rows, beneath=beneath
+        )
 
     def complete(self, steps: Steps[Result]) -> Result:
         """Make the decision ``steps``; returns what it comes to, raises what it raises."""
         try:
             while True:
-                self._bring(next(steps))
+                self._load_need(next(steps))
         except StopIteration as end:
             result: Result = end.value
             return result
 
-    def _bring(self, need: Need) -> None:
+    def _load_need(self, need: Need) -> None:
         match need:
             case Lookup():
-                self._look_up(need)
+                self._load_lookup(need)
             case Neighbours():
                 self._load_neighbours(need.resource, need.mode)
             case Compared():
@@ -145,34 +147,34 @@ class WriteLoader:
                 rows = self._reader.children([group.key], plural, after=after, limit=limit)
                 self._context.stored.members = list(rows)
 
-    def _look_up(self, need: Lookup) -> None:
-        known, documents = self._context.stored.entities, self._context.documents
-        found = self._fetch(need.entities)
+    def _load_lookup(self, need: Lookup) -> None:
+        loaded, documents = self._context.stored.entities, self._context.documents
+        rows = self._fetch(need.entities)
         if need.defaults:
             # What a Resource shows is asked for next, as a rule: it comes along, in two queries for all of them.
-            found |= self._fetch({row.xref for row in found.values() if row.xref is not None} - known.keys())
-            found |= self._fetch({row.default_version for row in found.values() if row.defaultversionid} - known.keys())
-        contents = (row.document for row in found.values()) if need.contents else ()
+            rows |= self._fetch({row.xref for row in rows.values() if row.xref is not None} - loaded.keys())
+            rows |= self._fetch({row.default_version for row in rows.values() if row.defaultversionid} - loaded.keys())
+        contents = (row.document for row in rows.values()) if need.contents else ()
         if need.names:
             self._context.stored.names.load(load_named(self._index, self._reader, need.names))
-        if wanted := need.documents | documents.absent(contents):
-            stored = self._reader.documents(wanted)
+        if digests := need.documents | documents.find_absent(contents):
+            stored = self._reader.documents(digests)
             # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
-            documents.loaded |= {name: stored[name] for name in wanted}
+            documents.loaded |= {name: stored[name] for name in digests}
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Load these entities. Known from then on are those that exist and those that do not."""
-        found = self._reader.get_many(xids) if xids else {}
-        self._context.stored.entities.update({xid: found.get(xid) for xid in xids})
-        return found
+        rows = self._reader.get_many(xids) if xids else {}
+        self._context.stored.entities.update({xid: rows.get(xid) for xid in xids})
+        return rows
 
     def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
         keys = [group.before.key for group in groups if group.before is not None]
         rows = self._everything.children(keys) if keys else ()
-        others = [ResourceCopy.of(row) for row in rows if row.xid not in self._tree.resources]
-        load_versions(self._everything, others)
-        for copy in others:
-            self._context.stored.others.setdefault(copy.xid.owner, []).append(copy)
+        other_resources = [ResourceCopy.from_row(row) for row in rows if row.xid not in self._tree.resources]
+        load_versions(self._everything, other_resources)
+        for copy in other_resources:
+            self._context.stored.other_resources.setdefault(copy.xid.owner, []).append(copy)
 
     def _load_message_ids(self, need: MessageIds) -> None:
         """Small Groups in one query, each large one in its own: of those not everything is read."""
@@ -180,11 +182,11 @@ class WriteLoader:
         for (key, _), count in self._reader.counts([group.key for group in need.groups]).items():
             sizes[key] += count
         xids = {group.key: group.xid for group in need.groups if sizes[group.key] > 0}
-        large = [[key] for key in xids if sizes[key] > LARGE]
-        small = [key for key in xids if sizes[key] <= LARGE]
+        large = [[key] for key in xids if sizes[key] > LARGE_GROUP_RESOURCES]
+        small = [key for key in xids if sizes[key] <= LARGE_GROUP_RESOURCES]
         for keys in (*large, small) if small else large:
-            found = (row for row in self._reader.children(keys) if _type(row.xid) in need.types)
-            for row in found if keys is small else islice(found, need.limit):
+            rows = (row for row in self._reader.children(keys) if _types_of(row.xid) in need.types)
+            for row in rows if keys is small else islice(rows, need.limit):
                 self._context.stored.messages.setdefault(xids[row.parent], []).append(row.xid)
 
     def _load_references(self) -> None:
@@ -192,8 +194,8 @@ class WriteLoader:
         already), and stored ones to Resources that changed or came to be where a reference led to nothing."""
         tree, stored = self._tree, self._context.stored
         # In the order of the request, not of the keys: the first error found is the one that is answered with.
-        others = [copy for group in tree.groups for copy in stored.others.get(group, ())]
-        targets = {copy.xid: copy.xref for copy in others if copy.xref is not None}
+        other_resources = [copy for group in tree.groups for copy in stored.other_resources.get(group, ())]
+        targets = {copy.xid: copy.xref for copy in other_resources if copy.xref is not None}
         targets |= {xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}
         # What a Resource in the tree refers to is known from the tree; its stored xref may be a thing of the past.
         for row in self._everything.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
@@ -207,25 +209,25 @@ class WriteLoader:
             stored.groups, stored.resources = ends.groups, ends.resources
 
     def _load_neighbours(self, resource: ResourceCopy, mode: str) -> None:
-        changed = [version for version in resource.versions.values() if _changed(version, mode)]
-        gone = list(resource.removed.values())
+        changed = [version for version in resource.versions.values() if _is_changed(version, mode)]
+        removed = list(resource.removed.values())
         # Two that move have each other as neighbours, and in manual mode one that moves takes others along: such writes
         # are rare, and all Versions are loaded for them.
-        if len(changed) + len(gone) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
+        if len(changed) + len(removed) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
             self._load_all(resource)
         elif mode in ORDERED:
-            self._load_in_order(resource, changed, gone, mode)
+            self._load_in_order(resource, changed, removed, mode)
         else:
-            self._load_leaves(resource, changed, gone)
+            self._load_leaves(resource, changed, removed)
         resource.arrange()
 
     def _load_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
         moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
-        self._find(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
-        resource.add(_copies(self._reader.derived(resource.key, changed)))
+        self._load_versions(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
+        resource.add(_make_copies(self._reader.derived(resource.key, changed)))
         resource.arrange()
 
-    def _entities(self, groups: Collection[Xid], resources: Collection[Xid], command: Command) -> WorkingTree:
+    def _load_entities(self, groups: Collection[Xid], resources: Collection[Xid], command: Command) -> WorkingTree:
         def is_partial(row: Row, count: int) -> bool:
             return _is_partial(row, count, command, self._context)
 
@@ -239,15 +241,17 @@ class WriteLoader:
             copy.target_epoch = target.epoch if target is not None else 0
         return tree
 
-    def _find(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
+    def _load_versions(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
         """Load the Versions with these ids in a partial Resource, as far as they exist."""
-        missing = {each for each in ids if each not in resource.versions and each not in resource.removed}
+        missing = {
+            versionid for versionid in ids if versionid not in resource.versions and versionid not in resource.removed
+        }
         if missing:
-            rows = self._reader.get_many([resource.xid / "versions" / each for each in missing])
-            resource.add(_copies(rows.values()))
+            rows = self._reader.get_many([resource.xid / "versions" / versionid for versionid in missing])
+            resource.add(_make_copies(rows.values()))
 
     def _load_all(self, resource: ResourceCopy) -> None:
-        resource.add(_copies(self._reader.children([resource.key], "versions")))
+        resource.add(_make_copies(self._reader.children([resource.key], "versions")))
         # Nothing is left out now: every ancestor may be set anew, and is here to be looked at.
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
@@ -255,55 +259,55 @@ class WriteLoader:
     def _load_named(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
         """The Versions that a request names or numbers, and those that are, or may become, the default one."""
         generated = str(resource.versioncounter + 1)
-        named = [version.id or generated for version in intent.versions]
-        named += _default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
-        self._find(resource, named)  # one query, whatever the request names
+        versionids = [version.id or generated for version in intent.versions]
+        versionids += _list_default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
+        self._load_versions(resource, versionids)  # one query, whatever the request names
         if any(version.id is None for version in intent.versions) and generated in resource.versions:
             self._load_all(resource)  # a client numbers them: the next numbers may be taken as well
 
     def _load_in_order(
-        self, resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy], mode: str
+        self, resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy], mode: str
     ) -> None:
         """Load the neighbours, in one order, of what moves: at the old and new place, and one after each of them."""
-        moving = {version.id for version in (*changed, *gone)}
+        moving = {version.id for version in (*changed, *removed)}
         resource.open = {version.id for version in changed}
-        places = [(rank(version, mode), version.id) for version in changed]
-        stored = [(version.before, version.id) for version in (*changed, *gone)]
-        places += [(row.rank, name) for row, name in stored if row is not None and row.rank is not None]
-        for place in places:
+        positions = [(rank(version, mode), version.id) for version in changed]
+        stored = [(version.before, version.id) for version in (*changed, *removed)]
+        positions += [(row.rank, name) for row, name in stored if row is not None and row.rank is not None]
+        for position in positions:
             # Two on each side: the nearest one may be the Version that moves.
-            sides = (_copies(rows) for rows in self._reader.neighbours(resource.key, *place, 2))
+            sides = (_make_copies(rows) for rows in self._reader.neighbours(resource.key, *position, 2))
             before, behind = ([version for version in side if version.id not in moving] for side in sides)
             resource.add((*before[:1], *behind[:1]))
             # Its ancestor is the one before it: that is another one when something comes, or goes, in between.
             resource.open |= {version.id for version in behind[:1]}
         # Of the two newest one is the newest, whatever becomes of a single Version.
-        resource.add(_copies(self._reader.newest(resource.key, 2)))
+        resource.add(_make_copies(self._reader.newest(resource.key, 2)))
 
-    def _load_leaves(self, resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy]) -> None:
+    def _load_leaves(self, resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> None:
         """Ancestors are what clients said: a new Version may follow a leaf, one that goes leaves others without any."""
-        self._find(resource, [v.ancestorid for v in (*changed, *gone) if v.ancestorid is not None])
-        orphans = _copies(self._reader.derived(resource.key, [version.id for version in gone]))
-        newest = _copies(self._reader.leaves(resource.key, 1))
+        self._load_versions(resource, [v.ancestorid for v in (*changed, *removed) if v.ancestorid is not None])
+        orphans = _make_copies(self._reader.derived(resource.key, [version.id for version in removed]))
+        newest = _make_copies(self._reader.leaves(resource.key, 1))
         resource.add((*orphans, *newest))
         resource.open = {version.id for version in (*changed, *orphans)}
-        known = (*resource.versions.values(), *gone)
+        loaded = (*resource.versions.values(), *removed)
         leaves = {leaf.id for leaf in newest}
-        nothing_to_ask = all(version.before is None or version.id in leaves for version in known)
-        resource.inner = () if nothing_to_ask else self._ancestors(known)
+        nothing_to_ask = all(version.before is None or version.id in leaves for version in loaded)
+        resource.inner = () if nothing_to_ask else self._find_ancestors(loaded)
         # In a single row of Versions there is no second leaf, and looking for it would pass by all of them.
-        sure = _sure_leaf(resource, changed, gone)
-        if any(_displaces(version, newest) for version in (*changed, *gone)) and any(
-            _behind(leaf, sure) for leaf in newest
+        leaf_position = _find_sure_leaf(resource, changed, removed)
+        if any(_may_displace(version, newest) for version in (*changed, *removed)) and any(
+            _is_after(leaf, leaf_position) for leaf in newest
         ):
-            resource.add(_copies(self._reader.leaves(resource.key, 2, above=sure)))
+            resource.add(_make_copies(self._reader.leaves(resource.key, 2, above=leaf_position)))
 
-    def _ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
+    def _find_ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
         """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
         ids = {version.before.key: version.id for version in versions if version.before is not None}
         return {ids[key] for key in self._reader.ancestors(ids)}
 
-    def _deleted(self, parent: WorkingCopy, command: Command) -> Iterator[Row]:
+    def _list_deleted(self, parent: WorkingCopy, command: Command) -> Iterator[Row]:
         """Stored entities to delete; ids that do not exist are passed over (R169)."""
         target = command.target
         if target.is_collection:
@@ -315,14 +319,14 @@ class WriteLoader:
             rows = self._reader.children([parent.key], target.parts[-2], ids=[target.id])
             yield from (row for row in rows if row.xid == target)
 
-    def _beneath(self, rows: Collection[Row]) -> Iterator[Row]:
+    def _list_beneath(self, rows: Collection[Row]) -> Iterator[Row]:
         """Yield everything under Groups or Resources, level by level."""
         owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
         below = list(self._reader.children(owners)) if owners else []
         yield from below
         # Three levels at most: Groups, Resources, Versions.
         if below:
-            yield from self._beneath(below)
+            yield from self._list_beneath(below)
 
 
 def load_entities(
@@ -330,9 +334,9 @@ def load_entities(
 ) -> WorkingTree:
     """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
     rows = reader.get_many({ROOT, *groups, *resources})
-    tree = WorkingTree(registry=OwnerCopy.of(rows[ROOT]))
-    tree.groups = {xid: OwnerCopy.of(rows[xid]) for xid in groups if xid in rows}
-    tree.resources = {xid: ResourceCopy.of(rows[xid]) for xid in resources if xid in rows}
+    tree = WorkingTree(registry=OwnerCopy.from_row(rows[ROOT]))
+    tree.groups = {xid: OwnerCopy.from_row(rows[xid]) for xid in groups if xid in rows}
+    tree.resources = {xid: ResourceCopy.from_row(rows[xid]) for xid in resources if xid in rows}
     load_versions(reader, tree.resources.values(), is_partial)
     return tree
 
@@ -347,7 +351,7 @@ def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partia
         if is_partial and row is not None and is_partial(row, count):
             by_key.pop(key).stored_count = count
     for row in reader.children(by_key, "versions") if by_key else ():
-        by_key[row.parent].versions[row.xid.id] = VersionCopy.of(row)
+        by_key[row.parent].versions[row.xid.id] = VersionCopy.from_row(row)
 
 
 def _is_partial(row: Row, count: int, command: Command, context: Context) -> bool:
@@ -359,60 +363,62 @@ def _is_partial(row: Row, count: int, command: Command, context: Context) -> boo
     target = command.target
     if target.kind not in ONE_RESOURCE:
         return False
-    kind = context.model.groups[target.group_type].resources[target.resource_type]
+    resource_type = context.model.groups[target.group_type].resources[target.resource_type]
     body = command.body if isinstance(command.body, dict) else {}
-    given = body if target.kind is Kind.META else body.get("meta")
-    meta = given if isinstance(given, dict) else {}
+    meta_in_body = body if target.kind is Kind.META else body.get("meta")
+    meta = meta_in_body if isinstance(meta_in_body, dict) else {}
     rule = str(context.compatibility or row.attributes.get("compatibility") or "")
-    compared = (rule or meta.get("compatibility")) and (kind.validatecompatibility or context.compatibility)
+    compared = (rule or meta.get("compatibility")) and (resource_type.validatecompatibility or context.compatibility)
     return (
-        count > FEW
-        and row.settled == kind.versionmode
+        count > MAX_WHOLE_VERSIONS
+        and row.settled == resource_type.versionmode
         and meta.get("xref") is None  # all Versions go when the Resource becomes a reference
-        and not (kind.singleversionroot and kind.versionmode not in ORDERED)  # those have one root anyway
-        and not (kind.maxversions and count >= kind.maxversions)
-        and not (compared and (given is not None or is_transitive(rule)))
+        and not (
+            resource_type.singleversionroot and resource_type.versionmode not in ORDERED
+        )  # those have one root anyway
+        and not (resource_type.maxversions and count >= resource_type.maxversions)
+        and not (compared and (meta_in_body is not None or is_transitive(rule)))
     )
 
 
-def _type(xid: Xid) -> tuple[str, str]:
+def _types_of(xid: Xid) -> tuple[str, str]:
     return xid.group_type, xid.resource_type
 
 
-def _default_candidates(resource: ResourceCopy, context: Context, wanted: object = None) -> list[str]:
+def _list_default_candidates(resource: ResourceCopy, context: Context, requested: object = None) -> list[str]:
     """Ids of Versions that are, or may become, the default one."""
-    names = (resource.defaultversionid, wanted, context.flags.setdefaultversionid)
+    names = (resource.defaultversionid, requested, context.flags.setdefaultversionid)
     return [name for name in names if isinstance(name, str)]
 
 
-def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
-    return [VersionCopy.of(row) for row in rows]
+def _make_copies(rows: Iterable[Row]) -> list[VersionCopy]:
+    return [VersionCopy.from_row(row) for row in rows]
 
 
-def _changed(version: VersionCopy, mode: str) -> bool:
+def _is_changed(version: VersionCopy, mode: str) -> bool:
     """Return True if the Version is new, or may have moved."""
     before = version.before
     return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
 
 
-def _displaces(version: VersionCopy, newest: list[VersionCopy]) -> bool:
+def _may_displace(version: VersionCopy, newest: list[VersionCopy]) -> bool:
     """Return True if ``version`` may replace the newest stored leaf, or make it no leaf."""
     return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
 
 
-def _behind(leaf: VersionCopy, place: tuple[str, str]) -> bool:
+def _is_after(leaf: VersionCopy, position: tuple[str, str]) -> bool:
     """Return True if a stored leaf is after this place. If the newest one is not, none is."""
-    return (leaf.rank or "", leaf.id.casefold()) > (place[0], place[1].casefold())
+    return (leaf.rank or "", leaf.id.casefold()) > (position[0], position[1].casefold())
 
 
-def _sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy]) -> tuple[str, str]:
+def _find_sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> tuple[str, str]:
     """The place of a Version that will be a leaf: none that comes before it is the newest."""
-    above = [resource.versions.get(version.ancestorid or "") for version in gone]
-    left = [version for version in above if version is not None and version.id not in resource.inner]
-    return max(((rank(version, "manual"), version.id) for version in (*changed, *left)), default=("", ""))
+    above = [resource.versions.get(version.ancestorid or "") for version in removed]
+    remaining = [version for version in above if version is not None and version.id not in resource.inner]
+    return max(((rank(version, "manual"), version.id) for version in (*changed, *remaining)), default=("", ""))
 
 
-def _deletion_entries(command: Command) -> dict[str, JSONObject]:
+def _read_deletion_entries(command: Command) -> dict[str, JSONObject]:
     """Return the request for each entity to delete. The ``epoch`` flag becomes an entry of a map (R179)."""
     if command.target.is_collection:
         body = {} if command.body is None else command.body

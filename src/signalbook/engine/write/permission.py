@@ -15,11 +15,11 @@ from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 _CONFIGURATION = frozenset({EventEntity.MODEL, EventEntity.MODELSOURCE, EventEntity.CAPABILITIES})
-_DONE = {ChangeAction.CREATED: Action.CREATE, ChangeAction.DELETED: Action.DELETE}
-_MOST_NAMED = 10
-_LONGEST_NAME = 64
-_HOLDERS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
-_NAMED = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOURCE)
+_POLICY_ACTIONS = {ChangeAction.CREATED: Action.CREATE, ChangeAction.DELETED: Action.DELETE}
+_MAX_NAMES = 10
+_MAX_NAME_CHARS = 64
+_GROUP_KINDS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
+_CHECKED_ENTITIES = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOURCE)
 
 
 class WritePermission:
@@ -39,21 +39,21 @@ class WritePermission:
 
     def check_deletion(self, command: Command) -> None:
         """Check that everything the command names may be deleted, with all that can be under it."""
-        deleted = list(_deleted(command))
+        deleted = list(_list_deleted(command))
         # A body that names nothing, or is wrong, is answered only to who could have named something.
         if not deleted and not self._access.allows_somewhere(Action.DELETE, command.target):
             raise Forbidden(Action.DELETE, command.target)
         for xid in deleted:
-            self._access.require(Action.DELETE, xid if xid.kind in _HOLDERS else xid.resource)
+            self._access.require(Action.DELETE, xid if xid.kind in _GROUP_KINDS else xid.resource)
 
     def check_intent(self, intent: Intent) -> None:
         """Check that everything the write names may be created or updated."""
         if self._access.unrestricted:
             return
-        for xid, body in _named(intent):
+        for xid, body in _list_named(intent):
             # Where it leads to is found out later; here it counts that one of them is allowed.
             if not self._access.may(Action.CREATE, xid):
-                self._require(Action.UPDATE, xid, _attributes_of(xid, body, intent))
+                self._require(Action.UPDATE, xid, _explain_attributes(xid, body, intent))
 
     def check_changes(self, intent: Intent, changes: Iterable[Change]) -> None:
         """Check that everything the write did, creating or updating, is allowed.
@@ -62,17 +62,17 @@ class WritePermission:
         """
         if self._access.unrestricted:
             return
-        named = {xid: _attributes_of(xid, body, intent) for xid, body in _named(intent)}
+        named_attributes = {xid: _explain_attributes(xid, body, intent) for xid, body in _list_named(intent)}
         created = set()
         for change in changes:
-            if change.entity in _NAMED:
+            if change.entity in _CHECKED_ENTITIES:
                 xid = Xid.parse(change.xid)
                 if change.action is ChangeAction.CREATED:
                     created.add(xid)
                     self._require(Action.CREATE, xid)
-                elif xid in named:
-                    self._require(Action.UPDATE, xid, named[xid])
-        for resource in intent.resources():
+                elif xid in named_attributes:
+                    self._require(Action.UPDATE, xid, named_attributes[xid])
+        for resource in intent.list_resources():
             if resource.xid not in created:
                 self._require(Action.UPDATE, resource.xid)
 
@@ -121,7 +121,7 @@ class WritePermission:
             raise Forbidden(action, xid, why)
 
 
-def _deleted(command: Command) -> Iterator[Xid]:
+def _list_deleted(command: Command) -> Iterator[Xid]:
     target = command.target
     if not target.is_collection or target.kind is Kind.VERSIONS or command.body is None:
         yield target
@@ -130,56 +130,56 @@ def _deleted(command: Command) -> Iterator[Xid]:
         yield from (target / name for name in command.body)
 
 
-def _named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
+def _list_named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
     """Yield what the write names, with the attributes of a Registry or Group that it sends.
 
     A body with only maps of Groups or Resources names only those.
     """
-    if _speaks(intent.body, intent.mode, intent.groups):
+    if _has_own_update(intent.body, intent.mode, intent.groups):
         yield ROOT, intent.body
     for group in intent.groups:
-        if _speaks(group.body, group.mode, group.resources):
+        if _has_own_update(group.body, group.mode, group.resources):
             yield group.xid, group.body
         yield from ((resource.xid, None) for resource in group.resources)
 
 
-def _attributes_of(xid: Xid, body: JSONObject | None, intent: Intent) -> str:
+def _explain_attributes(xid: Xid, body: JSONObject | None, intent: Intent) -> str:
     """Return why a document of something under ``xid`` updates ``xid``, too, and how to avoid that."""
     beneath = intent.groups if xid == ROOT else any(group.resources for group in intent.groups if group.xid == xid)
     if not body or not beneath:
         return ""
-    names = [*body][:_MOST_NAMED]
-    listed = ", ".join(name[:_LONGEST_NAME] for name in names) + (", ..." if len(body) > len(names) else "")
+    names = [*body][:_MAX_NAMES]
+    listed = ", ".join(name[:_MAX_NAME_CHARS] for name in names) + (", ..." if len(body) > len(names) else "")
     return f"what is sent has attributes of it, leave these out: {listed}"
 
 
-def _speaks(body: JSONObject | None, mode: WriteMode, members: Collection[object]) -> bool:
+def _has_own_update(body: JSONObject | None, mode: WriteMode, members: Collection[object]) -> bool:
     # Nothing at all is an update, too, or makes a Group.
     return bool(body) or (body is not None and mode is WriteMode.REPLACE) or not members
 
 
-def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
+def list_actions(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
     """Yield the actions of the policy that changes amount to, each with its xid.
 
     A new Version is an update of its Resource, unless the Resource is new as well. A changed number of members is not
     an update of the owner.
     """
-    made = set()
+    created = set()
     for change in changes:
-        if _only_counts(change):
+        if _has_only_counts(change):
             continue
-        action = _DONE.get(change.action, Action.UPDATE)
+        action = _POLICY_ACTIONS.get(change.action, Action.UPDATE)
         if change.entity in _CONFIGURATION:
             action = Action.CONFIGURE
         elif change.entity is EventEntity.VERSION and action is Action.CREATE:
-            action = action if change.xid.rpartition("/versions/")[0] in made else Action.UPDATE
+            action = action if change.xid.rpartition("/versions/")[0] in created else Action.UPDATE
         if action is Action.CREATE:
-            made.add(change.xid)
+            created.add(change.xid)
         yield action, change.xid
 
 
-def _only_counts(change: Change) -> bool:
+def _has_only_counts(change: Change) -> bool:
     names = set(change.changed) - {"epoch", "modifiedat"}
-    counted = {name for name in names if f"{name}count" in names}
-    own = names - counted - {f"{name}count" for name in counted}
-    return bool(counted) and not own and change.entity in (EventEntity.REGISTRY, EventEntity.GROUP)
+    plurals = {name for name in names if f"{name}count" in names}
+    other_names = names - plurals - {f"{name}count" for name in plurals}
+    return bool(plurals) and not other_names and change.entity in (EventEntity.REGISTRY, EventEntity.GROUP)

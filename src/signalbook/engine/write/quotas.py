@@ -20,16 +20,16 @@ from signalbook.xid import ROOT, Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
 """A Group that grew, how much it has now of what, how much it may have, and the setting that says so."""
-_RESOURCES: Final = "Resources"
-_BYTES: Final = "bytes of documents"
+_RESOURCES_LABEL: Final = "Resources"
+_BYTES_LABEL: Final = "bytes of documents"
 
 
 class QuotaExceeded(RegistryError):
     """A write that gives a Group more than it may have."""
 
 
-def check_sizes(tree: WorkingTree, most: int) -> None:
-    """Raise ``bad_request`` if what changes would have attributes of more than ``most`` bytes, without its document.
+def check_sizes(tree: WorkingTree, limit: int) -> None:
+    """Raise ``bad_request`` if what changes would have attributes of more than ``limit`` bytes, without its document.
 
     Who reads an entity, or changes anything in it, has all of its attributes in memory: a single one of 50 MB would
     hold up everybody each time.
@@ -39,11 +39,11 @@ def check_sizes(tree: WorkingTree, most: int) -> None:
     copies: Iterator[WorkingCopy] = chain((tree.registry,), tree.groups.values(), resources, versions)
     for copy in copies:
         before = {} if copy.before is None else copy.before.attributes
-        if copy.attributes == before or (size := len(dump_json(copy.attributes))) <= most:
+        if copy.attributes == before or (size := len(dump_json(copy.attributes))) <= limit:
             continue
         # One that was larger already may lose some.
         if size > len(dump_json(before)):
-            detail = f'the attributes of "{copy.xid}" take more than {most} bytes (setting max_entity_bytes)'
+            detail = f'the attributes of "{copy.xid}" take more than {limit} bytes (setting max_entity_bytes)'
             raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)
 
 
@@ -65,7 +65,7 @@ def check_quotas(tree: WorkingTree, transaction: WriteTransaction, settings: Set
     The numbers of entities are those that the store keeps: none is counted here. What the Confluent-compatible API
     keeps beside them is counted. A Group that had more already may lose some, and may not gain any.
     """
-    for claim in _claims(tree, transaction, settings):
+    for claim in _list_claims(tree, transaction, settings):
         _check_claim(claim)
 
 
@@ -82,38 +82,42 @@ def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Se
     rows = () if root is None else writer.children((root.key,), GROUPS, ids=(group.group_id.lower(),))
     row = next(iter(rows), None)
     group = group if row is None else row.xid
-    beside = _usage_beside(group, transaction, settings)
-    if is_new and (most := settings.max_group_resources):
+    subject_usage = _count_subject_usage(group, transaction, settings)
+    if is_new and (limit := settings.max_group_resources):
         counts = {} if row is None else writer.counts([row.key])
-        _check_claim((group, sum(counts.values()) + beside.settings, _RESOURCES, most, "max_group_resources"))
-    if most := settings.max_group_bytes:
-        size = writer.usage(group).bytes + beside.bytes
-        _check_claim((group, size, _BYTES, most, "max_group_bytes"))
+        _check_claim(
+            (group, sum(counts.values()) + subject_usage.settings, _RESOURCES_LABEL, limit, "max_group_resources")
+        )
+    if limit := settings.max_group_bytes:
+        size = writer.usage(group).bytes + subject_usage.bytes
+        _check_claim((group, size, _BYTES_LABEL, limit, "max_group_bytes"))
 
 
 def _check_claim(claim: _Claim) -> None:
-    group, has, what, most, setting = claim
-    if has > most:
+    group, has, label, limit, setting = claim
+    if has > limit:
         # Not how much it would have: some of that may be hidden.
-        detail = f'"{group}" would exceed its limit of {most} {what} (setting {setting})'
+        detail = f'"{group}" would exceed its limit of {limit} {label} (setting {setting})'
         raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
 
 
-def _claims(tree: WorkingTree, transaction: WriteTransaction, settings: Settings) -> Iterator[_Claim]:
+def _list_claims(tree: WorkingTree, transaction: WriteTransaction, settings: Settings) -> Iterator[_Claim]:
     writer = transaction.entities
-    beside: Callable[[Xid], SubjectUsage] = cache(partial(_usage_beside, transaction=transaction, settings=settings))
-    if most := settings.max_group_resources:
-        for group, count in _resources(tree, writer).items():
-            yield group, count + beside(group).settings, _RESOURCES, most, "max_group_resources"
+    subject_usage: Callable[[Xid], SubjectUsage] = cache(
+        partial(_count_subject_usage, transaction=transaction, settings=settings)
+    )
+    if limit := settings.max_group_resources:
+        for group, count in _count_resources(tree, writer).items():
+            yield group, count + subject_usage(group).settings, _RESOURCES_LABEL, limit, "max_group_resources"
     if settings.max_group_versions or settings.max_group_bytes:
         for group, (gained, has) in writer.growth().items():
-            if gained.versions > 0 and (most := settings.max_group_versions):
-                yield group, has.versions + beside(group).versions, "Versions", most, "max_group_versions"
-            if gained.bytes > 0 and (most := settings.max_group_bytes):
-                yield group, has.bytes + beside(group).bytes, _BYTES, most, "max_group_bytes"
+            if gained.versions > 0 and (limit := settings.max_group_versions):
+                yield group, has.versions + subject_usage(group).versions, "Versions", limit, "max_group_versions"
+            if gained.bytes > 0 and (limit := settings.max_group_bytes):
+                yield group, has.bytes + subject_usage(group).bytes, _BYTES_LABEL, limit, "max_group_bytes"
 
 
-def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
+def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
     """Count the Confluent settings and softly deleted versions of a Group. The time grows with their number."""
     if group.group_type != GROUPS:
         return _NO_USAGE
@@ -126,7 +130,7 @@ def _usage_beside(group: Xid, transaction: WriteTransaction, settings: Settings)
     )
 
 
-def _resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
+def _count_resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
     """Return the number of Resources of all types in Groups that got new ones."""
     grown = {xid.owner for xid, copy in tree.resources.items() if copy.before is None}
     groups = {row.key: xid for xid, row in reader.get_many(grown).items()}

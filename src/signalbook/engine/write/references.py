@@ -15,58 +15,60 @@ from signalbook.formats.base import Resolve, schema_text
 from signalbook.formats.compatibility import SchemaText
 from signalbook.xid import Xid
 
-_SEARCHED: Final = 1 << 14
+_MAX_SEARCHED_BYTES: Final = 1 << 14
 """Bytes of the longest document that is looked through for references: in larger ones they show while they are read."""
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
-_SLASHES: Final = 3
+_MIN_SLASHES: Final = 3
 """At least so many are in an xid of a Resource."""
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 
 
 def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
     """Load the documents with these digests, as far as they are stored."""
-    absent = context.documents.absent(names)
+    absent = context.documents.find_absent(names)
     if absent:
         yield Lookup(documents=frozenset(absent))
 
 
-def mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
+def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
     """Return the Resources and Versions that documents mention by xid or URL, without known ones.
 
     This guesses what is worth loading: only the format knows what a schema refers to.
     """
-    found: dict[Xid, None] = {}
-    known, written = context.stored.entities, context.stored.written
+    xids: dict[Xid, None] = {}
+    loaded, written = context.stored.entities, context.stored.written
     for name in names:
         content = context.documents.read(name)
-        if len(content) > _SEARCHED:
+        if len(content) > _MAX_SEARCHED_BYTES:
             continue
-        for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
-            xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
-            if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
-                found[xid] = None
-    return frozenset(found)
+        for text in _STRING.findall(content) if content.count(b"/") >= _MIN_SLASHES else ():
+            xid = (
+                context.stored.find_named(text.decode("utf-8", "replace")) if text.count(b"/") >= _MIN_SLASHES else None
+            )
+            if xid is not None and xid not in loaded and xid.resource not in written and len(xids) < MAX_LOADED:
+                xids[xid] = None
+    return frozenset(xids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[Found]):
+class CheckResult(Generic[Item]):
     """The result of checking documents, and the referenced documents it depends on.
 
     ``error`` is the reason why there is no result.
     """
 
-    found: list[Found]
+    items: list[Item]
     error: SchemaError | LookupError | None
     referred: Mapping[str, bytes | None]
 
 
-def followed(
+def check_with_references(
     key: Hashable,
     texts: list[tuple[str | None, str]],
     xid: Xid,
-    judge: Callable[..., list[Found]],
+    judge: Callable[..., list[Item]],
     context: Context,
-) -> Steps[Outcome[Found] | None]:
+) -> Steps[CheckResult[Item] | None]:
     """Return the result of ``judge`` on documents with their formats and references; None if that is for later.
 
     They refer as the schema ``xid`` does. References of a schema show while it is read, one at a time: everything
@@ -74,15 +76,15 @@ def followed(
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
-    outcome: Outcome[Found] | None = None
+    outcome: CheckResult[Item] | None = None
     while True:
         # Even if it was worked out outside of the turn: what is referred to may have changed since then.
         referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
         contents = [(context.documents.read(document), name) for document, name in texts]
-        missing = context.missing(contents=True)
+        missing = context.take_missing(contents=True)
         if missing is not None:
-            read = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            yield replace(missing, entities=missing.entities | mentioned(read, context))
+            read_digests = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
+            yield replace(missing, entities=missing.entities | find_mentioned(read_digests, context))
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
@@ -90,30 +92,34 @@ def followed(
             work.forget(key)
         outcome = work.worked_out(
             key,
-            partial(_judged, judge, contents, resolve),
-            later=partial(_judged, judge, contents, referred.get),
+            partial(_check_texts, judge, contents, resolve),
+            later=partial(_check_texts, judge, contents, referred.get),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
             return None
 
 
-def _judged(judge: Callable[..., list[Found]], contents: list[tuple[bytes, str]], resolve: Resolve) -> Outcome[Found]:
+def _check_texts(
+    judge: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
+) -> CheckResult[Item]:
     referred: dict[str, bytes | None] = {}
 
-    def noted(uri: str) -> bytes | None:
+    def resolve_noted(uri: str) -> bytes | None:
         content = referred[uri] = resolve(uri)
         work.spend(len(content or b""))
         return content
 
-    texts = [SchemaText(document=text_of(content, name), format=name, resolve=noted) for content, name in contents]
+    texts = [
+        SchemaText(document=read_text(content, name), format=name, resolve=resolve_noted) for content, name in contents
+    ]
     try:
-        return Outcome(found=judge(*texts), error=None, referred=referred)
+        return CheckResult(items=judge(*texts), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
-        return Outcome(found=[], error=error, referred=referred)
+        return CheckResult(items=[], error=error, referred=referred)
 
 
-def text_of(content: bytes, format: str) -> bytes:
+def read_text(content: bytes, format: str) -> bytes:
     """``schema_text``, at the price of reading it."""
     work.spend(len(content))
     return schema_text(content, format)

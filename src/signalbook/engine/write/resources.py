@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
+from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, check_entry_id
 from signalbook.engine.write.compatibility import (
-    changed_schemas,
     check_compatibility,
     check_matching,
     check_replaced,
     check_roots,
+    find_changed_schemas,
     recheck,
 )
 from signalbook.engine.write.context import Compared, Context, Steps
 from signalbook.engine.write.defaultversion import (
     DefaultVersionChoice,
-    flagged,
-    kept_choice,
+    apply_flag,
+    keep_choice,
     settle_default,
     write_meta,
 )
 from signalbook.engine.write.entities import GroupConstraints, check_epoch, check_id, write_version
-from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
+from signalbook.engine.write.lineage import ORDERED, assign, find_cycle, find_surplus, find_unknown_ancestor, rank
 from signalbook.engine.write.validation import check_formats, check_imports
-from signalbook.engine.write.workingcopies import ResourceCopy, elsewhere
+from signalbook.engine.write.workingcopies import ResourceCopy, make_xref_error
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
@@ -33,13 +33,13 @@ from signalbook.xid import Kind, Xid, XidError
 _DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount"})
 
 
-def wanted(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
+def find_xref(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
     """The xref this Resource is to have after the request: set, kept or gone."""
     meta = intent.meta
     if meta is None or ("xref" not in meta and intent.mode is WriteMode.MERGE):
         return resource.xref
     value = meta.get("xref")
-    return None if value is None else _target(value, resource, intent, context)
+    return None if value is None else _parse_target(value, resource, intent, context)
 
 
 def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: Context) -> None:
@@ -63,36 +63,36 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
 
 def dissolve(resource: ResourceCopy) -> None:
     """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
-    own = resource.before.epoch if resource.before else 0
+    own_epoch = resource.before.epoch if resource.before else 0
     resource.xref = None
     # Clients saw the target's epoch under this xid: one that fell would look like a stale answer to them.
-    resource.floor = max(own, resource.target_epoch)
+    resource.minimum_epoch = max(own_epoch, resource.target_epoch)
     resource.touched = True
 
 
-def _target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid:
+def _parse_target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid:
     try:
         target = Xid.parse(value)
     except (XidError, AttributeError) as error:
         detail = str(error) if isinstance(error, XidError) else "it needs to be a string"
-        raise _malformed(value, resource, detail) from None
+        raise _make_malformed_error(value, resource, detail) from None
     if target.kind is not Kind.RESOURCE:
-        raise _malformed(value, resource, "it needs to be the xid of a Resource")
+        raise _make_malformed_error(value, resource, "it needs to be the xid of a Resource")
     group = context.model.groups.get(target.group_type)
     if group is None or target.resource_type not in group.resources:
-        raise _malformed(value, resource, "there is no such Group type or Resource type")
+        raise _make_malformed_error(value, resource, "there is no such Group type or Resource type")
     if group.resources[target.resource_type].origin != intent.type.origin:
-        raise _malformed(value, resource, "it needs to be of the same Resource type")
+        raise _make_malformed_error(value, resource, "it needs to be of the same Resource type")
     return target
 
 
-def _malformed(value: JSON, resource: ResourceCopy, detail: str) -> RegistryError:
+def _make_malformed_error(value: JSON, resource: ResourceCopy, detail: str) -> RegistryError:
     return RegistryError("malformed_xref", subject=str(resource.xid), xref=value, error_detail=detail)
 
 
 def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
     if intent.attributes is None and (intent.versions or intent.remove):  # R266
-        raise elsewhere(resource.xid)
+        raise make_xref_error(resource.xid)
     singular = intent.type.singular
     allowed = _DERIVED | {f"{singular}id"}
     was_normal = resource.before is not None and resource.xref is None
@@ -113,48 +113,48 @@ def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: Group
 
     Raises ``RegistryError``; single Versions report into ``context.problems``, so that the errors of all are reported.
     """
-    target = wanted(resource, intent, context)
+    target = find_xref(resource, intent, context)
     if target is not None:
         refer(resource, intent, target, context)
         return False
     if resource.xref is not None:
         dissolve(resource)
-    found = context.problems.count
+    count_before = context.problems.count
     _write_versions(resource, intent, limits, context)
-    return context.problems.count == found
+    return context.problems.count == count_before
 
 
 def settle_resource(
     resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context
 ) -> Steps[bool]:
     """Steps 3 to 8, once the Versions are what the request says; True if ``finish_resource`` is to follow."""
-    found = context.problems.count
-    kind = intent.type
-    _settle_lineage(resource, kind)
-    choice = flagged(write_meta(resource, intent, context), resource, intent, context)
-    settle_default(resource, kind, choice, context)
-    yield from check_formats([v for v in resource.versions.values() if v.touched], kind, context)
+    count_before = context.problems.count
+    resource_type = intent.type
+    _settle_lineage(resource, resource_type)
+    choice = apply_flag(write_meta(resource, intent, context), resource, intent, context)
+    settle_default(resource, resource_type, choice, context)
+    yield from check_formats([v for v in resource.versions.values() if v.touched], resource_type, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
-    check_matching(resource, kind)
-    return context.problems.count == found
+    check_matching(resource, resource_type)
+    return context.problems.count == count_before
 
 
 def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
     """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
     # Versions that are only loaded to be compared with are not among those that changed.
-    changed = changed_schemas(resource, type, context)
+    changed = find_changed_schemas(resource, type, context)
     if resource.partial:
         yield Compared(resource=resource, changed=changed)
-    found = context.problems.count
+    count_before = context.problems.count
     yield from check_imports(resource, type, context)
-    if context.problems.count > found:
+    if context.problems.count > count_before:
         return
     yield from check_compatibility(resource, type, context, changed)
     yield from check_replaced(resource, type, context)
     _prune(resource, type, context)
     # Last of the checks: pruning may have made other Versions roots.
     check_roots(resource, type)
-    _mark(resource, type, moved=_touch_moved(resource, context))
+    _mark_settled(resource, type, moved=_touch_moved(resource, context))
 
 
 def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -163,17 +163,17 @@ def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Conte
     Reports into ``context.problems`` what the documents have against it.
     """
     _settle_lineage(resource, type)
-    settle_default(resource, type, kept_choice(resource, type), context)
+    settle_default(resource, type, keep_choice(resource, type), context)
     _prune(resource, type, context)
     check_roots(resource, type)
     yield from recheck(resource, type, context)
-    _mark(resource, type, moved=_touch_moved(resource, context))
+    _mark_settled(resource, type, moved=_touch_moved(resource, context))
 
 
 def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> None:
     """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
-    own = _resource_level(resource, intent)
-    for version in (*intent.versions, *own):
+    own_version = _read_own_version(resource, intent)
+    for version in (*intent.versions, *own_version):
         with context.problems:
             write_version(resource, version, intent, limits, context)
     for versionid in intent.remove:
@@ -183,7 +183,7 @@ def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: Grou
         resource.touch(context.now)  # R38
 
 
-def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
+def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
     """The write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
     attributes = intent.attributes
     if attributes is None:
@@ -195,7 +195,7 @@ def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[Ver
         check_id(attributes, "version", resource.defaultversionid, resource.xid)
         owner: str | None = resource.defaultversionid
     else:
-        owner = _first_version(resource, attributes, intent)
+        owner = _choose_first_version(resource, attributes, intent)
         if owner is None and intent.versions:
             return ()
     if owner is not None and any(version.id == owner for version in intent.versions):
@@ -203,31 +203,31 @@ def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[Ver
     return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document, of_resource=True),)
 
 
-def _first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
+def _choose_first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
     """The id that a new Resource's own attributes name for their Version (R219, R220)."""
-    named = attributes.get("versionid")
-    if named is None:
-        named = (intent.meta or {}).get("defaultversionid")
-    if named is None:
+    versionid = attributes.get("versionid")
+    if versionid is None:
+        versionid = (intent.meta or {}).get("defaultversionid")
+    if versionid is None:
         return None
-    if not isinstance(named, str):
+    if not isinstance(versionid, str):
         detail = "it needs to be a string"
         raise RegistryError("invalid_attribute", subject=str(resource.xid), name="versionid", error_detail=detail)
-    return entry_id(resource.xid / "versions", named)
+    return check_entry_id(resource.xid / "versions", versionid)
 
 
 def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
     """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
     processing = resource.versions
     if type.versionmode not in ORDERED:
-        lost = unknown_ancestor(processing, resource.removed, resource.open)
-        if lost is not None:
-            detail = f'it is the "ancestorid" of "{lost.xid}"'
+        orphan = find_unknown_ancestor(processing, resource.removed, resource.open)
+        if orphan is not None:
+            detail = f'it is the "ancestorid" of "{orphan.xid}"'
             raise RegistryError(
-                "unknown_id", subject=str(resource.xid), detail=detail, singular="version", id=lost.ancestorid
+                "unknown_id", subject=str(resource.xid), detail=detail, singular="version", id=orphan.ancestorid
             )
     assign(processing, type.versionmode, open=resource.open, inner=resource.inner)
-    circle = cycle(processing)
+    circle = find_cycle(processing)
     if circle:
         raise RegistryError("ancestor_circular_reference", subject=str(resource.xid), list=", ".join(circle))
 
@@ -237,7 +237,7 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
     if not type.maxversions or len(resource.versions) <= type.maxversions:
         return
     keep = None if type.maxversions == 1 else resource.defaultversionid
-    for versionid in surplus(resource.versions, type.versionmode, type.maxversions, keep):
+    for versionid in find_surplus(resource.versions, type.versionmode, type.maxversions, keep):
         resource.remove(versionid)
     assign(resource.versions, type.versionmode)
     if resource.defaultversionid not in resource.versions:
@@ -256,7 +256,7 @@ def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
     return bool(moved)
 
 
-def _mark(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
+def _mark_settled(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
     """Say where each Version is, and by which mode: a stamp that came after the order may have put it out of order."""
     for version in resource.versions.values():
         version.rank = rank(version, type.versionmode)

@@ -13,7 +13,7 @@ from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import Context, Steps
 from signalbook.engine.write.entities import VALIDATION
-from signalbook.engine.write.references import followed, load_documents, text_of
+from signalbook.engine.write.references import check_with_references, load_documents, read_text
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
@@ -25,16 +25,16 @@ from signalbook.model import ResourceType
 from signalbook.values import Finding, JSONObject
 
 MAX_FINDINGS: Final = 100
-_SHOWN_ERRORS: Final = 10
-_LOADED_AT_ONCE: Final = 20
+_MAX_LISTED_ERRORS: Final = 10
+_VERSIONS_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
-_NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
+_IMPORTS_NOT_LOADED: Final = "the documents that it imports have not been looked for"
 _ACCEPTED: Final = "accepted as it is: "
 """The beginning of the reason for Versions whose errors do not count, now and when they are written again."""
-_FORMAT: Final = VALIDATION[:2]
-_MAX_CLOSED: Final = 10_000
+_FORMAT_ATTRIBUTES: Final = VALIDATION[:2]
+_MAX_CLOSED_DOCUMENTS: Final = 10_000
 # Documents, by digest and format, that refer to no others: nothing that happens to others makes them wrong.
-_closed: Final[dict[tuple[str | None, str], None]] = {}
+_closed_documents: Final[dict[tuple[str | None, str], None]] = {}
 
 
 def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
@@ -43,13 +43,13 @@ def check_formats(versions: Collection[VersionCopy], type: ResourceType, context
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
     """
-    for some in batched(versions, _LOADED_AT_ONCE):
+    for batch in batched(versions, _VERSIONS_AT_ONCE):
         context.documents.forget()
-        stored = (version for version in some if version.document not in context.documents.new)
+        stored = (version for version in batch if version.document not in context.documents.new)
         yield from load_documents((v.document for v in stored if _is_read(v, type, context)), context)
-        for version in some:
+        for version in batch:
             with context.problems:
-                set_outcome(version, _FORMAT, _outcome(version, type, context))
+                set_outcome(version, _FORMAT_ATTRIBUTES, _validate(version, type, context))
 
 
 def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -58,86 +58,90 @@ def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) 
     One whose imports are missing is not validated, or with ``strictvalidation`` a ``format_violation``.
     """
     for version in resource.versions.values():
-        if version.attributes.get(_FORMAT[1]) == _NOT_LOOKED_FOR:
+        if version.attributes.get(_FORMAT_ATTRIBUTES[1]) == _IMPORTS_NOT_LOADED:
             with context.problems:
-                set_outcome(version, _FORMAT, (yield from _outcome_with_imports(version, type, context)))
+                set_outcome(version, _FORMAT_ATTRIBUTES, (yield from _validate_with_imports(version, type, context)))
 
 
-def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
+def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
     name = str(version.attributes["format"])
-    reader = _reader(name, context)
+    reader = _find_reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
     judge = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
     key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = yield from followed(key, texts, version.xid, judge, context)
+    outcome = yield from check_with_references(key, texts, version.xid, judge, context)
     if outcome is None:
-        return validated("formatvalidated", _NOT_LOOKED_FOR)
+        return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     if outcome.error is None:
-        return _judgement(version, type, outcome.found, context)
-    faults = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+        return _judge_findings(version, type, outcome.items, context)
+    findings = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
     if type.strictvalidation:
-        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
-    return validated("formatvalidated", "; ".join(fault.message for fault in faults) or str(outcome.error))
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=findings)
+    return make_outcome("formatvalidated", "; ".join(finding.message for finding in findings) or str(outcome.error))
 
 
-def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
+def _validate(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
     name = version.attributes.get("format")
     if not type.validateformat or not name:
         return {}
-    known = _unchanged(version, type)
-    if known is not None and not _may_import(version, context):
-        return known
+    stored_outcome = _find_unchanged(version, type)
+    if stored_outcome is not None and not _may_import(version, context):
+        return stored_outcome
     if version.attributes.get(f"{type.singular}url") is not None:
         if type.strictvalidation:
             raise RegistryError("format_external", subject=str(version.xid))
-        return validated("formatvalidated", "the document is stored outside of the registry")
-    reader = _reader(name, context)
+        return make_outcome("formatvalidated", "the document is stored outside of the registry")
+    reader = _find_reader(name, context)
     if reader is None:
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
-        return validated("formatvalidated", f'the format "{name}" is not supported')
+        return make_outcome("formatvalidated", f'the format "{name}" is not supported')
     if list_linked_references(version.attributes):
-        return validated("formatvalidated", _NOT_LOOKED_FOR)
+        return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     content = context.documents.read(version.document)
-    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content))
-    if found is not None and has_open_references(found):
-        return validated("formatvalidated", _NOT_LOOKED_FOR)
-    if found is not None:
+    findings = work.worked_out(
+        (version.document, name), partial(_check_document, reader, content, name), size=len(content)
+    )
+    if findings is not None and has_open_references(findings):
+        return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
+    if findings is not None:
         _remember_closed(version.document, name)
-    return _judgement(version, type, found or [], context) if known is None else known
+    return _judge_findings(version, type, findings or [], context) if stored_outcome is None else stored_outcome
 
 
-def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
+def _judge_findings(version: VersionCopy, type: ResourceType, findings: list[Finding], context: Context) -> JSONObject:
     """Return the consequences of the findings in a document. Raises ``format_violation``.
 
     Errors that the command accepts, or that were accepted before, leave the Version without validation.
     """
     name = version.attributes["format"]
-    errors = [fault for fault in found if fault.severity == "error"]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if errors and not type.strictvalidation and _is_accepted(errors, version, context):
-        return validated("formatvalidated", _ACCEPTED + "; ".join(map(str, errors[:_SHOWN_ERRORS])))
+        return make_outcome("formatvalidated", _ACCEPTED + "; ".join(map(str, errors[:_MAX_LISTED_ERRORS])))
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
-    left = max(MAX_FINDINGS - len(context.findings), 0)
-    for doubt in found[:left]:
+    room = max(MAX_FINDINGS - len(context.findings), 0)
+    for finding_to_report in findings[:room]:
         # A JSON Pointer, or a line and column.
-        space = "" if doubt.path.startswith("/") or not doubt.path else " "
-        context.findings.append(replace(doubt, path=f"{version.xid}#{type.singular}{space}{doubt.path}"))
-    return validated("formatvalidated", None)
+        space = "" if finding_to_report.path.startswith("/") or not finding_to_report.path else " "
+        context.findings.append(
+            replace(finding_to_report, path=f"{version.xid}#{type.singular}{space}{finding_to_report.path}")
+        )
+    return make_outcome("formatvalidated", None)
 
 
 def _is_accepted(errors: Collection[Finding], version: VersionCopy, context: Context) -> bool:
     before = version.before
     if before is not None and before.document == version.document:
-        reason = str(before.attributes.get(_FORMAT[1], ""))
+        reason = str(before.attributes.get(_FORMAT_ATTRIBUTES[1], ""))
         if reason.startswith(_ACCEPTED) and before.attributes.get("format") == version.attributes["format"]:
             return True
     return all(error.rule in context.accepted_rules for error in errors)
 
 
-def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
-    return reader.check(text_of(content, name), name)
+def _check_document(reader: Format, content: bytes, name: str) -> list[Finding]:
+    return reader.check(read_text(content, name), name)
 
 
 def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
@@ -147,16 +151,16 @@ def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
-    """Return True if ``_outcome`` reads the document."""
+    """Return True if the document has to be read."""
     name = version.attributes.get("format")
     if not type.validateformat or not name:
         return False
-    if _unchanged(version, type) is not None and not _may_import(version, context):
+    if _find_unchanged(version, type) is not None and not _may_import(version, context):
         return False
-    return version.attributes.get(f"{type.singular}url") is None and _reader(name, context) is not None
+    return version.attributes.get(f"{type.singular}url") is None and _find_reader(name, context) is not None
 
 
-def _reader(name: str, context: Context) -> Format | None:
+def _find_reader(name: str, context: Context) -> Format | None:
     """Return the format that reads such documents, if the capabilities offer it."""
     return formats.find(name) if _is_offered(tuple(context.capabilities["formats"]), name) else None
 
@@ -164,19 +168,19 @@ def _reader(name: str, context: Context) -> Format | None:
 def _may_import(version: VersionCopy, context: Context) -> bool:
     """Return True if a Version was written, and may depend on other documents, which have changed since."""
     name = version.attributes["format"]
-    if not version.touched or not is_importing(_reader(name, context)):
+    if not version.touched or not is_importing(_find_reader(name, context)):
         return False
-    return bool(list_linked_references(version.attributes)) or (version.document, name) not in _closed
+    return bool(list_linked_references(version.attributes)) or (version.document, name) not in _closed_documents
 
 
 def _remember_closed(document: str | None, name: str) -> None:
     # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
-    while len(_closed) >= _MAX_CLOSED:
-        _closed.pop(next(iter(_closed)), None)
-    _closed[document, name] = None
+    while len(_closed_documents) >= _MAX_CLOSED_DOCUMENTS:
+        _closed_documents.pop(next(iter(_closed_documents)), None)
+    _closed_documents[document, name] = None
 
 
-def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
+def _find_unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
     """Return the stored outcome, when nothing of the Version that it depends on is different now."""
     before = version.before
     if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
@@ -185,14 +189,14 @@ def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
         return None
     if not before.attributes["formatvalidated"]:
         return None  # the format may be offered by now
-    return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
+    return {name: before.attributes[name] for name in _FORMAT_ATTRIBUTES if name in before.attributes}
 
 
 # Asked for each Version that is written, and nearly always about the same few formats.
 _is_offered: Final = lru_cache(maxsize=256)(capabilities.is_offered)
 
 
-def validated(name: str, reason: str | None) -> JSONObject:
+def make_outcome(name: str, reason: str | None) -> JSONObject:
     """Return the outcome of a check: it held, or could not be made for this reason."""
     return {name: True} if reason is None else {name: False, f"{name}reason": reason}
 
@@ -200,5 +204,5 @@ def validated(name: str, reason: str | None) -> JSONObject:
 def set_outcome(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
     """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
     if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
-        others = {name: value for name, value in version.attributes.items() if name not in names}
-        version.attributes = others | outcome
+        other_attributes = {name: value for name, value in version.attributes.items() if name not in names}
+        version.attributes = other_attributes | outcome

@@ -33,7 +33,7 @@ class WorkingCopy:
     stamped: bool = False
 
     @classmethod
-    def of(cls, row: Row) -> Self:
+    def from_row(cls, row: Row) -> Self:
         """The copy of a stored entity, unchanged; a Resource's Versions are for the caller to add."""
         names, values = _COLUMNS[cls].loaded
         return cls(before=row, **dict(zip(names, values(row), strict=True)))
@@ -60,7 +60,7 @@ class WorkingCopy:
         _, values = _COLUMNS[type(self)].stored
         return self.before is None or values(self) != values(self.before)
 
-    def row(self, key: int, parent: int) -> Row:
+    def to_row(self, key: int, parent: int) -> Row:
         """Return this copy as the row to store."""
         names, values = _COLUMNS[type(self)].stored
         return Row(key=key, parent=parent, **dict(zip(names, values(self), strict=True)))
@@ -72,7 +72,7 @@ class OwnerCopy(WorkingCopy):
 
     collections: set[str] = field(default_factory=set)
 
-    def membership_changed(self, plural: str, now: datetime) -> None:
+    def change_members(self, plural: str, now: datetime) -> None:
         """An entity of this type was added or removed below."""
         self.collections.add(plural)
         self.touch(now)
@@ -104,7 +104,9 @@ class VersionCopy(WorkingCopy):
     @property
     def claims_uri(self) -> bool:
         """True if there is a new URI in addition to that of its path."""
-        now, before = ((each.get("authority"), each.get("globaluri")) for each in (self.attributes, self._stored))
+        now, before = (
+            (attributes.get("authority"), attributes.get("globaluri")) for attributes in (self.attributes, self._stored)
+        )
         return now != before and now != (None, None)
 
     @property
@@ -116,9 +118,8 @@ class VersionCopy(WorkingCopy):
 class ResourceCopy(WorkingCopy):
     """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
 
-    ``removed`` are Versions that will be gone, also new ones that are pruned at once; ``floor`` is the epoch the new
-    one must exceed after an xref is taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in
-    order.
+    ``removed`` are Versions that will be gone, also new ones that are pruned at once. The new epoch must exceed
+    ``minimum_epoch`` after an xref is taken away (R269). ``settled`` is the ``versionmode`` that orders the Versions.
 
     ``target_epoch`` is the epoch of the Resource that its stored xref points to, 0 if there is none.
 
@@ -132,7 +133,7 @@ class ResourceCopy(WorkingCopy):
     xref: Xid | None = None
     versions: dict[str, VersionCopy] = field(default_factory=dict)
     removed: dict[str, VersionCopy] = field(default_factory=dict)
-    floor: int = 0
+    minimum_epoch: int = 0
     settled: str | None = None
     stored_count: int | None = None
     target_epoch: int = 0
@@ -145,7 +146,7 @@ class ResourceCopy(WorkingCopy):
         # A reference shows its target's epoch; its own stays that of the last time when it was shown (R269).
         counted = self.touched and self.xref is None
         plain = 1 if self.before is None else self.before.epoch + counted
-        return max(plain, self.floor + 1) if self.floor else plain
+        return max(plain, self.minimum_epoch + 1) if self.minimum_epoch else plain
 
     @property
     def readonly(self) -> bool:
@@ -195,15 +196,15 @@ class _Columns(NamedTuple):
     stored: _Names
 
 
-def _columns(copy: type[WorkingCopy]) -> _Columns:
+def _list_columns(copy: type[WorkingCopy]) -> _Columns:
     columns = [column for column in Row.__struct_fields__ if column not in ("key", "parent")]
-    own = {each.name for each in fields(copy)}
-    loaded, stored = [n for n in columns if n in own], [n for n in columns if hasattr(copy, n)]
+    field_names = {column_field.name for column_field in fields(copy)}
+    loaded, stored = [n for n in columns if n in field_names], [n for n in columns if hasattr(copy, n)]
     return _Columns((tuple(loaded), attrgetter(*loaded)), (tuple(stored), attrgetter(*stored)))
 
 
 _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
-    copy: _columns(copy) for copy in (OwnerCopy, VersionCopy, ResourceCopy)
+    copy: _list_columns(copy) for copy in (OwnerCopy, VersionCopy, ResourceCopy)
 }
 
 
@@ -220,25 +221,25 @@ class WorkingTree:
     deleted: list[WorkingCopy] = field(default_factory=list)
     numbers: dict[Xid, int] = field(default_factory=dict)
 
-    def owner(self, xid: Xid) -> WorkingCopy | None:
+    def find_owner(self, xid: Xid) -> WorkingCopy | None:
         """The Registry, Group or Resource at ``xid``, if it is here."""
         return (self.resources.get(xid) or self.groups.get(xid)) if xid.parts else self.registry
 
-    def group(self, xid: Xid, now: datetime) -> OwnerCopy:
+    def ensure_group(self, xid: Xid, now: datetime) -> OwnerCopy:
         """The Group at ``xid``, made if it is missing (R52)."""
         copy = self.groups.get(xid)
         if copy is None:
             copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
-            self.registry.membership_changed(xid.group_type, now)
+            self.registry.change_members(xid.group_type, now)
         return copy
 
-    def resource(self, xid: Xid, now: datetime) -> ResourceCopy:
+    def ensure_resource(self, xid: Xid, now: datetime) -> ResourceCopy:
         """The Resource at ``xid``, made (without Versions yet) if it is missing."""
         copy = self.resources.get(xid)
         if copy is None:
             counted = self.numbers.get(xid, 0)
             copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now, versioncounter=counted)
-            self.group(xid.owner, now).membership_changed(xid.resource_type, now)
+            self.ensure_group(xid.owner, now).change_members(xid.resource_type, now)
         return copy
 
 
@@ -278,7 +279,7 @@ class UriTaken(RegistryError):
         return HTTPStatus.CONFLICT
 
 
-def elsewhere(xid: Xid) -> RegistryError:
+def make_xref_error(xid: Xid) -> RegistryError:
     """The error for a write to the Versions of a reference (R266)."""
     detail = f'"{xid}" is a cross reference; its Versions are written at its target'
     return RegistryError("bad_request", subject=str(xid), error_detail=detail)
