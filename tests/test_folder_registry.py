@@ -51,7 +51,7 @@ class ServedFolder:
 
     def changes(self) -> list[tuple[str, str]]:
         """Return the subjects and actions of the change feed."""
-        records: list[Any] = self.engine.outbox(0, 1000)
+        records: list[Any] = self.engine.read_changes(0, 1000)
         return [(record.change["xid"], record.change["action"]) for record in records]
 
 

@@ -233,7 +233,7 @@ def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
 
 def _read_only() -> JSONObject:
     """Return all capabilities, without mutable ones."""
-    offered = capabilities.everything()
+    offered = capabilities.list_initial()
     offered["available"] = {name: {"mutable": False} for name in offered["available"]}
     return offered
 

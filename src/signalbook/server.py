@@ -40,7 +40,7 @@ from signalbook.api.kernel.large_requests import LargeRequests, serve
 from signalbook.api.kernel.origins import Origins, is_loopback
 from signalbook.api.kernel.tls import build_tls_context
 from signalbook.api.waiting import Waiting
-from signalbook.engine.engine import Engine, check_choices, model_source
+from signalbook.engine.engine import Engine, check_choices, load_model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, sink_policy
@@ -302,7 +302,7 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     """Return the watch over ``settings.from_folder``, if set. It extends the founded model."""
     if not settings.from_folder:
         return None
-    return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
+    return FolderWatch(engine, Path(settings.from_folder), load_model_source(settings.model))
 
 
 def _build_application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:

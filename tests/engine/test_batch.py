@@ -47,7 +47,7 @@ def groups(engine: Engine) -> set[str]:
 
 def test_failing_session_does_not_affect_the_others(engine: Engine) -> None:
     """A failing session is undone alone (R22)."""
-    position = engine.outbox(0, 100)[-1].position
+    position = engine.read_changes(0, 100)[-1].position
     with engine.batch() as batch:
         ids = [do(batch, put("/dirs/a"))]
         with pytest.raises(RegistryError):
@@ -55,7 +55,7 @@ def test_failing_session_does_not_affect_the_others(engine: Engine) -> None:
         ids.append(do(batch, put("/dirs/c")))
         assert groups(engine) == set()
     assert groups(engine) == {"/dirs/a", "/dirs/c"}
-    changes = [(record.correlationid, record.change["xid"]) for record in engine.outbox(position, 100)]
+    changes = [(record.correlationid, record.change["xid"]) for record in engine.read_changes(position, 100)]
     assert changes == [(ids[0], "/"), (ids[0], "/dirs/a"), (ids[1], "/"), (ids[1], "/dirs/c")]
 
 

@@ -24,7 +24,7 @@ def now(registry: Registry) -> JSONObject:
 def test_all_capabilities_are_enabled_initially(registry: Registry) -> None:
     """R114, R116."""
     capabilities_now = now(registry)
-    assert set(capabilities_now) == set(capabilities.offered()) == NAMES
+    assert set(capabilities_now) == set(capabilities.list_offered()) == NAMES
     assert capabilities_now["available"]["modelsource"] == {"mutable": True}
     assert set(capabilities_now["ignores"]) == {
         "capabilities", "defaultversionid", "defaultversionsticky", "id", "epoch", "modelsource", "readonly",
@@ -110,7 +110,7 @@ def test_compatibilities(registry: Registry, rules: JSONObject, format: str, rul
             registry.configure("capabilities", {"compatibilities": rules}, "PATCH")
         return
     registry.configure("capabilities", {"compatibilities": rules}, "PATCH")
-    assert capabilities.compares(now(registry), format, rule) is expected
+    assert capabilities.can_compare(now(registry), format, rule) is expected
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_offered_formats(listed: list[str], format: str, expected: bool) -> None
     ],
 )
 def test_all_supported_releases_are_offered(format: str) -> None:
-    everything = capabilities.everything()
+    everything = capabilities.list_initial()
     assert capabilities.is_offered(everything["formats"], format)
-    assert capabilities.compares(everything, format, "backward")
+    assert capabilities.can_compare(everything, format, "backward")
 
 
 def test_unlisted_release_can_be_chosen(registry: Registry) -> None:
@@ -160,14 +160,14 @@ def test_unlisted_release_can_be_chosen(registry: Registry) -> None:
 
 def test_formats_without_a_version(registry: Registry) -> None:
     """The name ``Avro/*`` also covers a format without a version (R118)."""
-    assert capabilities.compares(now(registry), "avro", "backward")
+    assert capabilities.can_compare(now(registry), "avro", "backward")
     registry.configure("capabilities", {"compatibilities": {"Avro/1.11": ["full"]}}, "PATCH")
-    assert not capabilities.compares(now(registry), "avro", "backward")
+    assert not capabilities.can_compare(now(registry), "avro", "backward")
 
 
 def test_compatibilities_follow_formats(registry: Registry) -> None:
     """Each key is one of the formats in force (R118, R130)."""
-    keys = capabilities.offered()["compatibilities"]
+    keys = capabilities.list_offered()["compatibilities"]
     assert keys["type"] == "object"
     assert "backward_transitive" in keys["attributes"]["Avro/*"]["enum"]
     assert "Avro/*" in now(registry)["compatibilities"]
@@ -181,7 +181,7 @@ def test_within_a_write_to_the_registry(registry: Registry) -> None:
     assert (now(registry)["flags"], now(registry)["ignores"]) == ([], list(capabilities.IGNORES))
     registry.put("/", {"capabilities": {"nope": 1}}, ignore=frozenset({"capabilities"}))
     registry.put("/", {"capabilities": None})
-    assert now(registry) == capabilities.everything()
+    assert now(registry) == capabilities.list_initial()
 
 
 @pytest.mark.parametrize("name", ["capabilities", "entities", "modelsource"])
@@ -206,7 +206,7 @@ def test_immutable_part_is_not_changed(registry: Registry, name: str) -> None:
 )
 def test_ignore(values: list[str], expected: set[str]) -> None:
     """The flag is resolved to the supported values (R204)."""
-    assert capabilities.resolve_ignore(capabilities.everything(), values, ROOT) == expected
+    assert capabilities.resolve_ignore(capabilities.list_initial(), values, ROOT) == expected
 
 
 def test_ignoring_an_unsupported_value_is_an_error() -> None:

@@ -53,12 +53,12 @@ def test_the_operator_switches_capabilities(engine: Engine, store: Store, tmp_pa
     do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
     with pytest.raises(RegistryError, match="not available"):
         do(engine, ConfigCommand(name="capabilities", method=Method.PUT, body={}))
-    event_count = len(engine.outbox(0, 100))
+    event_count = len(engine.read_changes(0, 100))
     for expected in (event_count + 2, event_count + 2):
         again = Engine(store, settings=Settings(capabilities="all"))
         with again.reading() as view:
             assert view.capabilities["available"]["capabilities"] == {"mutable": True}
-        assert len(again.outbox(0, 100)) == expected
+        assert len(again.read_changes(0, 100)) == expected
     file = tmp_path / "capabilities.json"
     file.write_text('{"flags": ["nope"]}', encoding="utf-8")
     for name in (str(file), "missing.json"):
@@ -360,7 +360,7 @@ def test_old_events_are_pruned(history_engine: Engine, store: Store) -> None:
     first, second = told(store, 2, day=0), told(store, 2, day=1)
     assert history_engine.prune(before=START, upto=LAST) == 0
     assert history_engine.prune(before=START + timedelta(days=1), upto=LAST) == 2
-    assert [record.position for record in history_engine.outbox(first[1], 10)] == second
+    assert [record.position for record in history_engine.read_changes(first[1], 10)] == second
     assert history_engine.prune(before=START + timedelta(days=1), upto=LAST) == 0
 
 
@@ -368,13 +368,13 @@ def test_the_last_change_stays(history_engine: Engine, store: Store) -> None:
     positions = told(store, 3)
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == 2
     expected = (positions[2], positions[2:])
-    assert (history_engine.position(), [r.position for r in history_engine.outbox(positions[1], 10)]) == expected
+    assert (history_engine.position(), [r.position for r in history_engine.read_changes(positions[1], 10)]) == expected
 
 
 def test_undelivered_events_are_kept(history_engine: Engine, store: Store) -> None:
     positions = told(store, 5)
     assert history_engine.prune(before=START + timedelta(days=9), upto=positions[1]) == 2
-    assert len(history_engine.outbox(positions[1], 10)) == 3
+    assert len(history_engine.read_changes(positions[1], 10)) == 3
 
 
 def test_transaction_prunes_a_limited_number_of_events(history_engine: Engine, store: Store) -> None:
@@ -388,7 +388,7 @@ def test_reading_pruned_events_is_an_error(history_engine: Engine, store: Store)
     history_engine.prune(before=START + timedelta(days=9), upto=positions[1])
     for after in (0, positions[0]):
         with pytest.raises(HistoryPruned, match="read the registry as it is now") as caught:
-            history_engine.outbox(after, 10)
+            history_engine.read_changes(after, 10)
         assert caught.value.position == positions[1]
 
 
@@ -398,7 +398,7 @@ def test_gap_in_the_positions_is_not_a_loss(history_engine: Engine, store: Store
         writer.outbox.append([{"n": 0}], time=START, correlationid="lost")
         raise RuntimeError
     positions = told(store, 1)
-    assert [record.position for record in history_engine.outbox(0, 10)] == positions
+    assert [record.position for record in history_engine.read_changes(0, 10)] == positions
 
 
 def test_another_process_can_continue_pruning(history_engine: Engine, store: Store) -> None:
@@ -407,4 +407,4 @@ def test_another_process_can_continue_pruning(history_engine: Engine, store: Sto
     assert history_engine.prune(before=START + timedelta(days=9), upto=positions[3]) == 4
     assert other.prune(before=START + timedelta(days=9), upto=positions[1]) == 0
     with pytest.raises(HistoryPruned):
-        other.outbox(positions[1], 10)
+        other.read_changes(positions[1], 10)

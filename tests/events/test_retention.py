@@ -26,9 +26,9 @@ def engine(store: Store) -> Engine:
 def days(engine: Engine) -> list[int]:
     """Return the days whose changes still exist."""
     try:
-        records = engine.outbox(0, 100)
+        records = engine.read_changes(0, 100)
     except HistoryPruned as gone:
-        records = engine.outbox(gone.position, 100)
+        records = engine.read_changes(gone.position, 100)
     return [record.change["day"] for record in records]
 
 
@@ -43,7 +43,7 @@ def test_old_changes_are_pruned(engine: Engine, retained_days: float, today: int
 
 
 def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
-    (third,) = [record.position for record in engine.outbox(0, 100) if record.change["day"] == 3]
+    (third,) = [record.position for record in engine.read_changes(0, 100) if record.change["day"] == 3]
     with engine.store.write() as writer:
         writer.subscriptions.put_delivery("slow", DeliveryState(position=third))
         writer.subscriptions.put_delivery("quick", DeliveryState(position=third + 5))

@@ -78,7 +78,7 @@ def test_restore_into_any_database_is_complete(filled: str, target: str, tmp_pat
     with registry(target) as engine:
         before = engine.position()
         put(engine, "/schemagroups/more", {})
-        assert engine.outbox(before, 10), "history goes on behind its last position"
+        assert engine.read_changes(before, 10), "history goes on behind its last position"
 
 
 def test_backup_is_private_and_leaves_no_other_files(filled: str, tmp_path: Path) -> None:

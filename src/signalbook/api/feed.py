@@ -121,11 +121,11 @@ def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | N
     at = after or query.after or 0
     for _ in range(_LOOKED_AT // _DEFAULT):
         try:
-            records = engine.outbox(at, _DEFAULT)
+            records = engine.read_changes(at, _DEFAULT)
         except HistoryPruned as gone:
             if at or query.after is not None:
                 raise
-            records = engine.outbox(gone.position, _DEFAULT)
+            records = engine.read_changes(gone.position, _DEFAULT)
         for record in records:
             for event in query.dialect.events(record) if is_shown(record, access) else ():
                 if query.filter(event):

@@ -102,13 +102,13 @@ def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None
     from signalbook.access.decisions import UNRESTRICTED
     from signalbook.access.policy import read_policy
     from signalbook.access.review import list_warnings
-    from signalbook.engine.engine import model_source
+    from signalbook.engine.engine import load_model_source
 
     policy = read_policy(_read_policy_file(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
     if server is None and db is None:
-        _warn(list_warnings(policy, model_source(settings.load(environ=os.environ).model)))
+        _warn(list_warnings(policy, load_model_source(settings.load(environ=os.environ).model)))
         return
     with _open(server, db) as (_, model):
         _warn(list_warnings(policy, model()))

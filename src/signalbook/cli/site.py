@@ -47,7 +47,7 @@ def run(
     nothing is written.
     """
     from signalbook.api.ui.site import Site
-    from signalbook.engine.engine import Engine, model_source
+    from signalbook.engine.engine import Engine, load_model_source
     from signalbook.folder_registry import STATE_KEY, read_snapshot, synchronise
     from signalbook.settings import Settings
     from signalbook.storage import open_store
@@ -57,7 +57,7 @@ def run(
         snapshot = read_snapshot(source, lenient=lenient)
         settings = replace(Settings(), model=model, registry_id=_choose_registry_id(snapshot.document))
         engine = Engine(store, settings=settings)
-        synchronise(engine, snapshot, model_source(model))
+        synchronise(engine, snapshot, load_model_source(model))
         state = KeyValueStore(store).get(STATE_KEY) or {}
         site = Site(
             engine=engine,

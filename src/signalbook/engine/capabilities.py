@@ -57,34 +57,36 @@ VERSIONMODES: Final = ("manual", "createdat", "modifiedat", "semver")
 class Capability:
     """A capability: its default in a replacing update, its offered values, and its check.
 
-    ``offered`` is its entry in ``/capabilitiesoffered`` (R130); ``everything`` the value of a new server.
+    ``offer`` is its entry in ``/capabilitiesoffered`` (R130); ``initial`` the value of a new server.
     """
 
     name: str
     default: JSON
-    everything: JSON
-    offered: JSONObject
+    initial: JSON
+    offer: JSONObject
     check: Callable[[Capability, Any], JSON]
 
 
-def everything() -> JSONObject:
+def list_initial() -> JSONObject:
     """The capabilities of a fresh server: all that is offered is switched on, except for short URLs."""
-    return {name: copy.deepcopy(row.everything) for name, row in table().items()}
+    return {name: copy.deepcopy(row.initial) for name, row in load_table().items()}
 
 
-def offered() -> JSONObject:
+def list_offered() -> JSONObject:
     """The document of ``/capabilitiesoffered`` (R130)."""
-    return {name: copy.deepcopy(row.offered) for name, row in table().items()}
+    return {name: copy.deepcopy(row.offer) for name, row in load_table().items()}
 
 
-def replace(given: JSON) -> JSONObject:
+def replace(requested: JSON) -> JSONObject:
     """The capabilities after ``PUT``: those left out return to the specification's default (R125)."""
-    return _agreeing({name: copy.deepcopy(row.default) for name, row in table().items()} | _checked(given))
+    return _drop_unused_rules(
+        {name: copy.deepcopy(row.default) for name, row in load_table().items()} | _check_document(requested)
+    )
 
 
-def merge(current: JSONObject, given: JSON) -> JSONObject:
+def merge(current: JSONObject, requested: JSON) -> JSONObject:
     """The capabilities after ``PATCH``: each one named is replaced whole, null returns it to its default (R126)."""
-    return _agreeing(current | _checked(given))
+    return _drop_unused_rules(current | _check_document(requested))
 
 
 def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid) -> frozenset[str]:
@@ -93,11 +95,11 @@ def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid
     Raises ``bad_ignore``.
     """
     supported = frozenset(capabilities["ignores"])
-    named = {value.strip().lower() for value in values}
-    for value in sorted(named - supported - {"", "*"}):
+    names = {value.strip().lower() for value in values}
+    for value in sorted(names - supported - {"", "*"}):
         detail = f"supported values are {', '.join(sorted(supported)) or 'none'}"
         raise RegistryError("bad_ignore", subject=str(subject), value=value, error_detail=detail)
-    return supported if not named or named & {"", "*"} else frozenset(named)
+    return supported if not names or names & {"", "*"} else frozenset(names)
 
 
 def is_mutable(capabilities: JSONObject, name: str) -> bool:
@@ -118,145 +120,145 @@ def require_available(capabilities: JSONObject, name: str) -> None:
 
 
 @cache
-def table() -> dict[str, Capability]:
+def load_table() -> dict[str, Capability]:
     """Every capability, by name; read once, since installed formats are looked up."""
     rows = (
         Capability(
             name="available",
             default={"capabilities": {"mutable": False}, "entities": {"mutable": True}, "model": {"mutable": False}},
-            everything={name: {"mutable": mutable} for name, mutable in _AVAILABLE.items()},
-            offered={
+            initial={name: {"mutable": mutable} for name, mutable in _AVAILABLE.items()},
+            offer={
                 "type": "object",
                 "attributes": {
-                    name: {"type": "object", "attributes": {"mutable": _boolean(mutable)}}
+                    name: {"type": "object", "attributes": {"mutable": _describe_boolean(mutable)}}
                     for name, mutable in _AVAILABLE.items()
                 },
             },
-            check=_available,
+            check=_check_available,
         ),
         Capability(
             name="compatibilities",
             default={},
-            everything=_families(),
-            offered={
+            initial=_list_families(),
+            offer={
                 "type": "object",
-                "attributes": {name: _array(RULES) for name in (*_families(), *_comparable())},
+                "attributes": {name: _describe_array(RULES) for name in (*_list_families(), *_list_comparable())},
             },
-            check=_compatibilities,
+            check=_check_compatibilities,
         ),
-        _list("flags", FLAGS),
+        _make_list("flags", FLAGS),
         Capability(
             name="formats",
             default=[],
-            everything=list(formats.supported()),
-            offered=_array(formats.supported()),
-            check=_formats,
+            initial=list(formats.supported()),
+            offer=_describe_array(formats.supported()),
+            check=_check_formats,
         ),
-        _list("ignores", IGNORES),
-        _switch("pagination", on=True),
-        _switch("shortself", on=False),
+        _make_list("ignores", IGNORES),
+        _make_switch("pagination", on=True),
+        _make_switch("shortself", on=False),
         Capability(
             name="specversions",
             default=[SPECVERSION],
-            everything=[SPECVERSION],
-            offered=_array((SPECVERSION,)),
-            check=_specversions,
+            initial=[SPECVERSION],
+            offer=_describe_array((SPECVERSION,)),
+            check=_check_specversions,
         ),
-        _list("versionmodes", VERSIONMODES, always=("manual",)),
+        _make_list("versionmodes", VERSIONMODES, always=("manual",)),
     )
     return {row.name: row for row in rows}
 
 
-def _list(name: str, values: tuple[str, ...], always: tuple[str, ...] = ()) -> Capability:
-    def check(row: Capability, given: Any) -> JSON:
-        chosen = _choose(row, given, values)
+def _make_list(name: str, values: tuple[str, ...], always: tuple[str, ...] = ()) -> Capability:
+    def check(row: Capability, requested: Any) -> JSON:
+        chosen = _choose(row, requested, values)
         for value in always:
             if value not in chosen:
                 raise RegistryError("capability_missing_value", subject=_SUBJECT, name=name, value=value)
         return chosen
 
-    return Capability(name=name, default=list(always), everything=list(values), offered=_array(values), check=check)
+    return Capability(name=name, default=list(always), initial=list(values), offer=_describe_array(values), check=check)
 
 
-def _array(values: Iterable[str]) -> JSONObject:
+def _describe_array(values: Iterable[str]) -> JSONObject:
     return {"type": "array", "enum": list(values), "item": {"type": "string"}}
 
 
-def _boolean(both: bool) -> JSONObject:
+def _describe_boolean(both: bool) -> JSONObject:
     return {"type": "boolean", "enum": [False, True] if both else [False]}
 
 
-def _specversions(row: Capability, given: Any) -> JSON:
+def _check_specversions(row: Capability, requested: Any) -> JSON:
     """Versions of the specification, as given: patch numbers do not count (core/spec.md "SpecVersion Flag")."""
-    if not isinstance(given, list) or "*" in given:
-        return _choose(row, given, (SPECVERSION,))
-    for value in given:
-        if not isinstance(value, str) or not same_specversion(value, SPECVERSION):
-            raise _value_error(row.name, value, (SPECVERSION,))
-    if not given:
+    if not isinstance(requested, list) or "*" in requested:
+        return _choose(row, requested, (SPECVERSION,))
+    for value in requested:
+        if not isinstance(value, str) or not is_same_specversion(value, SPECVERSION):
+            raise _make_value_error(row.name, value, (SPECVERSION,))
+    if not requested:
         raise RegistryError("capability_missing_value", subject=_SUBJECT, name=row.name, value=SPECVERSION)
-    return given
+    return requested
 
 
-def same_specversion(one: str, other: str) -> bool:
+def is_same_specversion(first: str, second: str) -> bool:
     """Return True if two versions of the specification differ only in patch number and case (core R180)."""
-    return _without_patch(one) == _without_patch(other)
+    return _drop_patch(first) == _drop_patch(second)
 
 
-def _without_patch(version: str) -> tuple[str, str]:
+def _drop_patch(version: str) -> tuple[str, str]:
     numbers, _, suffix = version.casefold().removeprefix("v").partition("-")
     return ".".join(numbers.split(".")[:2]), suffix
 
 
-def _switch(name: str, *, on: bool) -> Capability:
+def _make_switch(name: str, *, on: bool) -> Capability:
     """A boolean, ``on`` from the start or not."""
 
-    def check(row: Capability, given: Any) -> JSON:
-        if not isinstance(given, bool):
-            raise _value_error(row.name, given, ["false", "true"])
-        return given
+    def check(row: Capability, requested: Any) -> JSON:
+        if not isinstance(requested, bool):
+            raise _make_value_error(row.name, requested, ["false", "true"])
+        return requested
 
-    return Capability(name=name, default=False, everything=on, offered=_boolean(True), check=check)
+    return Capability(name=name, default=False, initial=on, offer=_describe_boolean(True), check=check)
 
 
-def _choose(row: Capability, given: Any, values: tuple[str, ...]) -> list[str]:
+def _choose(row: Capability, requested: Any, values: tuple[str, ...]) -> list[str]:
     """Return the chosen ones of ``values``, in their spelling and order; ``["*"]`` is all of them (R115, R127)."""
-    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
-        raise _value_error(row.name, given, values)
-    if "*" in given:
-        if len(given) > 1:
+    if not isinstance(requested, list) or not all(isinstance(item, str) for item in requested):
+        raise _make_value_error(row.name, requested, values)
+    if "*" in requested:
+        if len(requested) > 1:
             raise RegistryError("capability_wildcard", subject=_SUBJECT, field=row.name)
         return list(values)
-    wanted = {item.casefold(): item for item in given}
-    for folded, item in wanted.items():
+    chosen = {item.casefold(): item for item in requested}
+    for folded, item in chosen.items():
         if folded not in {value.casefold() for value in values}:
-            raise _value_error(row.name, item, values)
-    return [value for value in values if value.casefold() in wanted]
+            raise _make_value_error(row.name, item, values)
+    return [value for value in values if value.casefold() in chosen]
 
 
-def _formats(row: Capability, given: Any) -> JSON:
+def _check_formats(row: Capability, requested: Any) -> JSON:
     """Formats that are listed, and any other version of them that can be read (R120)."""
     values = dict.fromkeys(formats.supported())
-    for item in given if isinstance(given, list) else ():
+    for item in requested if isinstance(requested, list) else ():
         reader = formats.find(item) if isinstance(item, str) and "/" in item else None
         if reader is not None:
             values.setdefault(reader.canonical(item) or item)
-    return _choose(row, given, tuple(values))
+    return _choose(row, requested, tuple(values))
 
 
-def _available(row: Capability, given: Any) -> JSON:
-    if not isinstance(given, dict):
-        raise _value_error(row.name, given, _AVAILABLE)
+def _check_available(row: Capability, requested: Any) -> JSON:
+    if not isinstance(requested, dict):
+        raise _make_value_error(row.name, requested, _AVAILABLE)
     chosen: JSONObject = {}
-    for key, entry in given.items():
+    for key, entry in requested.items():
         name = key.lower()
         if name not in _AVAILABLE:
-            raise _value_error(row.name, key, _AVAILABLE)
+            raise _make_value_error(row.name, key, _AVAILABLE)
         mutable = entry.get("mutable", False) if isinstance(entry, dict) and set(entry) <= {"mutable"} else None
         if not isinstance(mutable, bool):
-            raise _value_error(f"{row.name}.{name}", entry, ['{"mutable": true}', '{"mutable": false}'])
+            raise _make_value_error(f"{row.name}.{name}", entry, ['{"mutable": true}', '{"mutable": false}'])
         if mutable and not _AVAILABLE[name]:
-            raise _value_error(f"{row.name}.{name}.mutable", "true", ["false"])
+            raise _make_value_error(f"{row.name}.{name}.mutable", "true", ["false"])
         chosen[name] = {"mutable": mutable}
     for name in _ALWAYS_AVAILABLE:
         if name not in chosen:
@@ -264,25 +266,25 @@ def _available(row: Capability, given: Any) -> JSON:
     return {name: chosen[name] for name in _AVAILABLE if name in chosen}
 
 
-def _compatibilities(row: Capability, given: Any) -> JSON:
+def _check_compatibilities(row: Capability, requested: Any) -> JSON:
     """Formats, wildcards allowed, with some of the rules each of them is offered with (R118, G-25)."""
-    if not isinstance(given, dict):
-        raise _value_error(row.name, given, ["{}"])
-    keys = {key.casefold() for key in given}
-    if len(keys) < len(given):
+    if not isinstance(requested, dict):
+        raise _make_value_error(row.name, requested, ["{}"])
+    keys = {key.casefold() for key in requested}
+    if len(keys) < len(requested):
         raise RegistryError("capability_error", subject=_SUBJECT, error_detail="formats are named twice in other case")
-    for key in given:
+    for key in requested:
         if not _is_comparable(key):
-            detail = (
-                f'no compatibility rule is offered for format "{key}"; there are some for {", ".join(_comparable())}'
-            )
+            comparable = ", ".join(_list_comparable())
+            detail = f'no compatibility rule is offered for format "{key}"; there are some for {comparable}'
             raise RegistryError("capability_error", subject=_SUBJECT, error_detail=detail)
     return {
-        key: _choose(dataclasses.replace(row, name=f"{row.name}.{key}"), rules, RULES) for key, rules in given.items()
+        key: _choose(dataclasses.replace(row, name=f"{row.name}.{key}"), rules, RULES)
+        for key, rules in requested.items()
     }
 
 
-def compares(capabilities: JSONObject, format: str, rule: str) -> bool:
+def can_compare(capabilities: JSONObject, format: str, rule: str) -> bool:
     """Return True if ``rule`` is in force for documents of ``format``, by its own name or an alias."""
     reader = formats.find(format)
     if reader is None or comparing(format) is None:
@@ -317,26 +319,26 @@ def _covers(pattern: str, name: str) -> bool:
 
 def _is_comparable(key: str) -> bool:
     """Return True if ``key`` covers a format whose schemas can be compared, or is a version of one."""
-    return any(_covers(key, name) for name in _comparable()) or ("/" in key and comparing(key) is not None)
+    return any(_covers(key, name) for name in _list_comparable()) or ("/" in key and comparing(key) is not None)
 
 
 @cache
-def _comparable() -> tuple[str, ...]:
+def _list_comparable() -> tuple[str, ...]:
     """The formats whose schemas can be compared."""
     return tuple(name for name in formats.supported() if comparing(name) is not None)
 
 
-def _families() -> JSONObject:
+def _list_families() -> JSONObject:
     """Every format that can be compared, all its versions by a wildcard, with every rule."""
-    return {f"{name.partition('/')[0]}/*": list(RULES) for name in _comparable()}
+    return {f"{name.partition('/')[0]}/*": list(RULES) for name in _list_comparable()}
 
 
-def _checked(given: JSON) -> JSONObject:
-    if not isinstance(given, dict):
+def _check_document(document: JSON) -> JSONObject:
+    if not isinstance(document, dict):
         raise RegistryError("capability_error", subject=_SUBJECT, error_detail="capabilities need to be a JSON object")
-    rows = table()
+    rows = load_table()
     result = {}
-    for name, value in given.items():
+    for name, value in document.items():
         row = rows.get(name)
         if row is None:
             raise RegistryError("capability_unknown", subject=_SUBJECT, field=name)
@@ -344,15 +346,15 @@ def _checked(given: JSON) -> JSONObject:
     return result
 
 
-def _agreeing(capabilities: JSONObject) -> JSONObject:
+def _drop_unused_rules(capabilities: JSONObject) -> JSONObject:
     """``capabilities`` without compatibility rules for formats that are not in force: each key has to be one (R118)."""
-    kept = {
+    used_rules = {
         key: rules
         for key, rules in capabilities["compatibilities"].items()
         if any(_covers(key, name) or _covers(name, key) for name in capabilities["formats"])
     }
-    return {**capabilities, "compatibilities": kept}
+    return {**capabilities, "compatibilities": used_rules}
 
 
-def _value_error(field: str, value: Any, allowed: Iterable[str]) -> RegistryError:
+def _make_value_error(field: str, value: Any, allowed: Iterable[str]) -> RegistryError:
     return RegistryError("capability_value", subject=_SUBJECT, value=value, field=field, list=", ".join(allowed))

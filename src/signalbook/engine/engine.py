@@ -27,7 +27,7 @@ from signalbook.engine.config.configuration import (
     Configuration,
     ConfigurationCache,
     ConfigurationWriter,
-    embedded,
+    list_embedded,
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
@@ -66,7 +66,7 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 PRUNED_AT_ONCE: Final = 1000
 """Changes removed in one transaction: writers wait for its end."""
 _LOG: Final = logging.getLogger("signalbook.engine")
-_TOLD_EVERY: Final = 5_000
+_ENTITIES_PER_LOG_LINE: Final = 5_000
 """Entities, of those that are indexed when a server starts."""
 _STRICTNESS: Final = ("off", "warn", "reject")
 _CHOICES: Final = {
@@ -106,17 +106,17 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
     """
     with store.read() as reading:
         records = reading.outbox.records(reading.outbox.pruned(), PRUNED_AT_ONCE + 1)
-    gone = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
-    if gone:
+    old_records = list(takewhile(lambda record: record.position <= upto and record.time < before, records[:-1]))
+    if old_records:
         with store.write() as writing:
-            writing.outbox.prune(gone[-1].position)
-    return len(gone)
+            writing.outbox.prune(old_records[-1].position)
+    return len(old_records)
 
 
-def _tell_indexed(done: int) -> None:
+def _log_indexing(count: int) -> None:
     """Whoever waits for a server to start hears why."""
-    if done and done % _TOLD_EVERY == 0:
-        _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", done)
+    if count and count % _ENTITIES_PER_LOG_LINE == 0:
+        _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", count)
 
 
 class Engine:
@@ -144,8 +144,8 @@ class Engine:
         with self._store.read() as transaction:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
-            self._found(self._settings)
-        complete_index(self._store, _tell_indexed, root=self._settings.base_url)
+            self._create_registry(self._settings)
+        complete_index(self._store, _log_indexing, root=self._settings.base_url)
         if self._settings.capabilities:
             self._switch(self._settings.capabilities)
 
@@ -176,7 +176,7 @@ class Engine:
             session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
             yield session
             session.finish()
-        self._committed(session)
+        self._notify_listeners(session)
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -187,7 +187,7 @@ class Engine:
         with self._store.write() as transaction:
             batch = Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
             yield batch
-        self._committed(batch)
+        self._notify_listeners(batch)
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
@@ -213,7 +213,7 @@ class Engine:
         with self._store.read() as transaction:
             return transaction.outbox.position()
 
-    def outbox(self, after: int, limit: int) -> list[Record]:
+    def read_changes(self, after: int, limit: int) -> list[Record]:
         """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
         with self._store.read() as transaction:
             return read_changes(transaction.outbox, after, limit)
@@ -222,20 +222,20 @@ class Engine:
         """Remove some of the oldest changes: see ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
-    def _committed(self, done: Session | Batch) -> None:
+    def _notify_listeners(self, writer: Session | Batch) -> None:
         for notify in self._listeners:
             notify()
-        if done.administered:
+        if writer.administered:
             self._notify_access()
-        if done.audited:
-            self._notify_audit(done.audited)
+        if writer.audited:
+            self._notify_audit(writer.audited)
 
-    def _found(self, settings: Settings) -> None:
+    def _create_registry(self, settings: Settings) -> None:
         try:
             check_id(settings.registry_id)
         except XidError as error:
             raise SettingError(f"registry_id {settings.registry_id!r}: {error}") from None
-        source = model_source(settings.model)
+        source = load_model_source(settings.model)
         compile_model(source)
         with self._store.write() as transaction:
             entities = transaction.entities
@@ -248,9 +248,9 @@ class Engine:
                 transaction.settings.put_config(MODELSOURCE, source)
 
     def _switch(self, name: str) -> None:
-        wanted = None if name == "all" else _document(name, "capabilities")
+        document = None if name == "all" else _load_document(name, "capabilities")
         with self.writing() as session:
-            session.switch(wanted)
+            session.switch(document)
 
 
 class Batch:
@@ -268,11 +268,11 @@ class Batch:
         by_collection: dict[Xid, list[Xid]] = {}
         for xid in xids:
             by_collection.setdefault(xid.parent, []).append(xid)
-        several = {collection: some for collection, some in by_collection.items() if len(some) > 1}
+        several = {collection: members for collection, members in by_collection.items() if len(members) > 1}
         if several:
             self._transaction.entities.get_many({ROOT, *(collection.owner for collection in several)})
-        for some in several.values():
-            self._transaction.entities.get_many(some)
+        for members in several.values():
+            self._transaction.entities.get_many(members)
 
     @contextmanager
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
@@ -359,13 +359,13 @@ class Session:
         self._changes += result.changes
         return result
 
-    def switch(self, wanted: JSONObject | None) -> None:
+    def switch(self, document: JSONObject | None) -> None:
         """Put these capabilities in force, None for all there are, whether clients may or not. Raises as ``PUT`` does.
 
         Nothing happens if they are in force already.
         """
-        changed = self._config.switch(wanted)
-        self._changes += self._configured(changed).changes if changed else ()
+        changed = self._config.switch(document)
+        self._changes += self._apply_configuration(changed).changes if changed else ()
 
     @property
     def changes(self) -> list[Change]:
@@ -388,9 +388,9 @@ class Session:
             self._about[about] = None
         self.administered |= action is Action.ADMINISTER
 
-    def create_token(self, wanted: TokenRequest) -> tuple[StoredToken, str]:
+    def create_token(self, request: TokenRequest) -> tuple[StoredToken, str]:
         """A new API token and its text, which is nowhere else. Raises ``TooManyTokens``."""
-        stored, text = tokens.create(self.transaction.tokens, wanted, self.now)
+        stored, text = tokens.create(self.transaction.tokens, request, self.now)
         self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summarize(stored)}")
         return stored, text
 
@@ -412,14 +412,14 @@ class Session:
         """Put the changes into the outbox, and what was done into the audit: last thing before the commit."""
         changes = self.changes if self._changes else []
         if changes:
-            shown = [change.to_json() for change in changes]
-            self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
-        done = audit.select_recorded(
+            documents = [change.to_json() for change in changes]
+            self.transaction.outbox.append(documents, time=self.now, correlationid=self.correlationid)
+        actions = audit.select_recorded(
             self._settings, self.access, chain(list_actions(changes), self._recorded), self._is_governed
         )
-        if done:
+        if actions:
             self.audited = audit.build_entries(
-                self.access, done, at=self.now, correlationid=self.correlationid, about=", ".join(self._about)
+                self.access, actions, at=self.now, correlationid=self.correlationid, about=", ".join(self._about)
             )
             self.transaction.audit.append(self.audited)
 
@@ -432,10 +432,10 @@ class Session:
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
         # The entities of a request are written under the model and the capabilities that it brings itself.
-        if embedded(command):
+        if list_embedded(command):
             self._permission.check_configuration()
         configured = self._config.execute_embedded(command)
-        context = self._context(command.flags, command.target, command.base_url, command.accepted_rules)
+        context = self._make_context(command.flags, command.target, command.base_url, command.accepted_rules)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
         loader = WriteLoader(
             restrict_reader(self._writer, self.access), context, self.transaction.index, everything=self._writer
@@ -453,15 +453,17 @@ class Session:
                 result = loader.complete(CommandDecision(command, tree, context).add(intent))
                 self._permission.check_subjects(tree)
                 # What matters least comes last, where it may be cut off.
-                found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
-                result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
+                findings = sorted(
+                    (*context.findings, *self._check_domain_rules(tree, context, loader)), key=_is_information
+                )
+                result = replace(result, findings=tuple(findings[:MAX_FINDINGS]))
             described = describe(tree, context.documents)
         result = self._store(result, tree, context.documents, configured, command.base_url, described)
         if command.method is not Method.DELETE:
             self._permission.check_changes(intent, result.changes)
         return result
 
-    def _domain_findings(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
+    def _check_domain_rules(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
         if self._settings.domain_rules == "off":
             return ()
         findings = loader.complete(check_domain_rules(tree, context))
@@ -470,7 +472,7 @@ class Session:
             raise error
         return findings
 
-    def _context(
+    def _make_context(
         self, flags: Flags, target: Xid, base_url: str = "", accepted_rules: frozenset[str] = frozenset()
     ) -> Context:
         """Return the context in which a command is decided, under the current configuration."""
@@ -511,7 +513,7 @@ class Session:
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         # All that is stored is looked at, however much it is: what it comes to is not what the request asked for.
         with work.unlimited():
-            self._changes += self._config.migrate(self._context)
+            self._changes += self._config.migrate(self._make_context)
         names = [change.xid.removeprefix("/") for change in configured]
         return replace(result, changes=(*configured, *list_changes(tree, self.configuration.model, self.now, names)))
 
@@ -521,14 +523,14 @@ class Session:
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
         self._permission.check_configuration()
-        return self._configured(self._config.execute(command))
+        return self._apply_configuration(self._config.execute(command))
 
-    def _configured(self, changed: list[Change]) -> WriteResult:
+    def _apply_configuration(self, changes: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
         fill_defaults(tree.registry, self.configuration.model.attributes, self.now)
-        return self._store(WriteResult(target=ROOT), tree, Documents(), changed)
+        return self._store(WriteResult(target=ROOT), tree, Documents(), changes)
 
 
 def _is_information(finding: Finding) -> bool:
@@ -544,19 +546,19 @@ def check_choices(settings: Settings) -> None:
             raise SettingError(f"{name} is {'empty or ' if '' in choices else ''}one of {listed}, not {value!r}")
 
 
-def model_source(name: str) -> JSONObject:
+def load_model_source(name: str) -> JSONObject:
     """The model document that the setting ``model`` names."""
-    return builtin(name) if name in BUILTIN else _document(name, "model")
+    return builtin(name) if name in BUILTIN else _load_document(name, "model")
 
 
-def _document(name: str, what: str) -> JSONObject:
-    """The JSON object in the file that the setting ``what`` names."""
+def _load_document(name: str, setting: str) -> JSONObject:
+    """The JSON object in the file that ``setting`` names."""
     try:
         source = values.parse_json(Path(name).read_bytes())
     except OSError as error:
-        raise SettingError(f"cannot read {what} file {name}: {error.strerror}") from None
+        raise SettingError(f"cannot read {setting} file {name}: {error.strerror}") from None
     except values.JSONError as error:
-        raise SettingError(f"{what} file {name} is not JSON: {error}") from None
+        raise SettingError(f"{setting} file {name} is not JSON: {error}") from None
     if not isinstance(source, dict):
-        raise SettingError(f"{what} file {name} needs to hold a JSON object")
+        raise SettingError(f"{setting} file {name} needs to hold a JSON object")
     return source

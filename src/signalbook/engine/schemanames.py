@@ -28,23 +28,23 @@ from signalbook.xid import ROOT, Kind, Xid
 
 NAME: Final = "name"
 """The kind of the links that say by which names schemas refer to an entity."""
-_PAGE: Final = 500
+_SCHEMAS_PER_PAGE: Final = 500
 """Schemas that match a lookup and are read together."""
-_STEPS: Final = 50
+_STEPS_PER_SCHEMA: Final = 50
 """Steps of work (see ``work``) that reading one of them takes."""
 NameLookup: TypeAlias = tuple[Xid, str]
 """The Group to look in, or the root for all Groups, and a name that a document uses."""
 AsWritten: TypeAlias = Callable[[NameLookup, Iterable[ReferableSchema]], list[ReferableSchema]]
 
 
-def name_keys(row: Row, identities: Iterable[str]) -> set[str]:
+def list_name_keys(row: Row, identities: Iterable[str]) -> set[str]:
     """Return the keys by which a Version, or a Resource that is a cross reference, is looked up by name."""
     if row.xid.kind is Kind.VERSION and is_referable(str(row.attributes.get("format", ""))):
         return index_keys(make_referable_schema(row.xid.resource, row.attributes, {}, identities))
     if row.xref is not None:
         # Which format its target has may change: any ending may be the right one.
         formats = ("Avro", "JsonSchema", "Protobuf", "XSD")
-        return {key for each in formats for key in index_keys(ReferableSchema(str(row.xid), each))}
+        return {key for format_name in formats for key in index_keys(ReferableSchema(str(row.xid), format_name))}
     return set()
 
 
@@ -78,8 +78,8 @@ def load_named(
         keys = {name: lookup_keys(name) for name in names}
         links = groupby(index.named(NAME, set().union(*keys.values()), scope), itemgetter(0))
         matches = ((xid, {key for _, key in links_of_xid}) for xid, links_of_xid in links)
-        while page := dict(islice(matches, _PAGE)):
-            spend(_STEPS * len(page))
+        while page := dict(islice(matches, _SCHEMAS_PER_PAGE)):
+            spend(_STEPS_PER_SCHEMA * len(page))
             for xid, schema in _read_named(reader, page):
                 for name in names:
                     if page[xid] & keys[name]:
@@ -92,8 +92,8 @@ def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Itera
     resources = {xid.resource for xid in matches}
     rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)})
     targets = reader.get_many({row.xref for row in rows.values() if row.xref is not None}) if rows else {}
-    shown = {row.default_version for row in targets.values() if row.defaultversionid} - rows.keys()
-    rows = rows | targets | (reader.get_many(shown) if shown else {})
+    default_xids = {row.default_version for row in targets.values() if row.defaultversionid} - rows.keys()
+    rows = rows | targets | (reader.get_many(default_xids) if default_xids else {})
     for xid, keys in matches.items():
         resource, group = rows.get(xid.resource), rows.get(xid.resource.owner)
         target = rows.get(resource.xref) if resource is not None and resource.xref is not None else resource
@@ -111,9 +111,9 @@ class StoredNames:
         self.missing: set[NameLookup] = set()
         self._loaded: dict[NameLookup, list[ReferableSchema]] = {}
 
-    def load(self, found: Mapping[NameLookup, list[ReferableSchema]]) -> None:
+    def load(self, schemas: Mapping[NameLookup, list[ReferableSchema]]) -> None:
         """Keep what is stored."""
-        self._loaded |= found
+        self._loaded |= schemas
 
     def find(self, name: str, referring: Xid, as_written: AsWritten) -> Xid | None:
         """Return the schema that the schema ``referring`` calls ``name``; None if there is none, or it is not loaded.

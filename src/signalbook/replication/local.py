@@ -175,7 +175,7 @@ class LocalRegistry:
 
     def changes(self, after: int) -> Events:
         try:
-            records = self._engine.outbox(after, _EVENTS)
+            records = self._engine.read_changes(after, _EVENTS)
         except HistoryPruned as gone:
             raise Pruned(str(gone)) from None
         events = tuple(cloudevent(record, source=f"{self._url}/") for record in records)
@@ -186,7 +186,7 @@ class LocalRegistry:
         if not position:
             return ""
         try:
-            records = self._engine.outbox(position - 1, 1)
+            records = self._engine.read_changes(position - 1, 1)
         except HistoryPruned:
             return ""
         return mark_of([cloudevent(record, source=f"{self._url}/") for record in records], position)

@@ -264,7 +264,7 @@ def test_features(book: Client) -> None:
 def test_a_read_only_catalog(group: Client) -> None:
     """A read-only catalog lists no methods that write (C-37)."""
     post(group)
-    available = capabilities.everything()["available"] | {"entities": {"mutable": False}}
+    available = capabilities.list_initial()["available"] | {"entities": {"mutable": False}}
     assert group.send("PATCH", "/capabilities", json={"available": available}).status_code == 200
     assert group.send("OPTIONS", ROOT).json()["update"] is False
     for method, path in (("POST", ROOT), ("PUT", f"{ROOT}/g"), ("POST", DEFINITIONS), ("DELETE", f"{DEFINITIONS}/a.b")):

@@ -66,21 +66,21 @@ def test_invalid_flags_are_rejected(query: bytes, expected: str) -> None:
 
 def test_flags_switched_off_are_ignored() -> None:
     """Flags that the capabilities omit are ignored (R119)."""
-    some = {**capabilities.everything(), "flags": ["inline"]}
+    some = {**capabilities.list_initial(), "flags": ["inline"]}
     assert QueryFlags(doc=True, epoch=3, inline=("a",)).supported(some) == QueryFlags(inline=("a",))
-    assert QueryFlags(doc=True).supported(capabilities.everything()) == QueryFlags(doc=True)
+    assert QueryFlags(doc=True).supported(capabilities.list_initial()) == QueryFlags(doc=True)
 
 
 def test_paging_is_a_capability_of_its_own() -> None:
     """R122, R285."""
     paged = QueryFlags(limit="5", filter=("a",))
-    assert paged.supported({**capabilities.everything(), "flags": []}) == QueryFlags(limit="5")
-    assert paged.supported({**capabilities.everything(), "pagination": False}) == QueryFlags(filter=("a",))
+    assert paged.supported({**capabilities.list_initial(), "flags": []}) == QueryFlags(limit="5")
+    assert paged.supported({**capabilities.list_initial(), "pagination": False}) == QueryFlags(filter=("a",))
 
 
 def test_ignore_means_all_unless_named() -> None:
     """The flag ``ignore`` without a value means all values (R204)."""
-    everything = capabilities.everything()
+    everything = capabilities.list_initial()
     assert NOTHING.for_write(everything, Xid()).ignore == frozenset()
     assert QueryFlags(ignore=("",)).for_write(everything, Xid()).ignore == frozenset(capabilities.IGNORES)
     assert QueryFlags(ignore=("epoch",)).for_write(everything, Xid()).ignore == {"epoch"}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.engine.conftest import Make, Registry, model_of
 
-from signalbook.engine.capabilities import everything
+from signalbook.engine.capabilities import list_initial
 from signalbook.engine.write.commands import Command, Method, read_intent
 from signalbook.engine.write.context import Context, References
 from signalbook.engine.write.decide import CommandDecision
@@ -24,7 +24,7 @@ def test_a_decision_has_no_store() -> None:
     model = compile_model(model_of(hasdocument=False))
     now = datetime(2030, 1, 1, tzinfo=UTC)
     command = Command(method=Method.PUT, target=Xid.parse(f"{F1}/versions/v1"), body={"name": "x"})
-    context = Context(model=model, capabilities=everything(), flags=command.flags, target=command.target, now=now)
+    context = Context(model=model, capabilities=list_initial(), flags=command.flags, target=command.target, now=now)
     root = OwnerCopy(xid=ROOT, createdat=now, modifiedat=now, attributes={"registryid": "r"})
     decision = CommandDecision(command, WorkingTree(registry=root), context)
     assert list(decision.add(read_intent(command, model))) == [References()]

@@ -109,7 +109,7 @@ def test_indexing_at_start_is_logged(
     filled(store)
     with store.write() as transaction:
         transaction.index.clear()
-    monkeypatch.setattr("signalbook.engine.engine._TOLD_EVERY", 1)
+    monkeypatch.setattr("signalbook.engine.engine._ENTITIES_PER_LOG_LINE", 1)
     caplog.set_level("INFO")
     Engine(store, settings=Settings())
     assert "indexing what is stored, for search" in caplog.text

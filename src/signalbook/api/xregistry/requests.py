@@ -19,7 +19,7 @@ from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.requests import base_url, decode_header, parse_json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.api.registrypaths import NAMES
-from signalbook.engine.capabilities import resolve_ignore, same_specversion
+from signalbook.engine.capabilities import is_same_specversion, resolve_ignore
 from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.inlining import parse_inline
 from signalbook.engine.read.paging import parse_sort
@@ -237,7 +237,7 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
 
 def check_specversion(requested: str | None, supported: Collection[str], *, subject: str) -> None:
     """The server speaks the version asked for, but for its patch number (R180), else ``unsupported_specversion``."""
-    if requested is None or any(same_specversion(requested, version) for version in supported):
+    if requested is None or any(is_same_specversion(requested, version) for version in supported):
         return
     listed = ", ".join(supported)
     raise RegistryError("unsupported_specversion", subject=subject, specversion=requested, list=listed)

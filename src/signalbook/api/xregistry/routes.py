@@ -244,7 +244,7 @@ def _load_named_document(view: View, request: RegistryRequest) -> JSONObject:
         case "capabilities":
             return view.capabilities
         case "capabilitiesoffered":
-            return capabilities.offered()
+            return capabilities.list_offered()
         case "openapi.json":
             return describe(view.model, view.capabilities, base_url=request.base_url)
         case _:

@@ -47,30 +47,30 @@ class ConfigurationCache:
         if last is not None and last[0] == epochs:
             return last[1]
         model = last[1].model if last is not None and last[0][0] == epochs[0] else None
-        found = Configuration(
-            model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_kept(settings)),
-            capabilities=settings.config(CAPABILITIES) or capabilities.everything(),
+        configuration = Configuration(
+            model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_make_loader(settings)),
+            capabilities=settings.config(CAPABILITIES) or capabilities.list_initial(),
         )
         # Two threads may compile the same model at once: either result will do.
-        self._last = (epochs, found)
-        return found
+        self._last = (epochs, configuration)
+        return configuration
 
 
-def _kept(settings: SettingsReader) -> Loader:
+def _make_loader(settings: SettingsReader) -> Loader:
     """Return a loader of what was fetched when the model was put in force: a restart fetches nothing."""
 
     @cache
-    def included() -> Included:
+    def load_included() -> Included:
         return Included(documents=settings.config(INCLUDED) or {})
 
-    return lambda name: included().load(name)
+    return lambda name: load_included().load(name)
 
 
 CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 """Which writes each configuration document takes."""
 
 
-def embedded(command: Command) -> list[str]:
+def list_embedded(command: Command) -> list[str]:
     """Return the names of the configuration documents in a write to the Registry."""
     body = command.body
     if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
@@ -95,23 +95,23 @@ class ConfigurationWriter:
 
         What is stored is brought to a new model by ``migrate``, which must be called before the commit.
         """
-        return self._change(command, self.configuration.capabilities)
+        return self._put_document(command, self.configuration.capabilities)
 
     def execute_embedded(self, command: Command) -> list[Change]:
         """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
         before = self.configuration.capabilities
         changed: list[Change] = []
-        for name in embedded(command):
+        for name in list_embedded(command):
             value = command.body[name]
             method = command.method if name == CAPABILITIES and value is not None else Method.PUT
-            changed += self._change(
+            changed += self._put_document(
                 ConfigCommand(name=name, method=method, body=value, included=command.included), before
             )
         return changed
 
-    def switch(self, wanted: JSONObject | None) -> list[Change]:
+    def switch(self, document: JSONObject | None) -> list[Change]:
         """Put these capabilities in force, None for all there are, whether clients may or not."""
-        return self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
+        return self._put_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=document))
 
     def migrate(self, context: MakeContext) -> list[Change]:
         """Hold everything stored to the model that came into force since the last call, and bring it there.
@@ -125,28 +125,28 @@ class ConfigurationWriter:
         check_compliance(self._transaction.entities, self.configuration.model)
         return list(migrate(self._transaction, replaced, context(Flags(), ROOT)))
 
-    def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
+    def _put_document(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one document in force; ``before`` are the capabilities the request began with (R62)."""
         if not self._admin:
             capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
-            return self._change_capabilities(command)
-        return self._change_model(command.body, command.included)
+            return self._put_capabilities(command)
+        return self._put_model(command.body, command.included)
 
-    def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
+    def _put_capabilities(self, command: ConfigCommand) -> list[Change]:
         current = self.configuration.capabilities
         if command.body is None:
-            wanted = capabilities.everything()
+            new = capabilities.list_initial()
         elif command.method is Method.PATCH:
-            wanted = capabilities.merge(current, command.body)
+            new = capabilities.merge(current, command.body)
         else:
-            wanted = capabilities.replace(command.body)
-        self._transaction.settings.put_config(CAPABILITIES, wanted)
-        self.configuration = replace(self.configuration, capabilities=wanted)
-        changed = [name for name in wanted if wanted[name] != current[name]]
-        return [_updated(EventEntity.CAPABILITIES, *changed)] if changed else []
+            new = capabilities.replace(command.body)
+        self._transaction.settings.put_config(CAPABILITIES, new)
+        self.configuration = replace(self.configuration, capabilities=new)
+        changed = [name for name in new if new[name] != current[name]]
+        return [_make_update(EventEntity.CAPABILITIES, *changed)] if changed else []
 
-    def _change_model(self, source: JSON, included: Included) -> list[Change]:
+    def _put_model(self, source: JSON, included: Included) -> list[Change]:
         old, settings = self.configuration.model, self._transaction.settings
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
@@ -158,11 +158,11 @@ class ConfigurationWriter:
             settings.put_config(INCLUDED, dict(included.documents))
         settings.put_config(MODELSOURCE, new.source)
         self.configuration = replace(self.configuration, model=new)
-        changed = [_updated(EventEntity.MODELSOURCE)] if new.source != old.source else []
+        changed = [_make_update(EventEntity.MODELSOURCE)] if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return changed
         self._replaced = self._replaced or old
-        return [*changed, _updated(EventEntity.MODEL)]
+        return [*changed, _make_update(EventEntity.MODEL)]
 
 
 def _check_singulars(old: Model, new: Model) -> None:
@@ -172,14 +172,14 @@ def _check_singulars(old: Model, new: Model) -> None:
         if before is None:
             continue
         pairs = {f"groups.{plural}": (before.singular, group.singular)}
-        for name, kind in group.resources.items():
+        for name, resource_type in group.resources.items():
             if name in before.resources:
-                pairs[f"groups.{plural}.resources.{name}"] = (before.resources[name].singular, kind.singular)
-        for path, (was, wanted) in pairs.items():
-            if was != wanted:
-                detail = f'{path}.singular: is immutable; it is "{was}", not "{wanted}"'
+                pairs[f"groups.{plural}.resources.{name}"] = (before.resources[name].singular, resource_type.singular)
+        for path, (old_singular, new_singular) in pairs.items():
+            if old_singular != new_singular:
+                detail = f'{path}.singular: is immutable; it is "{old_singular}", not "{new_singular}"'
                 raise RegistryError("model_error", subject="/model", error_detail=detail)
 
 
-def _updated(entity: EventEntity, *changed: str) -> Change:
+def _make_update(entity: EventEntity, *changed: str) -> Change:
     return Change(xid=f"/{entity.value}", entity=entity, action=ChangeAction.UPDATED, changed=changed)

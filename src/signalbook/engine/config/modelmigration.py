@@ -28,7 +28,7 @@ from signalbook.storage.store import WriteTransaction
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid
 
-_BATCH: Final = 500
+_ROWS_AT_ONCE: Final = 500
 _MAX_FINDINGS: Final = 100
 
 
@@ -38,51 +38,51 @@ def check_compliance(reader: Reader, model: Model) -> None:
     Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
     1 is ``setdefaultversionsticky_false`` (R94).
     """
-    findings = list(islice(_findings(reader, model), _MAX_FINDINGS))
+    findings = list(islice(_check_registry(reader, model), _MAX_FINDINGS))
     if findings:
-        raise compliance_refusal(findings)
+        raise make_compliance_error(findings)
 
 
-def compliance_refusal(findings: Collection[Finding]) -> RegistryError:
+def make_compliance_error(findings: Collection[Finding]) -> RegistryError:
     """``model_compliance_error`` with these findings, naming the entities they are in."""
     listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
     return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
 
 
-def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
+def _check_registry(reader: Reader, model: Model) -> Iterator[Finding]:
     root = reader.get(ROOT)
     if root is None:
         return
-    yield from _attributes(root, model.attributes)
-    for groups in batched(reader.children([root.key]), _BATCH):
-        known = [row for row in groups if row.xid.group_type in model.groups]
-        yield from _unknown(groups, known, "there is no such Group type")
-        for row in known:
-            yield from _attributes(row, model.groups[row.xid.group_type].attributes)
-        yield from _resources(reader, known, model)
+    yield from _check_attributes(root, model.attributes)
+    for groups in batched(reader.children([root.key]), _ROWS_AT_ONCE):
+        known_rows = [row for row in groups if row.xid.group_type in model.groups]
+        yield from _check_types(groups, known_rows, "there is no such Group type")
+        for row in known_rows:
+            yield from _check_attributes(row, model.groups[row.xid.group_type].attributes)
+        yield from _check_resources(reader, known_rows, model)
 
 
-def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
+def _check_resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
     owners = {row.key: row for row in groups}
-    for resources in batched(reader.children(owners), _BATCH) if owners else ():
-        known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
-        yield from _unknown(resources, known, "there is no such Resource type")
-        for row, versions in _with_versions(reader, known):
-            yield from _resource(row, versions, model.groups[row.xid.group_type], owners[row.parent])
-        yield from _references(reader, [row for row in known if row.xref is not None], owners, model)
+    for resources in batched(reader.children(owners), _ROWS_AT_ONCE) if owners else ():
+        known_rows = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
+        yield from _check_types(resources, known_rows, "there is no such Resource type")
+        for row, versions in _with_versions(reader, known_rows):
+            yield from _check_resource(row, versions, model.groups[row.xid.group_type], owners[row.parent])
+        yield from _check_references(reader, [row for row in known_rows if row.xref is not None], owners, model)
 
 
-def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
+def _check_references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
     """Yield findings about targets of ``xref``, which must meet the constraints of the referring Group (R110)."""
     targets = reader.get_many({row.xref for row in sources if row.xref is not None})
-    shown: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
-    for version in reader.children(shown) if shown else ():
-        shown[version.parent].append(version.attributes)
+    versions_by_target: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
+    for version in reader.children(versions_by_target) if versions_by_target else ():
+        versions_by_target[version.parent].append(version.attributes)
     for row in sources:
         target = targets.get(row.xref) if row.xref is not None else None
         if target is not None:
             constraints, _ = model.groups[row.xid.group_type].narrowed(owners[row.parent].attributes.get("constraints"))
-            yield from _constrained(row, shown[target.key], constraints, owners[row.parent])
+            yield from _check_constraints(row, versions_by_target[target.key], constraints, owners[row.parent])
 
 
 def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
@@ -101,52 +101,54 @@ def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, 
             yield row, ()
 
 
-def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
+def _check_resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
     """Yield findings about a Resource. Its Versions are read one at a time, since there may be many."""
-    kind = group.resources[row.xid.resource_type]
-    _check_sticky(row, kind)
+    resource_type = group.resources[row.xid.resource_type]
+    _check_sticky(row, resource_type)
     if row.xref is None:
-        yield from _attributes(row, kind.metaattributes, {"defaultversionsticky": row.defaultversionsticky})
-    constraints, wrong = group.narrowed(owner.attributes.get("constraints"))
-    for found in wrong:
-        yield _finding(owner.xid, found.code, found.message, found.path)
+        yield from _check_attributes(
+            row, resource_type.metaattributes, {"defaultversionsticky": row.defaultversionsticky}
+        )
+    constraints, problems = group.narrowed(owner.attributes.get("constraints"))
+    for problem in problems:
+        yield _make_finding(owner.xid, problem.code, problem.message, problem.path)
     count, roots, first, mismatched = 0, 0, None, set[str]()
     for version in versions:
-        yield from _document(version, kind)
-        yield from _attributes(version, kind.attributes)
-        yield from _constrained(row, [version.attributes], constraints, owner)
+        yield from _check_document(version, resource_type)
+        yield from _check_attributes(version, resource_type.attributes)
+        yield from _check_constraints(row, [version.attributes], constraints, owner)
         count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
         first = first or version
-        mismatched.update(kind.mismatched((first.attributes, version.attributes)))
+        mismatched.update(resource_type.mismatched((first.attributes, version.attributes)))
     for name in sorted(mismatched):
-        yield _finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
-    yield from _lineage(row, count, roots, kind)
+        yield _make_finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
+    yield from _check_lineage(row, count, roots, resource_type)
 
 
-def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
+def _check_constraints(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
     try:
         GroupConstraints(constraints=constraints, group=owner.attributes).check(row.xid, versions)
     except RegistryError as error:
-        yield _finding(row.xid, error.code, error.title, error.arguments["path"])
+        yield _make_finding(row.xid, error.code, error.title, error.arguments["path"])
 
 
-def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None) -> Iterator[Finding]:
+def _check_attributes(row: Row, rules: AttributeSet, columns: JSONObject | None = None) -> Iterator[Finding]:
     """Yield findings about attributes.
 
-    ``beside`` are values that are attributes to the model and columns to the store.
+    ``columns`` are values that are attributes to the model and columns to the store.
     """
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
-    stored |= beside or {}
-    for found in rules.check(stored).findings:
-        yield _finding(row.xid, found.code, found.message, found.path)
+    stored |= columns or {}
+    for problem in rules.check(stored).findings:
+        yield _make_finding(row.xid, problem.code, problem.message, problem.path)
 
 
-def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
+def _check_lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
     """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
     # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
     pruned = kind.maxversions and count > kind.maxversions
     if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
-        yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
+        yield _make_finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
 
 
 def _check_sticky(row: Row, kind: ResourceType) -> None:
@@ -154,21 +156,21 @@ def _check_sticky(row: Row, kind: ResourceType) -> None:
         raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
 
 
-def _document(row: Row, kind: ResourceType) -> Iterator[Finding]:
+def _check_document(row: Row, kind: ResourceType) -> Iterator[Finding]:
     if not kind.hasdocument and row.document is not None:
         raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
     if kind.hasdocument:  # which it may not have had before
         for name in (kind.singular, f"{kind.singular}base64"):
             if name in row.attributes:
-                yield _finding(row.xid, "hasdocument", "an extension has the name of the document", name)
+                yield _make_finding(row.xid, "hasdocument", "an extension has the name of the document", name)
 
 
-def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
-    xids = {row.xid for row in known}
-    yield from (_finding(row.xid, "type", message) for row in rows if row.xid not in xids)
+def _check_types(rows: list[Row], known_rows: list[Row], message: str) -> Iterator[Finding]:
+    xids = {row.xid for row in known_rows}
+    yield from (_make_finding(row.xid, "type", message) for row in rows if row.xid not in xids)
 
 
-def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
+def _make_finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
     return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
 
 
@@ -184,11 +186,11 @@ def migrate(transaction: WriteTransaction, old: Model, context: Context) -> Iter
     root = transaction.entities.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():
         before = old.groups.get(plural)
-        if root is not None and before is not None and _differ(before, group):
+        if root is not None and before is not None and _has_changed(before, group):
             for row in transaction.entities.children([root.key], plural):
                 yield from _migrate_group(transaction, root, row, before, context)
     if context.problems.errors:
-        raise compliance_refusal(context.problems.findings)
+        raise make_compliance_error(context.problems.findings)
 
 
 def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
@@ -200,16 +202,16 @@ def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None
         copy.touch(now)
 
 
-def _differ(before: GroupType, after: GroupType) -> bool:
-    return before.document["attributes"] != after.document["attributes"] or any(_stale(before, after))
+def _has_changed(before: GroupType, after: GroupType) -> bool:
+    return before.document["attributes"] != after.document["attributes"] or any(_list_changed_types(before, after))
 
 
-def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
+def _list_changed_types(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
     """Resource types that were there before, with another definition."""
-    for plural, kind in after.resources.items():
-        known = before.resources.get(plural)
-        if known is not None and known.document != kind.document:
-            yield kind
+    for plural, resource_type in after.resources.items():
+        old_type = before.resources.get(plural)
+        if old_type is not None and old_type.document != resource_type.document:
+            yield resource_type
 
 
 def _migrate_group(
@@ -219,7 +221,7 @@ def _migrate_group(
     copy = OwnerCopy.from_row(row)
     fill_defaults(copy, group.attributes, context.now)
     yield from _apply(transaction, WorkingTree(registry=OwnerCopy.from_row(root), groups={row.xid: copy}), context)
-    for kind in _stale(before, group):
+    for kind in _list_changed_types(before, group):
         for resource in transaction.entities.children([row.key], kind.plural):
             if resource.xref is None:
                 tree = WorkingTree(

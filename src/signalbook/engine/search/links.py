@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Final
 
 from signalbook.confluent.schemas import list_linked_references
-from signalbook.engine.schemanames import NAME, name_keys
+from signalbook.engine.schemanames import NAME, list_name_keys
 from signalbook.formats.base import family
 from signalbook.formats.protobuf.compiler import imports
 from signalbook.formats.references import is_indexable, read_as_xids, referred_names
@@ -72,7 +72,7 @@ NO_DOCUMENT: Final = DocumentLinks()
 
 def make_links(row: Row, document: DocumentLinks, root: str) -> frozenset[Link]:
     """Return the links of an entity, and the names that it is looked up by; ``root`` is the registry's URL."""
-    names = (Link(NAME, key) for key in name_keys(row, document.identities))
+    names = (Link(NAME, key) for key in list_name_keys(row, document.identities))
     return frozenset(islice(chain(names, _list_links(row, document, root.rstrip("/"))), MAX_LINKS))
 
 

@@ -240,7 +240,7 @@ def _find_obstacle(version: VersionCopy, rule: str, context: Context) -> str | N
         return f'Version "{version.id}" has no format'
     if unchecked is not None:
         return f'Version "{version.id}" was not validated: {unchecked}'
-    if context.compatibility is None and not capabilities.compares(context.capabilities, str(name), rule):
+    if context.compatibility is None and not capabilities.can_compare(context.capabilities, str(name), rule):
         return f'{rule} is not supported for the format "{name}"'
     return None
 

@@ -75,7 +75,7 @@ def _with_default_rule(
     if not rule or _RULE in meta or not intent.type.validatecompatibility:
         return meta
     formats = [str(version.attributes.get("format", "")) for version in resource.versions.values()]
-    comparable = all(capabilities.compares(context.capabilities, name, rule) for name in formats)
+    comparable = all(capabilities.can_compare(context.capabilities, name, rule) for name in formats)
     return {**meta, _RULE: rule} if comparable else meta
 
 

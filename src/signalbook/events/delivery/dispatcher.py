@@ -439,7 +439,7 @@ class Dispatcher:
             self._notify(key, machine.TimePassed(now))
 
     def _read_outbox(self, after: int, limit: int) -> list[Record]:
-        records = self._engine.outbox(after, limit)
+        records = self._engine.read_changes(after, limit)
         if records:
             # Behind the records: what was committed under a policy is held to that policy at least.
             self._rights.renew()

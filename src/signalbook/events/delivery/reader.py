@@ -30,7 +30,7 @@ class DeliveryReader:
     that dropped some, falls behind: it has a position of its own, and is read for again when it has room, several at
     once where they are near each other.
 
-    ``outbox`` as ``Engine.outbox``: after its ``HistoryPruned`` call ``skip``. ``allow`` is asked of each change that a
+    ``outbox`` is ``Engine.read_changes``: after ``HistoryPruned`` call ``skip``. ``allow`` checks each change that a
     subscription wants. What a read returns has to be given to the deliveries before the next read: the reader counts on
     it that they have it.
     """
