@@ -15,7 +15,7 @@ from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.comparison.differences import MESSAGES
 from signalbook.formats.jsonschema.comparison.prover import compare_terms
-from signalbook.formats.jsonschema.comparison.resolution import Library
+from signalbook.formats.jsonschema.comparison.resolution import TermLibrary
 from signalbook.formats.jsonschema.document import load
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
@@ -668,7 +668,7 @@ def test_real_schemas_are_themselves_in_any_order(webhooks: Path) -> None:
     document = (webhooks / "schema.json").read_bytes()
     original, other = load(document, DRAFT_07, None), load(dump_json(turned(parse_json(document))), DRAFT_07, None)
     assert compare(original, other) == []
-    readers, writers = Library(original), Library(other)
+    readers, writers = TermLibrary(original), TermLibrary(other)
     for name in parse_json(document)["definitions"]:
         uri = f"#/definitions/{name}"
         assert compare_terms([(readers.refer(uri), writers.refer(uri))]) == [], name
@@ -694,7 +694,7 @@ def test_a_change_deep_inside_is_found_from_the_top(webhooks: Path) -> None:
     document["definitions"]["user"]["required"].append("shoe_size")
     new = load(dump_json(document), DRAFT_07, None)
     uri = "#/definitions/issues_event" if webhooks.name == "github-webhooks" else "#/definitions/order_event"
-    found_differences = compare_terms([(Library(new).refer(uri), Library(old).refer(uri))])
+    found_differences = compare_terms([(TermLibrary(new).refer(uri), TermLibrary(old).refer(uri))])
     assert [(difference.path, difference.rule) for difference in found_differences] == [
         ("/definitions/user/required", "required_added")
     ]

@@ -14,7 +14,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.comparison.differences import text
+from signalbook.formats.jsonschema.comparison.differences import format_value
 from signalbook.values import JSON, dump_json
 
 DRAFT: Final = "JsonSchema/draft/2020-12"
@@ -52,7 +52,7 @@ def describes(difference: Difference, rejection: Rejection) -> bool:
         kind = SIZES[difference.rule]
         return any(len(object_) == difference.old for object_ in parts if isinstance(object_, kind))
     if difference.rule in ("enum_narrowed", "value_refused"):
-        return any(("null" if object_ is None else text(object_)) in difference.message for object_ in parts)
+        return any(("null" if object_ is None else format_value(object_)) in difference.message for object_ in parts)
     return bool(parts)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.differences import difference, undecided
-from signalbook.formats.jsonschema.comparison.facts import Facts, Known
-from signalbook.formats.jsonschema.comparison.terms import Term, target
+from signalbook.formats.jsonschema.comparison.differences import make_difference, make_undecided
+from signalbook.formats.jsonschema.comparison.facts import Facts, Literals
+from signalbook.formats.jsonschema.comparison.terms import Term, resolve_target
 
 
 class Proof(Protocol):
@@ -18,31 +18,31 @@ class Proof(Protocol):
         """Account for work; false once there is none left to be had."""
         ...
 
-    def differences(self, known: Known, term: Term) -> list[Difference]:
-        """Return why not every value with ``known`` facts is one of ``term``; empty if each certainly is."""
+    def compare(self, literals: Literals, term: Term) -> list[Difference]:
+        """Return why not every value for which ``literals`` hold is one of ``term``; empty if each certainly is."""
         ...
 
-    def below(self, known: Known, term: Term) -> list[Difference]:
+    def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
         """The same of a member, an item or a name of the value at hand."""
         ...
 
-    def proves(self, known: Known, term: Term) -> bool:
+    def proves(self, literals: Literals, term: Term) -> bool:
         """Return True if every such value certainly is one of ``term``."""
         ...
 
-    def proves_below(self, known: Known, term: Term) -> bool:
+    def proves_part(self, literals: Literals, term: Term) -> bool:
         """The same of a member, an item or a name of the value at hand."""
         ...
 
-    def empty(self, known: Known) -> bool:
+    def is_empty(self, literals: Literals) -> bool:
         """Return True if there certainly is no such value."""
         ...
 
-    def same(self, a: Term, b: Term) -> bool:
+    def is_same(self, a: Term, b: Term) -> bool:
         """Return True if two schemas plainly are equal."""
         ...
 
-    def facts(self, known: Known) -> Facts:
+    def derive_facts(self, literals: Literals) -> Facts:
         """The facts that follow."""
         ...
 
@@ -53,132 +53,134 @@ Rule = Callable[[Proof, Facts, Term], list[Difference]]
 
 UNIONS: Final = frozenset({"anyOf", "oneOf"})
 # Keywords that ask their schemas about the same value: these divide it into cases themselves.
-PASSED_ON: Final = frozenset({"ref", "dynamicRef", "allOf", "if"})
-_REFUSED_A_STEP: Final = 128
-_ITEMS_A_STEP: Final = 32
+DELEGATING: Final = frozenset({"ref", "dynamicRef", "allOf", "if"})
+_REFUSED_PER_STEP: Final = 128
+_ITEMS_PER_STEP: Final = 32
 
 
-def _refer(keyword: str) -> Rule:
+def _check_reference(keyword: str) -> Rule:
     def rule(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-        return proof.differences(facts.known, term.says[keyword])
+        return proof.compare(facts.literals, term.keywords[keyword])
 
     return rule
 
 
-def _all_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    return [found for item in term.says["allOf"] for found in proof.differences(facts.known, item)]
+def _check_all_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return [
+        item_difference for item in term.keywords["allOf"] for item_difference in proof.compare(facts.literals, item)
+    ]
 
 
-def _any_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    return _chosen(proof, facts, term, "anyOf")[1]
+def _check_any_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    return _choose_alternative(proof, facts, term, "anyOf")[1]
 
 
-def _one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    chosen, found = _chosen(proof, facts, term, "oneOf")
+def _check_one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    chosen, differences = _choose_alternative(proof, facts, term, "oneOf")
     # Unlike ``anyOf`` it is broken by a second alternative that fits, so that each of the others has to be ruled out.
-    others = (item for item in term.says["oneOf"] if item is not chosen)
-    if not found and not all(_apart(proof, facts, item) for item in others):
-        return [undecided(term, "values may match more than one alternative", "oneOf")]
-    return found
+    other_items = (item for item in term.keywords["oneOf"] if item is not chosen)
+    if not differences and not all(_is_disjoint(proof, facts, item) for item in other_items):
+        return [make_undecided(term, "values may match more than one alternative", "oneOf")]
+    return differences
 
 
-def _apart(proof: Proof, facts: Facts, item: Term) -> bool:
+def _is_disjoint(proof: Proof, facts: Facts, item: Term) -> bool:
     """Return True if certainly no value is also one of ``item``."""
-    if not proof.spend(len(facts.refused) // _REFUSED_A_STEP):
+    if not proof.spend(len(facts.refused) // _REFUSED_PER_STEP):
         return False
-    if any(proof.same(item, refused) for refused in facts.refused):
+    if any(proof.is_same(item, refused) for refused in facts.refused):
         return True
-    path = target(item).path
+    path = resolve_target(item).path
     partner = next((refused for refused in facts.refused if refused.path == path), None)
-    if partner is not None and proof.proves(frozenset({(target(item), True)}), partner):
+    if partner is not None and proof.proves(frozenset({(resolve_target(item), True)}), partner):
         return True
-    return proof.empty(facts.known | {(item, True)})
+    return proof.is_empty(facts.literals | {(item, True)})
 
 
-def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
+def _choose_alternative(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
     """The alternative that takes all values, or why there is none."""
-    items: tuple[Term, ...] = term.says[keyword]
-    if not proof.spend(len(items) // _ITEMS_A_STEP):
-        return None, [undecided(term, "there are too many alternatives", keyword)]
-    alike = _alike(facts, items)
+    items: tuple[Term, ...] = term.keywords[keyword]
+    if not proof.spend(len(items) // _ITEMS_PER_STEP):
+        return None, [make_undecided(term, "there are too many alternatives", keyword)]
+    counterparts = _list_counterparts(facts, items)
     # The alternative at the same place first: mostly nothing changed there, and no other need be looked at.
-    partner = alike[0] if alike else None
-    if partner is not None and proof.proves(facts.known, partner):
+    partner = counterparts[0] if counterparts else None
+    if partner is not None and proof.proves(facts.literals, partner):
         return partner, []
     for item in items:
         # Each proof may use up what work is left: better no answer than one that takes minutes.
         if not proof.spend(0):
-            return None, [undecided(term, "there are too many alternatives", keyword)]
-        if item is not partner and proof.proves(facts.known, item):
+            return None, [make_undecided(term, "there are too many alternatives", keyword)]
+        if item is not partner and proof.proves(facts.literals, item):
             return item, []
-    return None, _uncovered(proof, facts, term, keyword)
+    return None, _explain_uncovered(proof, facts, term, keyword)
 
 
-def _uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
+def _explain_uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
     """Return why no alternative accepts all values, by the intended alternative if there is one."""
-    items: tuple[Term, ...] = term.says[keyword]
-    near = [item for item in items if not _apart(proof, facts, item)]
-    alike = _alike(facts, items)
-    named = [item for item in alike if target(item) is not item]
-    meant = near if len(near) == 1 else named or [item for item in alike if item in near]
-    if len(meant) == 1:
+    items: tuple[Term, ...] = term.keywords[keyword]
+    near = [item for item in items if not _is_disjoint(proof, facts, item)]
+    counterparts = _list_counterparts(facts, items)
+    referenced = [item for item in counterparts if resolve_target(item) is not item]
+    intended = near if len(near) == 1 else referenced or [item for item in counterparts if item in near]
+    if len(intended) == 1:
         # A reason is true of a value only if no other alternative takes it.
-        others = frozenset((item, False) for item in near if item is not meant[0])
-        return _meant(proof, facts.known | others, term, keyword, meant[0])
+        other_literals = frozenset((item, False) for item in near if item is not intended[0])
+        return _explain_intended(proof, facts.literals | other_literals, term, keyword, intended[0])
     if not near:
-        return [difference("alternative_removed", term, keyword, old=_shown(facts.known))]
-    return [undecided(term, "no alternative takes all values, several may together", keyword)]
+        return [make_difference("alternative_removed", term, keyword, old=_find_raw(facts.literals))]
+    return [make_undecided(term, "no alternative takes all values, several may together", keyword)]
 
 
-def _meant(proof: Proof, known: Known, term: Term, keyword: str, item: Term) -> list[Difference]:
-    found = proof.differences(known, item)
-    return found or [undecided(term, "values may match more than one alternative", keyword)]
+def _explain_intended(proof: Proof, literals: Literals, term: Term, keyword: str, item: Term) -> list[Difference]:
+    differences = proof.compare(literals, item)
+    return differences or [make_undecided(term, "values may match more than one alternative", keyword)]
 
 
-def _alike(facts: Facts, items: tuple[Term, ...]) -> list[Term]:
+def _list_counterparts(facts: Facts, items: tuple[Term, ...]) -> list[Term]:
     """The alternatives that the writer has at the same place, once references are followed."""
     paths = {term.path for term in facts.terms}
-    return [item for item in items if target(item).path in paths]
+    return [item for item in items if resolve_target(item).path in paths]
 
 
-def _shown(known: Known) -> object:
-    return next((term.raw for term, holds in sorted(known, key=lambda literal: literal[0].path) if holds), None)
+def _find_raw(literals: Literals) -> object:
+    return next((term.raw for term, holds in sorted(literals, key=lambda literal: literal[0].path) if holds), None)
 
 
-def _not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    refused: Term = term.says["not"]
-    if refused in facts.refused or proof.empty(facts.known | {(refused, True)}):
+def _check_not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    refused: Term = term.keywords["not"]
+    if refused in facts.refused or proof.is_empty(facts.literals | {(refused, True)}):
         return []
-    return [difference("not_narrowed", term, "not")]
+    return [make_difference("not_narrowed", term, "not")]
 
 
-def _if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
-    condition = _find_written_condition(proof, facts, term.says["if"])
-    found: list[Difference] = []
+def _check_if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
+    condition = _find_written_condition(proof, facts, term.keywords["if"])
+    differences: list[Difference] = []
     for keyword, holds in (("then", True), ("else", False)):
-        if keyword in term.says:
-            found += proof.differences(facts.known | {(condition, holds)}, term.says[keyword])
-    return found
+        if keyword in term.keywords:
+            differences += proof.compare(facts.literals | {(condition, holds)}, term.keywords[keyword])
+    return differences
 
 
 def _find_written_condition(proof: Proof, facts: Facts, condition: Term) -> Term:
     """Return the writer's own term for a condition, so that it settles which of the writer's branches applies."""
-    asked = (term for options in facts.splits for term, _ in options[0])
-    return next((term for term in asked if proof.same(term, condition)), condition)
+    conditions = (term for options in facts.splits for term, _ in options[0])
+    return next((term for term in conditions if proof.is_same(term, condition)), condition)
 
 
-def _opaque(_: Proof, facts: Facts, term: Term) -> list[Difference]:
-    uri, _ = term.says["opaque"]
-    return [] if term.says["opaque"] in facts.opaque else [undecided(term, f"{uri} is not understood here")]
+def _check_opaque(_: Proof, facts: Facts, term: Term) -> list[Difference]:
+    uri, _ = term.keywords["opaque"]
+    return [] if term.keywords["opaque"] in facts.opaque else [make_undecided(term, f"{uri} is not understood here")]
 
 
 COMBINED: Final[dict[str, Rule]] = {
-    "ref": _refer("ref"),
-    "dynamicRef": _refer("dynamicRef"),
-    "allOf": _all_of,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
-    "not": _not,
-    "if": _if,
-    "opaque": _opaque,
+    "ref": _check_reference("ref"),
+    "dynamicRef": _check_reference("dynamicRef"),
+    "allOf": _check_all_of,
+    "anyOf": _check_any_of,
+    "oneOf": _check_one_of,
+    "not": _check_not,
+    "if": _check_if,
+    "opaque": _check_opaque,
 }

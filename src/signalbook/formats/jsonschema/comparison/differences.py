@@ -11,8 +11,8 @@ from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.formats.jsonschema.document import public_uri
 from signalbook.values import JSON, dump_json
 
-_MAX_SHOWN: Final = 300
-_MAX_NAMED: Final = 5
+_MAX_VALUE_CHARS: Final = 300
+_MAX_LISTED: Final = 5
 
 MESSAGES: Final[dict[str, str]] = {
     "type_changed": "the writer's values are of type {old}, and none of them is accepted here",
@@ -72,58 +72,58 @@ MESSAGES: Final[dict[str, str]] = {
 }
 
 
-def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
+def make_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
     """A difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
-    path = term.at(keyword) if keyword else term.path
-    new = term.written(keyword) if keyword else term.raw
-    words_shown = {"old": text(old), "new": text(new), **words}
+    path = term.find_path(keyword) if keyword else term.path
+    new = term.read_raw(keyword) if keyword else term.raw
+    words_shown = {"old": format_value(old), "new": format_value(new), **words}
     return Difference(
         path=public_uri(path),
         rule=rule,
-        old=brief(old),
-        new=brief(new),
+        old=abbreviate(old),
+        new=abbreviate(new),
         message=shorten(MESSAGES[rule].format(**words_shown)),
     )
 
 
-def undecided(term: Term, why: str, keyword: str = "") -> Difference:
+def make_undecided(term: Term, why: str, keyword: str = "") -> Difference:
     """Return the difference that something cannot be decided, with the reason."""
-    return difference("undecided", term, keyword, name=why)
+    return make_difference("undecided", term, keyword, name=why)
 
 
 def is_definite(differences: Iterable[Difference]) -> bool:
     """Return True if some difference is more than undecided."""
-    return any(one.rule != "undecided" for one in differences)
+    return any(difference.rule != "undecided" for difference in differences)
 
 
-def brief(value: JSON) -> JSON:
+def abbreviate(value: JSON) -> JSON:
     """A value small enough to be shown; of a large one, what it is made of."""
     # Measured without writing it: an enum may have megabytes, of which nobody reads more than a line.
-    if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN) >= 0:
+    if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_VALUE_CHARS) >= 0:
         return value
     if isinstance(value, str):
-        return value[:_MAX_SHOWN] + "…"
-    return f"{len(value)} items …" if isinstance(value, list) else f"{{{', '.join(value)}}}"[:_MAX_SHOWN] + " …"
+        return value[:_MAX_VALUE_CHARS] + "…"
+    return f"{len(value)} items …" if isinstance(value, list) else f"{{{', '.join(value)}}}"[:_MAX_VALUE_CHARS] + " …"
 
 
-def _measure(value: JSON, left: int) -> int:
-    """Subtract the length of a written value from ``left`` characters; negative if it is longer."""
+def _measure(value: JSON, chars_left: int) -> int:
+    """Return ``chars_left`` without the length of a written value; negative if the value is longer."""
     if isinstance(value, (dict, list)):
         for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
-            left = _measure(item, left - 1 - len(name))
-            if left < 0:
+            chars_left = _measure(item, chars_left - 1 - len(name))
+            if chars_left < 0:
                 break
-        return left
-    return left - (len(value) if isinstance(value, str) else 8)
+        return chars_left
+    return chars_left - (len(value) if isinstance(value, str) else 8)
 
 
-def text(value: JSON) -> str:
+def format_value(value: JSON) -> str:
     """A value as people read it."""
-    shown = brief(value)
-    return "anything" if value is None else shown if shown is not value else dump_json(value).decode()
+    abbreviated = abbreviate(value)
+    return "anything" if value is None else abbreviated if abbreviated is not value else dump_json(value).decode()
 
 
-def some(values: list[JSON]) -> str:
+def format_first(values: list[JSON]) -> str:
     """The first few values."""
-    shown = ", ".join(text(value) if value is not None else "null" for value in values[:_MAX_NAMED])
-    return shown + (f" and {len(values) - _MAX_NAMED} more" if len(values) > _MAX_NAMED else "")
+    listed = ", ".join(format_value(value) if value is not None else "null" for value in values[:_MAX_LISTED])
+    return listed + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")

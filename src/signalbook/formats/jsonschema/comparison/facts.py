@@ -18,24 +18,24 @@ from signalbook.formats.jsonschema.comparison.terms import (
     UNEVALUATED,
     Identity,
     Term,
-    always_applied,
-    by_identity,
-    evaluated,
-    identity,
-    in_place,
-    made,
+    find_evaluated,
+    index_by_identity,
+    list_always_applied,
+    list_applied,
+    make_identity,
+    make_term,
     matches,
-    target,
+    resolve_target,
 )
 from signalbook.formats.jsonschema.pattern import find_lengths
 from signalbook.values import JSON, parse_json
 
 # A schema, and whether it holds.
 Literal = tuple[Term, bool]
-Known = frozenset[Literal]
+Literals = frozenset[Literal]
 
 # Either-or: all literals of one of these sets hold.
-Options = tuple[Known, ...]
+Options = tuple[Literals, ...]
 
 _JSON_TYPES: Final = {bool: "boolean", type(None): "null", str: "string", list: "array", dict: "object"}
 
@@ -83,15 +83,15 @@ class MemberFacts:
 
     names: dict[str, Term | None]
     patterns: dict[str, Term | None]
-    rest: Term | None
+    additional: Term | None
 
-    def of(self, name: str) -> list[Term]:
+    def find_schemas(self, name: str) -> list[Term]:
         """Return the schemas of a member."""
-        found = [self.names[name]] if name in self.names else []
-        found += [term for pattern, term in self.patterns.items() if matches(pattern, name)]
-        if not found:
-            found = [self.rest]
-        return [term for term in found if term is not None]
+        schemas = [self.names[name]] if name in self.names else []
+        schemas += [term for pattern, term in self.patterns.items() if matches(pattern, name)]
+        if not schemas:
+            schemas = [self.additional]
+        return [term for term in schemas if term is not None]
 
     def declares(self, name: str) -> bool:
         """Return True if a member is mentioned."""
@@ -103,11 +103,11 @@ class ItemFacts:
     """One schema's statements about an array's items: the first ones by position, and all others."""
 
     prefix: tuple[Term | None, ...]
-    rest: Term | None
+    additional: Term | None
 
-    def of(self, index: int) -> Term | None:
+    def find_schema(self, index: int) -> Term | None:
         """Return the schema of an item."""
-        return self.prefix[index] if index < len(self.prefix) else self.rest
+        return self.prefix[index] if index < len(self.prefix) else self.additional
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Facts:
     of steps that collecting the facts took.
     """
 
-    known: Known
+    literals: Literals
     terms: dict[Term, None] = field(default_factory=dict)
     refused: dict[Term, None] = field(default_factory=dict)
     types: set[str] = field(default_factory=lambda: set(TYPES))
@@ -146,11 +146,11 @@ class Facts:
     splits: list[Options] = field(default_factory=list)
     work: int = 0
 
-    def member(self, name: str) -> Known:
+    def describe_member(self, name: str) -> Literals:
         """Return what is known of the member ``name``, if there is one."""
         if name in self.absent:
             return frozenset({(NEVER, True)})
-        return frozenset((target(term), True) for part in self.members for term in part.of(name))
+        return frozenset((resolve_target(term), True) for part in self.members for term in part.find_schemas(name))
 
     def has_room_for(self, name: str | None = None) -> bool:
         """Return True if the member ``name``, or one that nobody mentions, may be there beside the required ones."""
@@ -160,13 +160,15 @@ class Facts:
         """Return True if a schema mentions the member ``name``."""
         return any(part.declares(name) for part in self.members)
 
-    def declared(self) -> list[str]:
+    def list_declared(self) -> list[str]:
         """Return all mentioned names, in order."""
         return list(dict.fromkeys([*(name for part in self.members for name in part.names), *sorted(self.required)]))
 
-    def item(self, index: int) -> Known:
+    def describe_item(self, index: int) -> Literals:
         """Return what is known of the item at ``index``, if there is one."""
-        return frozenset((target(term), True) for part in self.items if (term := part.of(index)) is not None)
+        return frozenset(
+            (resolve_target(term), True) for part in self.items if (term := part.find_schema(index)) is not None
+        )
 
     @property
     def has_integers_only(self) -> bool:
@@ -179,19 +181,19 @@ class Facts:
         return max((len(part.prefix) for part in self.items), default=0)
 
 
-NEVER: Final = made({"never": True}, 0, raw=False)
+NEVER: Final = make_term({"never": True}, 0, raw=False)
 
 
 @lru_cache(maxsize=4096)
-def has(name: str) -> Term:
+def make_member_term(name: str) -> Term:
     """Return the term that a value is an object with the member ``name``. Its negation includes other types."""
-    return made({"has": name}, 0)
+    return make_term({"has": name}, 0)
 
 
 @lru_cache(maxsize=8)
-def typed(name: str) -> Term:
+def make_type_term(name: str) -> Term:
     """Return the term that a value is of a JSON type."""
-    return made({"type": frozenset({name})}, 0, raw={"type": name})
+    return make_term({"type": frozenset({name})}, 0, raw={"type": name})
 
 
 def json_type(value: JSON) -> str:
@@ -200,21 +202,21 @@ def json_type(value: JSON) -> str:
 
 
 @lru_cache(maxsize=4096)
-def tagged(name: str, value: Identity) -> Term:
-    """Return the term that the member ``name``, if there is one, has the value with this ``identity``."""
-    member = made({"const": parse_json(value) if isinstance(value, bytes) else value}, 0)
-    return made({"properties": {name: member}}, 0)
+def make_tag_term(name: str, value: Identity) -> Term:
+    """Return the term that the member ``name``, if there is one, has the value with this identity."""
+    member = make_term({"const": parse_json(value) if isinstance(value, bytes) else value}, 0)
+    return make_term({"properties": {name: member}}, 0)
 
 
 # The types that have few values, with these.
-SMALL: Final[dict[str, tuple[JSON, ...]]] = {"null": (None,), "boolean": (False, True)}
+SMALL_TYPES: Final[dict[str, tuple[JSON, ...]]] = {"null": (None,), "boolean": (False, True)}
 _MEMBERS: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
 # Of more alternatives it is not remembered that they exclude each other: that takes their number squared.
 _MAX_EXCLUSIVE: Final = 500
 # Why each of more refused schemas does not hold is not gone into.
 _MAX_DOUBTS: Final = 8
 # The type each keyword speaks of: where it does not hold, the value is of that type.
-KINDS: Final = {
+TYPE_BY_KEYWORD: Final = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "content"), "string"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "prefixItems", "items", "contains"), "array"),
@@ -225,18 +227,18 @@ KINDS: Final = {
 }  # fmt: skip
 
 
-def gather(known: Known) -> Facts:
+def gather_facts(literals: Literals) -> Facts:
     """The facts that follow from literals."""
-    return _Gatherer(known).run()
+    return _Gatherer(literals).run()
 
 
 class _Gatherer:
     """Takes literals apart until nothing new follows."""
 
-    def __init__(self, known: Known) -> None:
-        self.facts = Facts(known=known)
+    def __init__(self, literals: Literals) -> None:
+        self.facts = Facts(literals=literals)
         # Sorted, so that the same schemas always give the same differences, whatever order a set has.
-        self.waiting: list[Literal] = sorted(known, key=lambda literal: (literal[0].path, not literal[1]))
+        self.waiting: list[Literal] = sorted(literals, key=lambda literal: (literal[0].path, not literal[1]))
         self.choices: list[Options] = []
         self.doubts: list[Options] = []
 
@@ -246,16 +248,16 @@ class _Gatherer:
                 self._take(*self.waiting.pop())
             self._settle_choices()
         for term in self.facts.terms:
-            if UNEVALUATED & term.says.keys() and not term.circular:
-                _close(self.facts, term)
-        _settle(self.facts)
+            if UNEVALUATED & term.keywords.keys() and not term.circular:
+                _add_unevaluated(self.facts, term)
+        _combine(self.facts)
         return self.facts
 
     def _take(self, term: Term, holds: bool) -> None:
-        known = self.facts.terms if holds else self.facts.refused
-        if term in known:
+        terms = self.facts.terms if holds else self.facts.refused
+        if term in terms:
             return
-        known[term] = None
+        terms[term] = None
         # It holds and does not hold: there is no such value.
         if term in (self.facts.refused if holds else self.facts.terms):
             self.facts.types.clear()
@@ -265,76 +267,78 @@ class _Gatherer:
         if not holds:
             self._deny(term)
             return
-        for keyword, said in term.says.items():
-            if keyword in _FACTS:
-                _FACTS[keyword](self.facts, term, said)
-            self.waiting += _FOLLOWING[keyword](said) if keyword in _FOLLOWING else ()
-            self.choices += term.remembered(keyword, _CHOICES[keyword]) if keyword in _CHOICES else ()
-        _structure(self.facts, term)
+        for keyword, value in term.keywords.items():
+            if keyword in _ADD_BY_KEYWORD:
+                _ADD_BY_KEYWORD[keyword](self.facts, term, value)
+            self.waiting += _IMPLIED[keyword](value) if keyword in _IMPLIED else ()
+            self.choices += term.derive_once(keyword, _CHOICES[keyword]) if keyword in _CHOICES else ()
+        _add_structure(self.facts, term)
 
     def _deny(self, term: Term) -> None:
         """Add what follows from a schema that does not hold: one of its parts does not."""
-        parts = term.parts()
-        if not term.says:
+        parts = term.split()
+        if not term.keywords:
             self.facts.types.clear()
         elif len(parts) > 1:
             self.doubts.append(tuple(frozenset({(part, False)}) for part in parts))
-        elif len(term.says) == 1:
-            ((keyword, said),) = term.says.items()
-            if keyword in KINDS:
-                self.facts.types &= {KINDS[keyword]}
-            if keyword in _DENIED:
-                _DENIED[keyword](self.facts, said)
-            self.waiting += _REFUSED[keyword](said) if keyword in _REFUSED else ()
-            self.doubts += _DOUBTS[keyword](term, said) if keyword in _DOUBTS else ()
+        elif len(term.keywords) == 1:
+            ((keyword, value),) = term.keywords.items()
+            if keyword in TYPE_BY_KEYWORD:
+                self.facts.types &= {TYPE_BY_KEYWORD[keyword]}
+            if keyword in _DENY_BY_KEYWORD:
+                _DENY_BY_KEYWORD[keyword](self.facts, value)
+            self.waiting += _IMPLIED_BY_DENIAL[keyword](value) if keyword in _IMPLIED_BY_DENIAL else ()
+            self.doubts += _DOUBTS[keyword](term, value) if keyword in _DOUBTS else ()
 
     def _settle_choices(self) -> None:
         """Settle each either-or by what is known already, or keep it."""
         facts = self.facts
         held = {*((term, True) for term in facts.terms), *((term, False) for term in facts.refused)}
         # What contradicts what is known rules an option out; what is left alone follows, and may settle others.
-        against = {(term, not holds) for term, holds in held} | {(has(name), True) for name in facts.absent}
+        contradictions = {(term, not holds) for term, holds in held} | {
+            (make_member_term(name), True) for name in facts.absent
+        }
         if facts.types <= {"object"}:
-            against |= {(has(name), False) for name in facts.required}
-        splits = [*self._left(self.choices, held, against)]
-        doubts = [*self._left(self.doubts, held, against)]
+            contradictions |= {(make_member_term(name), False) for name in facts.required}
+        splits = [*self._list_open(self.choices, held, contradictions)]
+        doubts = [*self._list_open(self.doubts, held, contradictions)]
         facts.splits = splits + doubts if len(facts.refused) <= _MAX_DOUBTS else splits
 
-    def _left(self, choices: list[Options], held: set[Literal], against: set[Literal]) -> Iterator[Options]:
+    def _list_open(self, choices: list[Options], held: set[Literal], against: set[Literal]) -> Iterator[Options]:
         for options in choices:
             self.facts.work += len(options)
-            left = tuple(option for option in options if option.isdisjoint(against))
-            if not left:
+            remaining = tuple(option for option in options if option.isdisjoint(against))
+            if not remaining:
                 self.facts.types.clear()
-            elif len(left) == 1:
-                self.waiting += left[0] - held
-            elif not any(option <= held for option in left):
-                yield left
+            elif len(remaining) == 1:
+                self.waiting += remaining[0] - held
+            elif not any(option <= held for option in remaining):
+                yield remaining
 
 
-def _structure(facts: Facts, term: Term) -> None:
+def _add_structure(facts: Facts, term: Term) -> None:
     """Add a schema's statements about items and members."""
-    says = term.says
+    says = term.keywords
     if "items" in says or "prefixItems" in says:
         facts.items.append(ItemFacts(says.get("prefixItems", ()), says.get("items")))
     if _MEMBERS & says.keys():
-        named, patterns = says.get("properties", {}), says.get("patternProperties", {})
-        facts.members.append(MemberFacts(named, patterns, says.get("additionalProperties")))
+        properties, patterns = says.get("properties", {}), says.get("patternProperties", {})
+        facts.members.append(MemberFacts(properties, patterns, says.get("additionalProperties")))
 
 
-def _close(facts: Facts, term: Term) -> None:
+def _add_unevaluated(facts: Facts, term: Term) -> None:
     """Add what a schema says of members and items that nothing else looks at, once it is known what does not hold."""
-    seen = evaluated(term, partial(_possibly_applied, facts), certain=False)
-    if "unevaluatedProperties" in term.says and not seen.all_members:
+    seen = find_evaluated(term, partial(_list_possibly_applied, facts), certain=False)
+    if "unevaluatedProperties" in term.keywords and not seen.all_members:
         names, patterns = dict.fromkeys(sorted(seen.names)), dict.fromkeys(sorted(seen.patterns))
-        facts.members.append(MemberFacts(names, patterns, term.says["unevaluatedProperties"]))
-    if "unevaluatedItems" in term.says and not seen.all_items:
-        facts.items.append(ItemFacts((None,) * seen.items, term.says["unevaluatedItems"]))
+        facts.members.append(MemberFacts(names, patterns, term.keywords["unevaluatedProperties"]))
+    if "unevaluatedItems" in term.keywords and not seen.all_items:
+        facts.items.append(ItemFacts((None,) * seen.items, term.keywords["unevaluatedItems"]))
 
 
-def _possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
+def _list_possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
     """Yield the schemas that may apply to the value: what does not hold has looked at nothing."""
-    says, always = term.says, {*always_applied(term)}
+    says, always = term.keywords, {*list_always_applied(term)}
     idle: set[Term] = set()
     for keyword in ("dependentSchemas", "dependencies"):
         needed = says.get(keyword, {})
@@ -342,22 +346,24 @@ def _possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
     if "if" in says:
         branch = "then" if says["if"] in facts.refused else "else" if says["if"] in facts.terms else ""
         idle.update({says[branch]} if branch in says else ())
-    for inner in in_place(term):
+    for inner in list_applied(term):
         facts.work += 1
         if inner in always or (inner not in facts.refused and inner not in idle):
             yield inner
 
 
-def _settle(facts: Facts) -> None:
+def _combine(facts: Facts) -> None:
     """Combine the facts."""
     facts.count.raise_to(len(facts.required))
     for part in facts.items:
-        never = [i for i, term in enumerate((*part.prefix, part.rest)) if term is not None and "never" in term.says]
+        never = [
+            i for i, term in enumerate((*part.prefix, part.additional)) if term is not None and "never" in term.keywords
+        ]
         if never:
             facts.size.lower_to(never[0])
     for members in facts.members:
-        if members.rest is not None and "never" in members.rest.says and not members.patterns:
-            facts.count.lower_to(sum(term is None or "never" not in term.says for term in members.names.values()))
+        if members.additional is not None and "never" in members.additional.keywords and not members.patterns:
+            facts.count.lower_to(sum(term is None or "never" not in term.keywords for term in members.names.values()))
     # No object can be like that; the value may still be of another type.
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
@@ -370,10 +376,10 @@ def _settle(facts: Facts) -> None:
     _list_values(facts)
     if facts.values is not None:
         # Only as often as needed: there may be very many.
-        if facts.excluded or not _types(facts.values) <= facts.types:
-            kept = {key: value for key, value in facts.values.items() if json_type(value) in facts.types}
-            facts.values = {key: value for key, value in kept.items() if key not in facts.excluded}
-        facts.types = _types(facts.values)
+        if facts.excluded or not _find_types(facts.values) <= facts.types:
+            allowed = {key: value for key, value in facts.values.items() if json_type(value) in facts.types}
+            facts.values = {key: value for key, value in allowed.items() if key not in facts.excluded}
+        facts.types = _find_types(facts.values)
         if float not in set(map(type, facts.values.values())) or all(map(_is_whole, facts.values.values())):
             facts.whole.add(0)
 
@@ -383,186 +389,191 @@ def _list_values(facts: Facts) -> None:
     sized: list[tuple[str, Range, JSON]] = [
         ("string", facts.length, ""), ("array", facts.size, []), ("object", facts.count, {}),
     ]  # fmt: skip
-    few = {**SMALL, **{name: (value,) for name, size, value in sized if size.high == 0}}
+    few = {**SMALL_TYPES, **{name: (value,) for name, size, value in sized if size.high == 0}}
     if facts.values is None and facts.types <= few.keys():
-        facts.values = {identity(value): value for name in sorted(facts.types) for value in few[name]}
+        facts.values = {make_identity(value): value for name in sorted(facts.types) for value in few[name]}
 
 
 def _is_whole(value: JSON) -> bool:
     return type(value) is not float or value.is_integer()
 
 
-def _types(values: Mapping[Identity, JSON]) -> set[str]:
-    return {_JSON_TYPES.get(kind, "number") for kind in set(map(type, values.values()))}
+def _find_types(values: Mapping[Identity, JSON]) -> set[str]:
+    return {_JSON_TYPES.get(value_type, "number") for value_type in set(map(type, values.values()))}
 
 
-def _type(facts: Facts, term: Term, said: frozenset[str]) -> None:
-    facts.types &= {"number" if name == "integer" else name for name in said}
-    if "integer" in said and "number" not in said:
+def _add_type(facts: Facts, term: Term, value: frozenset[str]) -> None:
+    facts.types &= {"number" if name == "integer" else name for name in value}
+    if "integer" in value and "number" not in value:
         facts.whole.add(term.year)
 
 
-def _values(facts: Facts, _: Term, said: tuple[JSON, ...]) -> None:
-    values = by_identity(said)
-    known = facts.values
-    facts.values = values if known is None else {key: value for key, value in values.items() if key in known}
+def _add_values(facts: Facts, _: Term, listed_values: tuple[JSON, ...]) -> None:
+    values = index_by_identity(listed_values)
+    known_values = facts.values
+    facts.values = (
+        values if known_values is None else {key: value for key, value in values.items() if key in known_values}
+    )
 
 
-def _pattern(facts: Facts, _: Term, said: str) -> None:
-    facts.patterns.add(said)
-    low, high = find_lengths(said)
+def _add_pattern(facts: Facts, _: Term, value: str) -> None:
+    facts.patterns.add(value)
+    low, high = find_lengths(value)
     facts.length.raise_to(low)
     if high is not None:
         facts.length.lower_to(high)
 
 
-def _contains(facts: Facts, term: Term, _: Term) -> None:
+def _add_contains(facts: Facts, term: Term, _: Term) -> None:
     facts.contains.append(term)
-    least = term.says.get("minContains", 1)
+    least = term.keywords.get("minContains", 1)
     facts.size.raise_to(least)
-    if term.says.get("maxContains", least) < least:
+    if term.keywords.get("maxContains", least) < least:
         facts.types.discard("array")
 
 
-def _has(facts: Facts, _: Term, said: str) -> None:
+def _add_member(facts: Facts, _: Term, value: str) -> None:
     facts.types &= {"object"}
-    facts.required.add(said)
+    facts.required.add(value)
 
 
-_FACTS: Final[dict[str, Callable[[Facts, Term, Any], object]]] = {
+_ADD_BY_KEYWORD: Final[dict[str, Callable[[Facts, Term, Any], object]]] = {
     "never": lambda facts, __, _: facts.types.clear(),
-    "opaque": lambda facts, _, said: facts.opaque.add(said),
-    "has": _has,
-    "type": _type,
-    "enum": _values,
-    "const": lambda facts, term, said: _values(facts, term, (said,)),
-    "minimum": lambda facts, _, said: facts.number.raise_to(said),
-    "exclusiveMinimum": lambda facts, _, said: facts.number.raise_to(said, open=True),
-    "maximum": lambda facts, _, said: facts.number.lower_to(said),
-    "exclusiveMaximum": lambda facts, _, said: facts.number.lower_to(said, open=True),
-    "multipleOf": lambda facts, _, said: facts.steps.add(Decimal(str(said))),
-    "minLength": lambda facts, _, said: facts.length.raise_to(said),
-    "maxLength": lambda facts, _, said: facts.length.lower_to(said),
-    "pattern": _pattern,
-    "content": lambda facts, _, said: facts.contents.add(said),
-    "minItems": lambda facts, _, said: facts.size.raise_to(said),
-    "maxItems": lambda facts, _, said: facts.size.lower_to(said),
-    "uniqueItems": lambda facts, _, said: facts.unique.append(said),
-    "contains": _contains,
-    "required": lambda facts, _, said: facts.required.update(said),
-    "minProperties": lambda facts, _, said: facts.count.raise_to(said),
-    "maxProperties": lambda facts, _, said: facts.count.lower_to(said),
-    "propertyNames": lambda facts, _, said: facts.names.append(said),
+    "opaque": lambda facts, _, value: facts.opaque.add(value),
+    "has": _add_member,
+    "type": _add_type,
+    "enum": _add_values,
+    "const": lambda facts, term, value: _add_values(facts, term, (value,)),
+    "minimum": lambda facts, _, value: facts.number.raise_to(value),
+    "exclusiveMinimum": lambda facts, _, value: facts.number.raise_to(value, open=True),
+    "maximum": lambda facts, _, value: facts.number.lower_to(value),
+    "exclusiveMaximum": lambda facts, _, value: facts.number.lower_to(value, open=True),
+    "multipleOf": lambda facts, _, value: facts.steps.add(Decimal(str(value))),
+    "minLength": lambda facts, _, value: facts.length.raise_to(value),
+    "maxLength": lambda facts, _, value: facts.length.lower_to(value),
+    "pattern": _add_pattern,
+    "content": lambda facts, _, value: facts.contents.add(value),
+    "minItems": lambda facts, _, value: facts.size.raise_to(value),
+    "maxItems": lambda facts, _, value: facts.size.lower_to(value),
+    "uniqueItems": lambda facts, _, value: facts.unique.append(value),
+    "contains": _add_contains,
+    "required": lambda facts, _, value: facts.required.update(value),
+    "minProperties": lambda facts, _, value: facts.count.raise_to(value),
+    "maxProperties": lambda facts, _, value: facts.count.lower_to(value),
+    "propertyNames": lambda facts, _, value: facts.names.append(value),
 }
-_FOLLOWING: Final[dict[str, Callable[[Any], list[Literal]]]] = {
-    "ref": lambda said: [(said, True)],
-    "dynamicRef": lambda said: [(said, True)],
-    "allOf": lambda said: [(item, True) for item in said],
-    "not": lambda said: [(said, False)],
+_IMPLIED: Final[dict[str, Callable[[Any], list[Literal]]]] = {
+    "ref": lambda value: [(value, True)],
+    "dynamicRef": lambda value: [(value, True)],
+    "allOf": lambda value: [(item, True) for item in value],
+    "not": lambda value: [(value, False)],
 }
 
 
-def _any_of(_: Term, said: tuple[Term, ...]) -> Iterator[Options]:
-    yield tuple(frozenset({(item, True)}) for item in said)
+def _split_any_of(_: Term, value: tuple[Term, ...]) -> Iterator[Options]:
+    yield tuple(frozenset({(item, True)}) for item in value)
 
 
-def _one_of(term: Term, said: tuple[Term, ...]) -> Iterator[Options]:
-    if len(said) > _MAX_EXCLUSIVE:
-        yield from _any_of(term, said)
+def _split_one_of(term: Term, value: tuple[Term, ...]) -> Iterator[Options]:
+    if len(value) > _MAX_EXCLUSIVE:
+        yield from _split_any_of(term, value)
         return
-    yes, no = [(item, True) for item in said], [(item, False) for item in said]
-    yield tuple(frozenset((*no[:index], yes[index], *no[index + 1 :])) for index in range(len(said)))
+    yes, no = [(item, True) for item in value], [(item, False) for item in value]
+    yield tuple(frozenset((*no[:index], yes[index], *no[index + 1 :])) for index in range(len(value)))
 
 
-def _if(term: Term, said: Term) -> Iterator[Options]:
-    branches = [(term.says.get(keyword), holds) for keyword, holds in (("then", True), ("else", False))]
-    yield tuple(frozenset({(said, holds)} | ({(branch, True)} if branch else set())) for branch, holds in branches)
+def _split_if(term: Term, value: Term) -> Iterator[Options]:
+    branches = [(term.keywords.get(keyword), holds) for keyword, holds in (("then", True), ("else", False))]
+    yield tuple(frozenset({(value, holds)} | ({(branch, True)} if branch else set())) for branch, holds in branches)
 
 
-def _dependent_required(_: Term, said: dict[str, frozenset[str]]) -> Iterator[Options]:
-    for name, needed in said.items():
-        yield frozenset({(has(name), False)}), frozenset((has(other), True) for other in {name, *needed})
+def _split_dependent_required(_: Term, value: dict[str, frozenset[str]]) -> Iterator[Options]:
+    for name, needed in value.items():
+        yield (
+            frozenset({(make_member_term(name), False)}),
+            frozenset((make_member_term(other), True) for other in {name, *needed}),
+        )
 
 
-def _dependent_schemas(_: Term, said: dict[str, Term]) -> Iterator[Options]:
-    for name, needed in said.items():
-        yield frozenset({(has(name), False)}), frozenset({(has(name), True), (needed, True)})
+def _split_dependent_schemas(_: Term, value: dict[str, Term]) -> Iterator[Options]:
+    for name, needed in value.items():
+        yield frozenset({(make_member_term(name), False)}), frozenset({(make_member_term(name), True), (needed, True)})
 
 
 _CHOICES: Final[dict[str, Callable[[Term, Any], Iterator[Options]]]] = {
-    "anyOf": _any_of,
-    "oneOf": _one_of,
-    "if": _if,
-    "dependentRequired": _dependent_required,
-    "dependentSchemas": _dependent_schemas,
-    "dependencies": _dependent_schemas,
+    "anyOf": _split_any_of,
+    "oneOf": _split_one_of,
+    "if": _split_if,
+    "dependentRequired": _split_dependent_required,
+    "dependentSchemas": _split_dependent_schemas,
+    "dependencies": _split_dependent_schemas,
 }
 
 
-def _not_type(facts: Facts, said: frozenset[str]) -> None:
-    facts.types -= said
+def _deny_type(facts: Facts, value: frozenset[str]) -> None:
+    facts.types -= value
 
 
-def _not_required(facts: Facts, said: frozenset[str]) -> None:
-    if len(said) == 1:
-        facts.absent |= said
+def _deny_required(facts: Facts, value: frozenset[str]) -> None:
+    if len(value) == 1:
+        facts.absent |= value
 
 
-def _not_properties(facts: Facts, said: dict[str, Term]) -> None:
-    if len(said) == 1:
-        ((name, term),) = said.items()
+def _deny_properties(facts: Facts, value: dict[str, Term]) -> None:
+    if len(value) == 1:
+        ((name, term),) = value.items()
         facts.required.add(name)
         facts.members.append(MemberFacts({name: term.negation}, {}, None))
 
 
-_DENIED: Final[dict[str, Callable[[Facts, Any], object]]] = {
-    "type": _not_type,
-    "enum": lambda facts, said: facts.excluded.update(map(identity, said)),
-    "const": lambda facts, said: facts.excluded.add(identity(said)),
-    "has": lambda facts, said: facts.absent.add(said),
-    "required": _not_required,
-    "properties": _not_properties,
-    "minimum": lambda facts, said: facts.number.lower_to(said, open=True),
-    "exclusiveMinimum": lambda facts, said: facts.number.lower_to(said),
-    "maximum": lambda facts, said: facts.number.raise_to(said, open=True),
-    "exclusiveMaximum": lambda facts, said: facts.number.raise_to(said),
-    "minLength": lambda facts, said: facts.length.lower_to(said - 1),
-    "maxLength": lambda facts, said: facts.length.raise_to(said + 1),
-    "minItems": lambda facts, said: facts.size.lower_to(said - 1),
-    "maxItems": lambda facts, said: facts.size.raise_to(said + 1),
-    "minProperties": lambda facts, said: facts.count.lower_to(said - 1),
-    "maxProperties": lambda facts, said: facts.count.raise_to(said + 1),
+_DENY_BY_KEYWORD: Final[dict[str, Callable[[Facts, Any], object]]] = {
+    "type": _deny_type,
+    "enum": lambda facts, value: facts.excluded.update(map(make_identity, value)),
+    "const": lambda facts, value: facts.excluded.add(make_identity(value)),
+    "has": lambda facts, value: facts.absent.add(value),
+    "required": _deny_required,
+    "properties": _deny_properties,
+    "minimum": lambda facts, value: facts.number.lower_to(value, open=True),
+    "exclusiveMinimum": lambda facts, value: facts.number.lower_to(value),
+    "maximum": lambda facts, value: facts.number.raise_to(value, open=True),
+    "exclusiveMaximum": lambda facts, value: facts.number.raise_to(value),
+    "minLength": lambda facts, value: facts.length.lower_to(value - 1),
+    "maxLength": lambda facts, value: facts.length.raise_to(value + 1),
+    "minItems": lambda facts, value: facts.size.lower_to(value - 1),
+    "maxItems": lambda facts, value: facts.size.raise_to(value + 1),
+    "minProperties": lambda facts, value: facts.count.lower_to(value - 1),
+    "maxProperties": lambda facts, value: facts.count.raise_to(value + 1),
 }
-_REFUSED: Final[dict[str, Callable[[Any], list[Literal]]]] = {
-    "ref": lambda said: [(said, False)],
-    "dynamicRef": lambda said: [(said, False)],
-    "anyOf": lambda said: [(item, False) for item in said],
-    "not": lambda said: [(said, True)],
+_IMPLIED_BY_DENIAL: Final[dict[str, Callable[[Any], list[Literal]]]] = {
+    "ref": lambda value: [(value, False)],
+    "dynamicRef": lambda value: [(value, False)],
+    "anyOf": lambda value: [(item, False) for item in value],
+    "not": lambda value: [(value, True)],
 }
 
 
-def _one_not_held(_: Term, said: tuple[Term, ...]) -> Iterator[Options]:
-    yield tuple(frozenset({(item, False)}) for item in said)
+def _doubt_all_of(_: Term, value: tuple[Term, ...]) -> Iterator[Options]:
+    yield tuple(frozenset({(item, False)}) for item in value)
 
 
-def _one_absent(_: Term, said: frozenset[str]) -> Iterator[Options]:
-    if len(said) > 1:
-        yield tuple(frozenset({(has(name), False)}) for name in sorted(said))
+def _doubt_required(_: Term, value: frozenset[str]) -> Iterator[Options]:
+    if len(value) > 1:
+        yield tuple(frozenset({(make_member_term(name), False)}) for name in sorted(value))
 
 
-def _one_member(term: Term, said: dict[str, Term]) -> Iterator[Options]:
-    if len(said) > 1:
-        yield tuple(frozenset({(term.only(name), False)}) for name in said)
+def _doubt_properties(term: Term, value: dict[str, Term]) -> Iterator[Options]:
+    if len(value) > 1:
+        yield tuple(frozenset({(term.extract_property(name), False)}) for name in value)
 
 
-def _one_lacking(_: Term, said: dict[str, frozenset[str]]) -> Iterator[Options]:
-    pairs = [(name, other) for name, needed in said.items() for other in sorted(needed)]
-    yield tuple(frozenset({(has(name), True), (has(other), False)}) for name, other in pairs)
+def _doubt_dependent_required(_: Term, value: dict[str, frozenset[str]]) -> Iterator[Options]:
+    pairs = [(name, other) for name, needed in value.items() for other in sorted(needed)]
+    yield tuple(frozenset({(make_member_term(name), True), (make_member_term(other), False)}) for name, other in pairs)
 
 
 _DOUBTS: Final[dict[str, Callable[[Term, Any], Iterator[Options]]]] = {
-    "allOf": _one_not_held,
-    "dependentRequired": _one_lacking,
-    "required": _one_absent,
-    "properties": _one_member,
+    "allOf": _doubt_all_of,
+    "dependentRequired": _doubt_dependent_required,
+    "required": _doubt_required,
+    "properties": _doubt_properties,
 }

@@ -20,7 +20,7 @@ from signalbook.values import JSON, canonical_json
 from signalbook.work import spend
 
 # Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
-Says = Mapping[str, Any]
+Keywords = Mapping[str, Any]
 Accepts = Callable[[JSON], bool]
 Identity = str | int | bytes
 
@@ -44,7 +44,7 @@ class Term:
     """
 
     def __init__(
-        self, path: str, raw: JSON, year: int, expand: Callable[[], Says], check: Callable[[], Accepts | None]
+        self, path: str, raw: JSON, year: int, expand: Callable[[], Keywords], check: Callable[[], Accepts | None]
     ) -> None:
         self.path = path
         self.raw = raw
@@ -58,7 +58,7 @@ class Term:
         return f"Term({self.path or '/'}: {self.raw!r:.60})"
 
     @cached_property
-    def says(self) -> Says:
+    def keywords(self) -> Keywords:
         """Keywords and what they say: none if all is allowed, ``never`` if nothing is."""
         return MappingProxyType(dict(self._expand()))
 
@@ -70,13 +70,13 @@ class Term:
     @cached_property
     def outline(self) -> int:
         """A hash of what is visible at a glance: terms with different outlines are not equal."""
-        return hash(frozenset((keyword, _at_a_glance(keyword, said)) for keyword, said in self.says.items()))
+        return hash(frozenset((keyword, _summarize(keyword, value)) for keyword, value in self.keywords.items()))
 
     @cached_property
-    def listed(self) -> int:
+    def listed_count(self) -> int:
         """The number of listed values in the schema and its parts, each of which may be compared with a value."""
         self.__dict__["listed"] = 0  # for parts that contain the schema
-        return sum(map(_listed, self.says.values(), self.says))
+        return sum(map(_count_listed, self.keywords.values(), self.keywords))
 
     @cached_property
     def circular(self) -> bool:
@@ -85,132 +85,134 @@ class Term:
         The specification leaves the result undefined.
         """
         seen: set[Term] = set()
-        waiting = list(in_place(self))
+        waiting = list(list_applied(self))
         while waiting:
             term = waiting.pop()
             if term is self:
                 return True
             if term not in seen:
                 seen.add(term)
-                waiting.extend(in_place(term))
+                waiting.extend(list_applied(term))
         return False
 
-    def at(self, keyword: str) -> str:
+    def find_path(self, keyword: str) -> str:
         """The path of a keyword; that of the schema if the document calls it something else."""
         return f"{self.path}/{keyword}" if isinstance(self.raw, dict) and keyword in self.raw else self.path
 
-    def written(self, keyword: str) -> JSON:
+    def read_raw(self, keyword: str) -> JSON:
         """Return the value of a keyword in the document."""
         return self.raw.get(keyword) if isinstance(self.raw, dict) else None
 
-    def part(self, keyword: str) -> Term:
+    def extract_keyword(self, keyword: str) -> Term:
         """Return a keyword with those it depends on as a schema of its own."""
         if keyword not in self._parts:
-            names = {keyword, *COMPANIONS.get(keyword, ())} & self.says.keys()
-            kept = {name: self.says[name] for name in self.says if name in names}
-            self._parts[keyword] = self if len(kept) == len(self.says) else made(kept, self.year, self.path, self.raw)
+            names = {keyword, *COMPANIONS.get(keyword, ())} & self.keywords.keys()
+            keywords = {name: self.keywords[name] for name in self.keywords if name in names}
+            self._parts[keyword] = (
+                self if len(keywords) == len(self.keywords) else make_term(keywords, self.year, self.path, self.raw)
+            )
         return self._parts[keyword]
 
-    def remembered(self, keyword: str, derive: Callable[[Term, Any], Iterator[Any]]) -> list[Any]:
+    def derive_once(self, keyword: str, derive: Callable[[Term, Any], Iterator[Any]]) -> list[Any]:
         """Return the result of ``derive`` for a keyword, computed once."""
         if keyword not in self._memory:
-            self._memory[keyword] = list(derive(self, self.says[keyword]))
+            self._memory[keyword] = list(derive(self, self.keywords[keyword]))
         return self._memory[keyword]
 
     @cached_property
     def negation(self) -> Term:
         """The schema of everything else."""
-        return made({"not": self}, self.year, self.path, {"not": self.raw})
+        return make_term({"not": self}, self.year, self.path, {"not": self.raw})
 
-    def only(self, name: str) -> Term:
+    def extract_property(self, name: str) -> Term:
         """Return the schema of one member in ``properties`` as a schema of its own."""
         key = f"properties/{name}"
         if key not in self._parts:
-            self._parts[key] = made(
-                {"properties": {name: self.says["properties"][name]}}, self.year, self.path, self.raw
+            self._parts[key] = make_term(
+                {"properties": {name: self.keywords["properties"][name]}}, self.year, self.path, self.raw
             )
         return self._parts[key]
 
-    def parts(self) -> tuple[Term, ...]:
+    def split(self) -> tuple[Term, ...]:
         """Terms that together say the same; the term alone if it cannot be divided."""
-        if UNEVALUATED & self.says.keys():
+        if UNEVALUATED & self.keywords.keys():
             return (self,)
-        return tuple(self.part(keyword) for keyword in self.says if keyword not in DEPENDENT)
+        return tuple(self.extract_keyword(keyword) for keyword in self.keywords if keyword not in DEPENDENT)
 
 
-def _listed(said: Any, keyword: str) -> int:
-    if isinstance(said, Term):
-        return said.listed
+def _count_listed(value: Any, keyword: str) -> int:
+    if isinstance(value, Term):
+        return value.listed_count
     if keyword == "enum":
-        return len(said)
-    parts = said.values() if isinstance(said, Mapping) else said if isinstance(said, tuple) else ()
-    return sum(part.listed for part in parts if isinstance(part, Term))
+        return len(value)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else ()
+    return sum(part.listed_count for part in parts if isinstance(part, Term))
 
 
-def _at_a_glance(keyword: str, said: Any) -> Any:
+def _summarize(keyword: str, value: Any) -> Any:
     """Return the part of a keyword's value that can be compared at once; lists of values have many spellings."""
-    if isinstance(said, Term) or keyword in ("const", "enum"):
+    if isinstance(value, Term) or keyword in ("const", "enum"):
         return None
-    if isinstance(said, (dict, MappingProxyType)):
-        return frozenset(said)
-    if isinstance(said, (tuple, list)):
-        return len(said) if keyword in (*_UNORDERED, "prefixItems") else None
-    return said if isinstance(said, Hashable) else None
+    if isinstance(value, (dict, MappingProxyType)):
+        return frozenset(value)
+    if isinstance(value, (tuple, list)):
+        return len(value) if keyword in (*_UNORDERED, "prefixItems") else None
+    return value if isinstance(value, Hashable) else None
 
 
-def in_place(term: Term) -> Iterator[Term]:
+def list_applied(term: Term) -> Iterator[Term]:
     """Schemas that a schema applies to the same value, always or under conditions."""
     for keyword in ("ref", "dynamicRef", "not", "if", "then", "else"):
-        if keyword in term.says:
-            yield term.says[keyword]
+        if keyword in term.keywords:
+            yield term.keywords[keyword]
     for keyword in ("allOf", "anyOf", "oneOf"):
-        yield from term.says.get(keyword, ())
+        yield from term.keywords.get(keyword, ())
     for keyword in ("dependentSchemas", "dependencies"):
-        yield from term.says.get(keyword, {}).values()
+        yield from term.keywords.get(keyword, {}).values()
 
 
-def made(says: Says, year: int, path: str = "", raw: JSON = None) -> Term:
+def make_term(says: Keywords, year: int, path: str = "", raw: JSON = None) -> Term:
     """A term that stands nowhere as such."""
     return Term(path, raw, year, lambda: says, lambda: None)
 
 
-def target(term: Term) -> Term:
+def resolve_target(term: Term) -> Term:
     """Return the target of a term that is only a reference."""
     seen: set[Term] = set()
-    while term.says.keys() == {"ref"} and term not in seen:
+    while term.keywords.keys() == {"ref"} and term not in seen:
         seen.add(term)
-        term = term.says["ref"]
+        term = term.keywords["ref"]
     return term
 
 
-def identity(value: JSON) -> Identity:
+def make_identity(value: JSON) -> Identity:
     """Equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
-    kind = type(value)
+    value_type = type(value)
     # Of these there may be many, and they are equal to Python as they are to JSON. To Python, true is 1.
-    if kind is str or kind is int:
-        own: Identity = value
-        return own
-    plain = _plain(value)
-    return plain if type(plain) is int else canonical_json(plain)
+    if value_type is str or value_type is int:
+        same_value: Identity = value
+        return same_value
+    normalized = _normalize_numbers(value)
+    return normalized if type(normalized) is int else canonical_json(normalized)
 
 
-def by_identity(values: Sequence[JSON]) -> dict[Identity, JSON]:
-    """Values under their ``identity``: of very many, they are strings or integers as a rule."""
+def index_by_identity(values: Sequence[JSON]) -> dict[Identity, JSON]:
+    """Index values by their identity: of very many, they are strings or integers as a rule."""
     if set(map(type, values)) <= {str, int}:
         return dict(zip(values, values, strict=True))
-    return {identity(value): value for value in values}
+    return {make_identity(value): value for value in values}
 
 
-def _plain(value: JSON) -> JSON:
+def _normalize_numbers(value: JSON) -> JSON:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_normalize_numbers(item) for item in value]
+    return {name: _normalize_numbers(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 @lru_cache(maxsize=1024)
-def _pattern(pattern: str) -> jsonschema_rs.Validator | None:
+def _compile_pattern(pattern: str) -> jsonschema_rs.Validator | None:
     try:
         return compiled(DIALECTS[-1], {"pattern": pattern}, None)
     except UNUSABLE:
@@ -219,15 +221,15 @@ def _pattern(pattern: str) -> jsonschema_rs.Validator | None:
 
 def matches(pattern: str, text: str) -> bool:
     """Return True if the validator finds ``pattern`` in ``text``."""
-    check = _pattern(pattern)
+    check = _compile_pattern(pattern)
     return check is not None and regexes.is_valid(check, text)
 
 
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
 # Pairs looked at; beyond that none is the same.
-_MAX_STEPS: Final = 300_000
+_MAX_PAIRS: Final = 300_000
 # What a look at a pair is to the work of the request: both are made of their documents then.
-_WORK: Final = 50
+_WORK_PER_PAIR: Final = 50
 
 
 class Sameness:
@@ -245,10 +247,10 @@ class Sameness:
     def __call__(self, a: Term, b: Term) -> bool:
         """Return True if ``a`` and ``b`` plainly are equal."""
         self.steps += 1
-        spend(_WORK)
-        if self.steps > _MAX_STEPS:
+        spend(_WORK_PER_PAIR)
+        if self.steps > _MAX_PAIRS:
             return False
-        a, b = target(a), target(b)
+        a, b = resolve_target(a), resolve_target(b)
         key = (a, b)
         if a is b or key in self.same:
             return True
@@ -256,38 +258,42 @@ class Sameness:
             return False
         mark = len(self.same)
         self.same[key] = None
-        if all(self._agree(keyword, a.says[keyword], b.says[keyword]) for keyword in a.says):
+        if all(self._is_equal(keyword, a.keywords[keyword], b.keywords[keyword]) for keyword in a.keywords):
             return True
         while len(self.same) > mark:
             self.same.popitem()
         self.different.add(key)
         return False
 
-    def _agree(self, keyword: str, a: Any, b: Any) -> bool:
+    def _is_equal(self, keyword: str, a: Any, b: Any) -> bool:
         if keyword == "const":
-            return identity(a) == identity(b)
+            return make_identity(a) == make_identity(b)
         if keyword == "enum":
-            return len(a) == len(b) and by_identity(a).keys() == by_identity(b).keys()
+            return len(a) == len(b) and index_by_identity(a).keys() == index_by_identity(b).keys()
         if isinstance(a, Term):
             return self(a, b)
         if isinstance(a, dict):
-            return a.keys() == b.keys() and all(self._agree("", a[name], b[name]) for name in a)
+            return a.keys() == b.keys() and all(self._is_equal("", a[name], b[name]) for name in a)
         if keyword in _UNORDERED:
-            return len(a) == len(b) and self._match(a, b)
+            return len(a) == len(b) and self._match_terms(a, b)
         if keyword == "prefixItems":
             return len(a) == len(b) and all(map(self, a, b))
         return bool(a == b)
 
-    def _match(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
+    def _match_terms(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
         """Return True if each of ``a`` has its own partner in ``b``. The one at the same place is tried first."""
-        left = dict(enumerate(b))
+        remaining = dict(enumerate(b))
         for index, term in enumerate(a):
-            places = [index, *(place for place in left if place != index)] if index in left else list(left)
-            places = places[: max(0, _MAX_STEPS - self.steps)]
-            found = next((place for place in places if self(term, left[place])), None)
-            if found is None or self.steps > _MAX_STEPS:
+            positions = (
+                [index, *(position for position in remaining if position != index)]
+                if index in remaining
+                else list(remaining)
+            )
+            positions = positions[: max(0, _MAX_PAIRS - self.steps)]
+            partner = next((position for position in positions if self(term, remaining[position])), None)
+            if partner is None or self.steps > _MAX_PAIRS:
                 return False
-            del left[found]
+            del remaining[partner]
         return True
 
 
@@ -306,38 +312,38 @@ class Evaluated:
 Applied = Callable[[Term], Iterator[Term]]
 
 
-def evaluated(term: Term, applied: Applied, *, certain: bool) -> Evaluated:
+def find_evaluated(term: Term, applied: Applied, *, certain: bool) -> Evaluated:
     """Return what keywords beside ``unevaluated...`` look at in a valid value, in ``term`` and all that is ``applied``.
 
     What they look at surely, or possibly if not ``certain``.
     """
-    found = Evaluated()
+    result = Evaluated()
     seen: set[Term] = set()
     waiting = [(term, True)]
     while waiting:
-        here, own = waiting.pop()
-        if here in seen:
+        current, is_outermost = waiting.pop()
+        if current in seen:
             continue
-        seen.add(here)
-        _look(here, found, own=own, certain=certain)
-        waiting.extend((inner, False) for inner in applied(here))
-    return found
+        seen.add(current)
+        _collect_evaluated(current, result, is_outermost=is_outermost, certain=certain)
+        waiting.extend((inner, False) for inner in applied(current))
+    return result
 
 
-def _look(term: Term, found: Evaluated, *, own: bool, certain: bool) -> None:
-    says = term.says
-    found.names.update(says.get("properties", {}))
-    found.patterns.update(says.get("patternProperties", {}))
-    found.all_members |= "additionalProperties" in says or ("unevaluatedProperties" in says and not own)
-    found.items = max(found.items, len(says.get("prefixItems", ())))
-    found.all_items |= "items" in says or ("unevaluatedItems" in says and not own)
+def _collect_evaluated(term: Term, result: Evaluated, *, is_outermost: bool, certain: bool) -> None:
+    says = term.keywords
+    result.names.update(says.get("properties", {}))
+    result.patterns.update(says.get("patternProperties", {}))
+    result.all_members |= "additionalProperties" in says or ("unevaluatedProperties" in says and not is_outermost)
+    result.items = max(result.items, len(says.get("prefixItems", ())))
+    result.all_items |= "items" in says or ("unevaluatedItems" in says and not is_outermost)
     if not certain:
         opaque = "opaque" in says
-        found.all_members |= opaque
-        found.all_items |= opaque or "contains" in says
+        result.all_members |= opaque
+        result.all_items |= opaque or "contains" in says
 
 
-def always_applied(term: Term) -> Iterator[Term]:
+def list_always_applied(term: Term) -> Iterator[Term]:
     """Yield the schemas that each valid value keeps to."""
-    yield from (term.says[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.says)
-    yield from term.says.get("allOf", ())
+    yield from (term.keywords[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.keywords)
+    yield from term.keywords.get("allOf", ())

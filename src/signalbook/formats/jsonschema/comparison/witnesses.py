@@ -12,14 +12,14 @@ from typing import Final
 
 from signalbook.formats.jsonschema.comparison.assertions import is_possible, make_text
 from signalbook.formats.jsonschema.comparison.combined import Proof
-from signalbook.formats.jsonschema.comparison.facts import SMALL, Facts, Known, json_type
+from signalbook.formats.jsonschema.comparison.facts import SMALL_TYPES, Facts, Literals, json_type
 from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.values import JSON
 
 # Keywords whose reasons speak of a number of items or members, and of a value as a whole.
-COUNTED: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
-_SIZED: Final = COUNTED | {"uniqueItems", "unevaluatedItems"}
-_WITNESSED: Final = _SIZED | {
+COUNT_KEYWORDS: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
+_SIZE_KEYWORDS: Final = COUNT_KEYWORDS | {"uniqueItems", "unevaluatedItems"}
+_WITNESS_KEYWORDS: Final = _SIZE_KEYWORDS | {
     "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     "minLength", "maxLength", "contains", "required", "dependentRequired", "propertyNames", "not",
 }  # fmt: skip
@@ -31,15 +31,15 @@ _MAX_OPTIONS: Final = 4
 _MAX_LISTED: Final = 8
 _MAX_SAMPLES: Final = 4
 # Values that are made for one reason, and for one of its items or members.
-_MAX_TRIED: Final = 48
-_MAX_TRIED_INSIDE: Final = 16
+_MAX_TRIALS: Final = 48
+_MAX_PART_TRIALS: Final = 16
 # What it costs to have a validator made for each part of a schema that values are tried with.
 _SEARCH_STEPS: Final = 10
 
 
 def _is_doubtful(facts: Facts) -> bool:
     """Return True if the facts may allow values that the schemas do not."""
-    is_closed = any("unevaluatedItems" in term.says for term in facts.terms)
+    is_closed = any("unevaluatedItems" in term.keywords for term in facts.terms)
     return bool(facts.splits or facts.refused or facts.contains or facts.unique or is_closed)
 
 
@@ -48,16 +48,18 @@ def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
     if facts.values is not None:
         return False
     if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
-        return "never" in term.says[keyword].says and _is_doubtful(facts)
-    return keyword in _WITNESSED and _is_doubtful(facts)
+        return "never" in term.keywords[keyword].says and _is_doubtful(facts)
+    return keyword in _WITNESS_KEYWORDS and _is_doubtful(facts)
 
 
 def find_witness(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[JSON]:
     """Return a value of which the facts hold and that a keyword of ``term`` refuses; empty if none was found."""
     if not proof.spend(_SEARCH_STEPS):
         return []
-    tried = islice(_Maker(proof).candidates(facts, term, keyword), _MAX_TRIED)
-    fitting = (value for value in tried if proof.spend(1) and _is_held(facts.known, value) and _is_refused(term, value))
+    candidates = islice(_ValueMaker(proof).list_candidates(facts, term, keyword), _MAX_TRIALS)
+    fitting = (
+        value for value in candidates if proof.spend(1) and _is_held(facts.literals, value) and _is_refused(term, value)
+    )
     return [*islice(fitting, 1)]
 
 
@@ -65,134 +67,141 @@ def _is_refused(term: Term, value: JSON) -> bool:
     return term.accepts is None or not term.accepts(value)
 
 
-def _is_held(known: Known, value: JSON) -> bool:
+def _is_held(literals: Literals, value: JSON) -> bool:
     """Return True if all is true of a value that can be asked of the validator, or is seen at a glance."""
-    return all(_meets(term, value) in (holds, None) for term, holds in known)
+    return all(_holds(term, value) in (holds, None) for term, holds in literals)
 
 
-def _meets(term: Term, value: JSON) -> bool | None:
+def _holds(term: Term, value: JSON) -> bool | None:
     if term.accepts is not None:
         return term.accepts(value)
-    if term.says.keys() == {"has"}:
-        return isinstance(value, dict) and term.says["has"] in value
-    return json_type(value) in term.says["type"] if term.says.keys() == {"type"} else None
+    if term.keywords.keys() == {"has"}:
+        return isinstance(value, dict) and term.keywords["has"] in value
+    return json_type(value) in term.keywords["type"] if term.keywords.keys() == {"type"} else None
 
 
-class _Maker:
+class _ValueMaker:
     """Makes values from facts. Each item or member is the first value that meets what is known of it."""
 
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
-        self.samples: dict[Known, list[JSON]] = {}
+        self.samples: dict[Literals, list[JSON]] = {}
 
-    def candidates(self, facts: Facts, term: Term, keyword: str) -> Iterator[JSON]:
+    def list_candidates(self, facts: Facts, term: Term, keyword: str) -> Iterator[JSON]:
         """Yield values that may show that a keyword is not kept."""
-        if keyword not in _SIZED:
-            for case in self._cases(self.proof.facts(facts.known | {(term.part(keyword), False)}), _MAX_FORKS):
-                yield from self._values(case, 0)
+        if keyword not in _SIZE_KEYWORDS:
+            for case in self._list_cases(
+                self.proof.derive_facts(facts.literals | {(term.extract_keyword(keyword), False)}), _MAX_FORKS
+            ):
+                yield from self._make_values(case, 0)
             return
-        asked = term.says[keyword]
-        for case in self._cases(facts, _MAX_FORKS):
+        limit = term.keywords[keyword]
+        for case in self._list_cases(facts, _MAX_FORKS):
             match keyword:
                 case "minItems":
-                    yield from self._arrays(case, range(case.size.low, asked), 1)
+                    yield from self._make_arrays(case, range(case.size.low, limit), 1)
                 case "minProperties":
-                    yield from self._objects(case, range(case.count.low, asked), 1)
+                    yield from self._make_objects(case, range(case.count.low, limit), 1)
                 case "maxItems":
-                    yield from self._arrays(case, _beyond(asked, case.size.high), 1)
+                    yield from self._make_arrays(case, _list_sizes_beyond(limit, case.size.high), 1)
                 case "maxProperties":
-                    yield from self._objects(case, _beyond(asked, case.count.high), 1)
+                    yield from self._make_objects(case, _list_sizes_beyond(limit, case.count.high), 1)
                 case "uniqueItems":
-                    yield from self._arrays(case, range(max(2, case.size.low), max(2, case.size.low) + 3), 1)
+                    yield from self._make_arrays(case, range(max(2, case.size.low), max(2, case.size.low) + 3), 1)
                 case _:
-                    yield from self._arrays(case, range(case.size.low, case.prefix + 4), 1)
+                    yield from self._make_arrays(case, range(case.size.low, case.prefix + 4), 1)
 
-    def _cases(self, facts: Facts, forks: int) -> Iterator[Facts]:
+    def _list_cases(self, facts: Facts, forks: int) -> Iterator[Facts]:
         """Yield the facts with the first either-or decided, and again."""
         if not facts.splits or not forks:
             yield facts
             return
         for option in facts.splits[0][:_MAX_OPTIONS]:
-            case = self.proof.facts(facts.known | option)
+            case = self.proof.derive_facts(facts.literals | option)
             if case.types:
-                yield from self._cases(case, forks - 1)
+                yield from self._list_cases(case, forks - 1)
 
-    def _samples(self, known: Known, depth: int) -> list[JSON]:
+    def _make_samples(self, literals: Literals, depth: int) -> list[JSON]:
         """Return a few values, of different types if there are, of which all that is known holds."""
-        if known not in self.samples:
-            self.samples[known] = []  # for values that contain the like of themselves
-            cases = self._cases(self.proof.facts(known), _MAX_FORKS)
-            tried = islice((value for case in cases for value in self._values(case, depth)), _MAX_TRIED_INSIDE)
-            held = (value for value in tried if self.proof.spend(1) and _is_held(known, value))
-            self.samples[known] = [*islice(held, _MAX_SAMPLES)]
-        return self.samples[known]
+        if literals not in self.samples:
+            self.samples[literals] = []  # for values that contain the like of themselves
+            cases = self._list_cases(self.proof.derive_facts(literals), _MAX_FORKS)
+            candidates = islice((value for case in cases for value in self._make_values(case, depth)), _MAX_PART_TRIALS)
+            held = (value for value in candidates if self.proof.spend(1) and _is_held(literals, value))
+            self.samples[literals] = [*islice(held, _MAX_SAMPLES)]
+        return self.samples[literals]
 
-    def _values(self, facts: Facts, depth: int) -> Iterator[JSON]:
+    def _make_values(self, facts: Facts, depth: int) -> Iterator[JSON]:
         if facts.values is not None:
             yield from islice(facts.values.values(), _MAX_LISTED)
             return
-        yield from (value for kind, values in SMALL.items() if kind in facts.types for value in values)
+        yield from (value for type_name, values in SMALL_TYPES.items() if type_name in facts.types for value in values)
         if "string" in facts.types:
-            yield from _texts(self.proof, facts)
+            yield from _make_texts(self.proof, facts)
         if "number" in facts.types:
-            yield from _numbers(facts)
+            yield from _make_numbers(facts)
         if depth < _MAX_DEPTH and "array" in facts.types:
-            yield from self._arrays(facts, range(facts.size.low, facts.size.low + 2), depth + 1)
+            yield from self._make_arrays(facts, range(facts.size.low, facts.size.low + 2), depth + 1)
         if depth < _MAX_DEPTH and "object" in facts.types:
-            yield from self._objects(facts, range(facts.count.low, facts.count.low + 2), depth + 1)
+            yield from self._make_objects(facts, range(facts.count.low, facts.count.low + 2), depth + 1)
 
-    def _arrays(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
+    def _make_arrays(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
         """Yield arrays of each size: with equal items, with different ones, and with those that have to be there."""
         if "array" not in facts.types:
             return
-        wanted = [frozenset({(part.says["contains"], True)}) for part in facts.contains]
+        contained = [frozenset({(part.keywords["contains"], True)}) for part in facts.contains]
         for size in sizes:
             if size > _MAX_SIZE:
                 return
-            plain = [self._samples(facts.item(index), depth) for index in range(size)]
+            plain = [self._make_samples(facts.describe_item(index), depth) for index in range(size)]
             needed = [
-                self._samples(facts.item(at) | wanted[at % len(wanted)], depth) for at in range(size if wanted else 0)
+                self._make_samples(facts.describe_item(position) | contained[position % len(contained)], depth)
+                for position in range(size if contained else 0)
             ]
-            for items in (plain, needed, [*needed[: len(wanted)], *plain[len(wanted) :]]):
+            for items in (plain, needed, [*needed[: len(contained)], *plain[len(contained) :]]):
                 if len(items) == size and all(items):
-                    for at in range(_MAX_SAMPLES):
-                        yield [several[at % len(several)] for several in items]
-                    yield [several[at % len(several)] for at, several in enumerate(items)]
+                    for position in range(_MAX_SAMPLES):
+                        yield [several[position % len(several)] for several in items]
+                    yield [several[position % len(several)] for position, several in enumerate(items)]
 
-    def _objects(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
+    def _make_objects(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
         """Yield objects of each size: with required members, and with others as far as these are too few."""
         if "object" not in facts.types:
             return
-        required = {name: self._samples(facts.member(name), depth) for name in sorted(facts.required)}
+        required = {name: self._make_samples(facts.describe_member(name), depth) for name in sorted(facts.required)}
         for size in sizes:
             if not all(required.values()) or not len(required) <= size <= _MAX_SIZE:
                 continue
-            left = [
+            optional = [
                 name
-                for name in self._names(facts, size)
+                for name in self._make_names(facts, size)
                 if name not in required and is_possible(self.proof, facts, name)
             ]
-            others = {name: values for name in left[: 2 * size] if (values := self._samples(facts.member(name), depth))}
-            for names in ([*others], [*reversed(others)]):
-                members = {**required, **{name: others[name] for name in names[: size - len(required)]}}
+            optional_values = {
+                name: values
+                for name in optional[: 2 * size]
+                if (values := self._make_samples(facts.describe_member(name), depth))
+            }
+            for names in ([*optional_values], [*reversed(optional_values)]):
+                members = {**required, **{name: optional_values[name] for name in names[: size - len(required)]}}
                 if len(members) == size:
                     yield {name: values[0] for name, values in members.items()}
 
-    def _names(self, facts: Facts, size: int) -> Iterator[str]:
-        yield from facts.declared()
+    def _make_names(self, facts: Facts, size: int) -> Iterator[str]:
+        yield from facts.list_declared()
         for rule in facts.names:
-            yield from (value for value in self._samples(frozenset({(rule, True)}), 0) if isinstance(value, str))
+            yield from (value for value in self._make_samples(frozenset({(rule, True)}), 0) if isinstance(value, str))
         for pattern in {pattern: None for part in facts.members for pattern in part.patterns}:
             if (text := make_text(self.proof, pattern)) is not None:
                 yield text
         yield from (f"x{number}" for number in range(size))
 
 
-def _beyond(asked: int, high: int | None) -> Iterable[int]:
-    return dict.fromkeys([asked + 1 if high is None else high, asked + 1])
+def _list_sizes_beyond(limit: int, high: int | None) -> Iterable[int]:
+    return dict.fromkeys([limit + 1 if high is None else high, limit + 1])
 
 
-def _texts(proof: Proof, facts: Facts) -> Iterator[JSON]:
+def _make_texts(proof: Proof, facts: Facts) -> Iterator[JSON]:
     low, high = facts.length.low, facts.length.high
     for pattern in sorted(facts.patterns):
         if (text := make_text(proof, pattern, low)) is not None:
@@ -202,7 +211,7 @@ def _texts(proof: Proof, facts: Facts) -> Iterator[JSON]:
             yield "a" * size
 
 
-def _numbers(facts: Facts) -> Iterator[JSON]:
+def _make_numbers(facts: Facts) -> Iterator[JSON]:
     low, high = facts.number.low, facts.number.high
     ends = [low, high, *([low + 1, low + 0.25] if low is not None else [high - 1] if high is not None else [])]
     yield from (end for end in [*ends, 0, 0.25, 1] if end is not None)
