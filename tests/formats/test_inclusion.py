@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats.inclusion import Clause, fault, refutations
+from signalbook.formats.inclusion import Clause, find_refutations, make_difference
 
-BAD = fault("bad", "type_changed", "a", "b", "they differ")
-WHY = fault("either", "undecided", None, None, "none of them")
+BAD = make_difference("bad", "type_changed", "a", "b", "they differ")
+WHY = make_difference("either", "undecided", None, None, "none of them")
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ WHY = fault("either", "undecided", None, None, "none of them")
     ],
 )
 def test_refutations_of_clauses(clauses: dict[str, list[Clause[str]]], expected: list[str]) -> None:
-    assert [refutation.path for refutation in refutations("a", clauses.__getitem__, most=100)] == expected
+    assert [refutation.path for refutation in find_refutations("a", clauses.__getitem__, max_clauses=100)] == expected
 
 
 def test_long_chain_is_not_recursive() -> None:
     def examine(number: int) -> list[Clause[int]]:
         return [Clause((number + 1,))] if number < 20_000 else [Clause((), BAD)]
 
-    assert refutations([0], examine, most=100_000) == [BAD]
-    (refutation,) = refutations([0], examine, most=1_000)
+    assert find_refutations([0], examine, max_clauses=100_000) == [BAD]
+    (refutation,) = find_refutations([0], examine, max_clauses=1_000)
     assert (refutation.rule, "1000 steps" in refutation.message) == ("undecided", True)

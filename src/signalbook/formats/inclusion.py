@@ -32,50 +32,54 @@ class Clause(Generic[Q]):
     otherwise: Difference | None = None
 
 
-class TooMuch(Exception):
+class TooManySteps(Exception):
     """Comparing takes more steps than are granted."""
 
 
-def fault(path: str, rule: str, old: JSON, new: JSON, message: str) -> Difference:
+def make_difference(path: str, rule: str, old: JSON, new: JSON, message: str) -> Difference:
     """A difference with a message that people read."""
     return Difference(path=path, rule=rule, old=old, new=new, message=shorten(message))
 
 
-def undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Difference:
+def make_undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Difference:
     """Return the difference that something cannot be decided, with the reason."""
-    return fault(path, "undecided", old, new, f"it could not be shown that all that may be written is accepted: {why}")
+    return make_difference(
+        path, "undecided", old, new, f"it could not be shown that all that may be written is accepted: {why}"
+    )
 
 
-def too_complex(steps: int) -> Difference:
+def make_too_complex(steps: int) -> Difference:
     """The answer where the work was stopped."""
     message = f"not decided: the schemas are too complex to compare in {steps} steps"
-    return fault("", "undecided", None, None, message)
+    return make_difference("", "undecided", None, None, message)
 
 
-def refutations(start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, most: int) -> list[Difference]:
+def find_refutations(
+    start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, max_clauses: int
+) -> list[Difference]:
     """Return up to ``MAX_FINDINGS`` reasons that refute a question of ``start``; none if all hold.
 
-    Beyond ``most`` clauses, and where ``examine`` raises ``TooMuch``, the answer is ``undecided``.
+    Beyond ``max_clauses`` clauses, and where ``examine`` raises ``TooManySteps``, the answer is ``undecided``.
     """
-    asked = list(start)
+    questions = list(start)
     try:
-        clauses = _examined(asked, examine, most)
-    except TooMuch:
-        return [too_complex(most)]
-    refuted = _refuted(clauses)
-    if refuted.isdisjoint(asked):
+        clauses = _examine_all(questions, examine, max_clauses)
+    except TooManySteps:
+        return [make_too_complex(max_clauses)]
+    refuted = _find_refuted(clauses)
+    if refuted.isdisjoint(questions):
         return []
-    return _reasons(asked, clauses, refuted) or [undecided("", "the reason got lost")]
+    return _list_reasons(questions, clauses, refuted) or [make_undecided("", "the reason got lost")]
 
 
-def answers(start: Q, examine: Callable[[Q], list[Clause[Q]]], *, most: int) -> dict[Q, bool]:
-    """Return whether ``start`` holds, and so for each question that it depends on. Raises ``TooMuch``."""
-    clauses = _examined([start], examine, most)
-    refuted = _refuted(clauses)
+def find_answers(start: Q, examine: Callable[[Q], list[Clause[Q]]], *, max_clauses: int) -> dict[Q, bool]:
+    """Return whether ``start`` holds, and so for each question that it depends on. Raises ``TooManySteps``."""
+    clauses = _examine_all([start], examine, max_clauses)
+    refuted = _find_refuted(clauses)
     return {question: question not in refuted for question in clauses}
 
 
-def _examined(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], most: int) -> dict[Q, list[Clause[Q]]]:
+def _examine_all(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], steps_left: int) -> dict[Q, list[Clause[Q]]]:
     clauses: dict[Q, list[Clause[Q]]] = {}
     waiting = deque(start)
     while waiting:
@@ -85,27 +89,27 @@ def _examined(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], most: int
         clauses[question] = examine(question)
         steps = 1 + sum(1 + len(clause.questions) for clause in clauses[question])
         spend(steps)
-        most -= steps
-        if most < 0:
-            raise TooMuch
+        steps_left -= steps
+        if steps_left < 0:
+            raise TooManySteps
         waiting.extend(part for clause in clauses[question] for part in clause.questions)
     return clauses
 
 
-def _refuted(clauses: dict[Q, list[Clause[Q]]]) -> set[Q]:
+def _find_refuted(clauses: dict[Q, list[Clause[Q]]]) -> set[Q]:
     """The questions with a clause that does not hold; each clause counts what is left of its questions."""
-    left: list[int] = []
+    open_counts: list[int] = []
     owners: list[Q] = []
     used: dict[Q, list[int]] = {}
     waiting: list[Q] = []
     for question, parts in clauses.items():
         for clause in parts:
-            several = dict.fromkeys(clause.questions)
-            for part in several:
-                used.setdefault(part, []).append(len(left))
-            left.append(len(several))
+            distinct = dict.fromkeys(clause.questions)
+            for part in distinct:
+                used.setdefault(part, []).append(len(open_counts))
+            open_counts.append(len(distinct))
             owners.append(question)
-            if not several:
+            if not distinct:
                 waiting.append(question)
     refuted: set[Q] = set()
     while waiting:
@@ -114,16 +118,16 @@ def _refuted(clauses: dict[Q, list[Clause[Q]]]) -> set[Q]:
             continue
         refuted.add(question)
         for number in used.get(question, ()):
-            left[number] -= 1
-            if left[number] == 0:
+            open_counts[number] -= 1
+            if open_counts[number] == 0:
                 waiting.append(owners[number])
     return refuted
 
 
-def _reasons(start: list[Q], clauses: dict[Q, list[Clause[Q]]], refuted: set[Q]) -> list[Difference]:
-    found: dict[tuple[str, str, str], Difference] = {}
+def _list_reasons(start: list[Q], clauses: dict[Q, list[Clause[Q]]], refuted: set[Q]) -> list[Difference]:
+    reasons: dict[tuple[str, str, str], Difference] = {}
     waiting, met = deque(start), set(start)
-    while waiting and len(found) < MAX_FINDINGS:
+    while waiting and len(reasons) < MAX_FINDINGS:
         question = waiting.popleft()
         if question not in refuted:
             continue
@@ -132,8 +136,8 @@ def _reasons(start: list[Q], clauses: dict[Q, list[Clause[Q]]], refuted: set[Q])
                 continue
             if clause.otherwise is not None:
                 reason = clause.otherwise
-                found.setdefault((reason.path, reason.rule, reason.message), reason)
+                reasons.setdefault((reason.path, reason.rule, reason.message), reason)
             else:
                 waiting.extend(part for part in clause.questions if part not in met)
                 met.update(clause.questions)
-    return list(found.values())[:MAX_FINDINGS]
+    return list(reasons.values())[:MAX_FINDINGS]

@@ -348,7 +348,7 @@ def test_compatible_documents_read_the_written_values(pair: tuple[Plan, Plan], d
     if endless(old):
         return
     writer, reader = data.draw(documents(old)), data.draw(documents(new))
-    if comparison.differences(reader, writer):
+    if comparison.find_differences(reader, writer):
         return
     sent = data.draw(written(writer.message_types_by_name["M"]))
     kind = message_factory.GetMessageClass(reader.message_types_by_name["M"])
@@ -364,7 +364,7 @@ def test_compatible_documents_read_the_written_values(pair: tuple[Plan, Plan], d
 @settings(deadline=None)
 def test_a_document_reads_itself(plan: Plan, values: Any) -> None:
     here, there = compiled(plan, values, "proto2"), compiled(plan, values, "proto2")
-    assert comparison.differences(here, there) == []
+    assert comparison.find_differences(here, there) == []
 
 
 # The same as ``TABLE``, by the rules of Confluent's registry.

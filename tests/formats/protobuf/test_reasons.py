@@ -186,7 +186,7 @@ def judge(dice: Random, tally: Tally) -> None:
     old, new = maker.document(first), maker.document(second)
     writer, reader = old.message_types_by_name["M"], new.message_types_by_name["M"]
     kind = message_factory.GetMessageClass(reader)
-    differences = comparison.differences(new, old)
+    differences = comparison.find_differences(new, old)
     # Readers ignore names of open enums that they do not know, which only their numbers tell.
     symbols = [{value.name for value in message.enum_types_by_name["E"].values} for message in (old, new)]
     both = {field.number for field in writer.fields} & {field.number for field in reader.fields}

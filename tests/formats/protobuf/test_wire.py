@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor as Fd
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from signalbook.formats.protobuf.comparison import change, type_name
+from signalbook.formats.protobuf.comparison import compare_types, format_type
 
 WHOLE = [0, 1, -1, 5, 2**31 - 1, -(2**31), 2**32 - 1, 2**63 - 1, -(2**63), 2**64 - 1]
 BOUNDS: dict[int, tuple[int, int]] = {
@@ -69,9 +69,9 @@ PAIRS = [(writer, reader) for writer, reader in product(TYPES, TYPES) if writer 
 
 
 @pytest.mark.parametrize(
-    ("writer", "reader"), PAIRS, ids=[f"{type_name(field(a))}-{type_name(field(b))}" for a, b in PAIRS]
+    ("writer", "reader"), PAIRS, ids=[f"{format_type(field(a))}-{format_type(field(b))}" for a, b in PAIRS]
 )
 def test_compatible_types_keep_every_value(writer: int, reader: int) -> None:
-    difference = change(field(writer), field(reader))
+    difference = compare_types(field(writer), field(reader))
     is_kept = difference is None or difference[0] == "json_type_changed"
     assert is_kept == all(survives(writer, reader, value) for value in values(writer))

@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.inclusion import Clause, TooMuch, answers, fault, refutations, undecided
+from signalbook.formats.inclusion import (
+    Clause,
+    TooManySteps,
+    find_answers,
+    find_refutations,
+    make_difference,
+    make_undecided,
+)
 from signalbook.formats.jsonstructure import primitives
 from signalbook.formats.jsonstructure.document import containers, identities
 from signalbook.formats.jsonstructure.primitives import Family
@@ -20,14 +27,14 @@ from signalbook.values import JSON, JSONObject, canonical_json
 from signalbook.work import spend
 
 MAX_STEPS: Final = 200_000
-_VALUES_A_STEP: Final = 20
-_NAMES_A_STEP: Final = 4
-_MAX_TEXT: Final = 200
-_MAX_NAMED: Final = 5
+_VALUES_PER_STEP: Final = 20
+_NAMES_PER_STEP: Final = 4
+_MAX_TYPE_CHARS: Final = 200
+_MAX_LISTED_NAMES: Final = 5
 _FAMILIES: Final = frozenset[Family | None]({"null", "boolean", "number", "string", "array", "object"})
 _ANY: Final[JSONObject] = {"type": "any"}
 # ``any``, taken apart.
-_EVERYTHING: Final[tuple[JSONObject, ...]] = (
+_ALL_TYPES: Final[tuple[JSONObject, ...]] = (
     {"type": "null"}, {"type": "boolean"}, {"type": "number"}, {"type": "string"},
     {"type": "array", "items": _ANY}, {"type": "map", "values": _ANY},
 )  # fmt: skip
@@ -61,7 +68,7 @@ class TypePair(NamedTuple):
 Clauses = list[Clause[TypePair]]
 
 
-def differences(reader: Structure, writer: Structure) -> list[Difference]:
+def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
     """Every reason found why a payload of ``writer`` may not be one of ``reader``; paths are pointers into ``reader``.
 
     Documents without a type of their own are collections: their definitions are compared by name.
@@ -71,15 +78,19 @@ def differences(reader: Structure, writer: Structure) -> list[Difference]:
     comparison = _Comparison(reader, writer)
     old, new = writer.top(), reader.top()
     if old is not None and new is not None:
-        top = TypePair(comparison.writer.of(old), comparison.reader.of(new), True)
-        return refutations([top], comparison.examine, most=MAX_STEPS)
+        top = TypePair(comparison.writer.make_type(old), comparison.reader.make_type(new), True)
+        return find_refutations([top], comparison.examine, max_clauses=MAX_STEPS)
     if old is not None:
-        return [fault("", "type_removed", _text(old), None, "whole payloads have a type for the writer, but none here")]
-    return comparison.definitions()
+        return [
+            make_difference(
+                "", "type_removed", _format_type(old), None, "whole payloads have a type for the writer, but none here"
+            )
+        ]
+    return comparison.compare_definitions()
 
 
 @dataclass(frozen=True, slots=True)
-class _Required:
+class _RequiredSets:
     """The sets of members of which an object has exactly one.
 
     ``possible`` are those that an object can have: with a set that contains another one, it would have two of them.
@@ -92,9 +103,9 @@ class _Required:
     never: frozenset[str]
 
     @classmethod
-    def from_sets(cls, sets: list[frozenset[str]], spend: Callable[[int], None]) -> _Required | None:
+    def from_sets(cls, sets: list[frozenset[str]], spend: Callable[[int], None]) -> _RequiredSets | None:
         """Compare the sets with each other; return None if no object has exactly one of them."""
-        spend(len(sets) * _count_names(sets) // _NAMES_A_STEP)
+        spend(len(sets) * _count_names(sets) // _NAMES_PER_STEP)
         pairs = list(enumerate(sets))
         possible = [names for at, names in pairs if not any(other <= names for there, other in pairs if there != at)]
         if not possible:
@@ -105,23 +116,23 @@ class _Required:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Members:
+class _ObjectMembers:
     """Objects of one kind. Of the sets ``required`` they have exactly one; ``more`` is the type of other members.
 
     ``free`` members may be anything, ``tag`` is a member with a constant value, and ``tagged`` are the required sets
     with that member. ``instance``: at the top of a payload, ``$schema`` and ``$uses`` may be there, too.
     """
 
-    named: dict[str, Type]
-    required: _Required
+    properties: dict[str, Type]
+    required: _RequiredSets
     more: Type | None
     instance: bool
     free: str | None = None
     tag: Type | None = None
-    tagged: _Required | None = None
+    tagged: _RequiredSets | None = None
 
 
-class _Side:
+class _ComparedDocument:
     """One of the two documents."""
 
     def __init__(self, structure: Structure, spend: Callable[[int], None]) -> None:
@@ -129,7 +140,7 @@ class _Side:
         self._spend = spend
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
-        self._members: dict[Type, _Members | None] = {}
+        self._members: dict[Type, _ObjectMembers | None] = {}
         self._empty: dict[Type, bool] = {}
         self._listed: dict[int, frozenset[str | bytes]] = {}
         waiting: list[JSON] = [structure.root]
@@ -142,412 +153,480 @@ class _Side:
                     self._parents[id(item)] = (id(node), name)
                     waiting.append(item)
 
-    def of(self, schema: JSON, within: JSONObject | None = None, keyword: str = "") -> Type:
+    def make_type(self, schema: JSON, within: JSONObject | None = None, keyword: str = "") -> Type:
         """The type that a schema declares; of ``true``, which stands for anything, the place is in ``within``."""
         if isinstance(schema, dict):
             return Type(id(schema), "", schema)
         return Type(id(within), f"/{keyword}", _ANY)
 
-    def path(self, type: Type, *parts: str | int) -> str:
+    def find_path(self, type: Type, *parts: str | int) -> str:
         """A JSON Pointer to a type, or to something in it."""
-        found: list[str | int] = []
+        steps: list[str | int] = []
         node = type.owner
         while node in self._parents:
             node, name = self._parents[node]
-            found.append(name)
-        return pointer(reversed(found)) + type.suffix + pointer(parts)
+            steps.append(name)
+        return pointer(reversed(steps)) + type.suffix + pointer(parts)
 
-    def alternatives(self, type: Type) -> tuple[Type, ...]:
+    def list_alternatives(self, type: Type) -> tuple[Type, ...]:
         """Return the parts of a type after references and unions are resolved, each of one kind."""
         if type not in self._alternatives:
-            self._alternatives[type] = tuple(self._resolved(type))
+            self._alternatives[type] = tuple(self._resolve_unions(type))
         return self._alternatives[type]
 
-    def _resolved(self, type: Type) -> Iterator[Type]:
-        waiting, met = [type], set[Type]()
+    def _resolve_unions(self, type: Type) -> Iterator[Type]:
+        waiting, seen = [type], set[Type]()
         while waiting:
-            one = waiting.pop()
-            if one in met:
+            current = waiting.pop()
+            if current in seen:
                 continue
-            met.add(one)
-            kind = one.schema.get("type")
+            seen.add(current)
+            kind = current.schema.get("type")
             if isinstance(kind, list):
-                items = (Type(one.owner, f"{one.suffix}/type/{at}", {"type": item}) for at, item in enumerate(kind))
+                items = (
+                    Type(current.owner, f"{current.suffix}/type/{at}", {"type": item}) for at, item in enumerate(kind)
+                )
                 waiting += reversed(list(items))
             elif not isinstance(kind, dict):
-                yield one
+                yield current
             elif "$ref" in kind:
-                waiting.append(self.of(self.structure.lookup(kind["$ref"]), one.schema, "type"))
+                waiting.append(self.make_type(self.structure.lookup(kind["$ref"]), current.schema, "type"))
             else:
-                waiting.append(self.of(kind))
+                waiting.append(self.make_type(kind))
 
-    def refused(self, type: Type, values: list[JSON]) -> list[JSON]:
+    def find_refused(self, type: Type, values: list[JSON]) -> list[JSON]:
         """Return the scalar values that are not of a type other than a union."""
-        kind, schema = type.kind, type.schema
-        if kind not in PRIMITIVES:
-            return [] if kind == "any" else values
+        name, schema = type.kind, type.schema
+        if name not in PRIMITIVES:
+            return [] if name == "any" else values
         if "const" in schema or "enum" in schema:  # what they list was found to be of the type
             accepted = map(self._listed_values(schema).__contains__, identities(values))
             return list(compress(values, map(not_, accepted)))
-        return [value for value in values if PRIMITIVES[kind](value, schema)]
+        return [value for value in values if PRIMITIVES[name](value, schema)]
 
     def _listed_values(self, schema: JSONObject) -> frozenset[str | bytes]:
         if id(schema) not in self._listed:
-            listed = frozenset(identities(schema["enum"] if "enum" in schema else [schema["const"]]))
-            self._listed[id(schema)] = listed & {*identities([schema["const"]])} if "const" in schema else listed
+            values = frozenset(identities(schema["enum"] if "enum" in schema else [schema["const"]]))
+            self._listed[id(schema)] = values & {*identities([schema["const"]])} if "const" in schema else values
         return self._listed[id(schema)]
 
-    def members(self, type: Type) -> _Members | None:
+    def find_members(self, type: Type) -> _ObjectMembers | None:
         """The members of an object, a map or one case of a choice; None if there is no such value."""
         if type not in self._members:
-            self._members[type] = self._choice(type) if type.kind == "choice" else self._object(type.schema)
+            self._members[type] = self._read_choice(type) if type.kind == "choice" else self._read_object(type.schema)
         return self._members[type]
 
     def is_empty(self, type: Type) -> bool:
         """Return True if there is no value of a type: a part is impossible, or of the type itself."""
         if type not in self._empty:
-            self._empty |= answers(type, self._parts, most=MAX_STEPS)
+            self._empty |= find_answers(type, self._list_parts, max_clauses=MAX_STEPS)
         return self._empty[type]
 
-    def _parts(self, type: Type) -> list[Clause[Type]]:
+    def _list_parts(self, type: Type) -> list[Clause[Type]]:
         """Return the ways to make a value, each with the types of its parts: it is impossible if one of them is."""
-        several = self.alternatives(type)
-        if several != (type,):
-            return [Clause((one,)) for one in several]
+        alternatives = self.list_alternatives(type)
+        if alternatives != (type,):
+            return [Clause((alternative,)) for alternative in alternatives]
         if type.kind == "choice" and not type.case:
             return [Clause((replace(type, case=name),)) for name in type.schema["choices"]]
         if type.kind == "tuple":
-            named = self.structure.properties(type.schema)
-            return [Clause(tuple(self.of(named[name]) for name in type.schema["tuple"]))]
+            properties = self.structure.properties(type.schema)
+            return [Clause(tuple(self.make_type(properties[name]) for name in type.schema["tuple"]))]
         if type.kind in PRIMITIVES and primitives.is_empty(type.schema):
             return []
         if primitives.family(type.kind) != "object":
             return [Clause()]
-        members = self.members(type)
+        members = self.find_members(type)
         if members is None:
             return []
-        ways = [[members.named.get(name, members.more) for name in names] for names in members.required.possible]
+        ways = [[members.properties.get(name, members.more) for name in names] for names in members.required.possible]
         return [Clause(tuple(part for part in way if part is not None)) for way in ways]
 
-    def _object(self, schema: JSONObject) -> _Members | None:
+    def _read_object(self, schema: JSONObject) -> _ObjectMembers | None:
         if schema["type"] == "map":
-            more = self.of(schema["values"], schema, "values")
-            return _Members(named={}, required=_require(), more=more, instance=False)
-        sets = _Required.from_sets([frozenset(names) for names in required(self.structure, schema)], self._spend)
+            more = self.make_type(schema["values"], schema, "values")
+            return _ObjectMembers(properties={}, required=_require_members(), more=more, instance=False)
+        sets = _RequiredSets.from_sets([frozenset(names) for names in required(self.structure, schema)], self._spend)
         if sets is None:
             return None
         more = schema.get("additionalProperties", True)
-        return _Members(
-            named={name: self.of(item) for name, item in self.structure.properties(schema).items()},
+        return _ObjectMembers(
+            properties={name: self.make_type(item) for name, item in self.structure.properties(schema).items()},
             required=sets,
-            more=None if more is False else self.of(more, schema, "additionalProperties"),
+            more=None if more is False else self.make_type(more, schema, "additionalProperties"),
             instance=True,
         )
 
-    def _choice(self, type: Type) -> _Members | None:
-        chosen = type.schema["choices"][type.case]
-        name = selector(type.schema)
+    def _read_choice(self, type: Type) -> _ObjectMembers | None:
+        case_schema = type.schema["choices"][type.case]
+        name = find_selector(type.schema)
         if name is None:
-            required = _require(type.case)
-            return _Members(named={type.case: self.of(chosen)}, required=required, more=None, instance=False)
-        inner = resolved(self.structure, chosen)
+            required = _require_members(type.case)
+            return _ObjectMembers(
+                properties={type.case: self.make_type(case_schema)}, required=required, more=None, instance=False
+            )
+        inner = resolved(self.structure, case_schema)
         if inner.get("type") != "object":
             return None
-        found = self._object(inner)
-        if found is None:
+        members = self._read_object(inner)
+        if members is None:
             return None
-        if name in found.named and all(self.refused(one, [type.case]) for one in self.alternatives(found.named[name])):
+        if name in members.properties and all(
+            self.find_refused(alternative, [type.case])
+            for alternative in self.list_alternatives(members.properties[name])
+        ):
             return None  # the selector cannot have the name of this alternative
-        tagged = _Required.from_sets([names | {name} for names in found.required.sets], self._spend)
+        tagged = _RequiredSets.from_sets([names | {name} for names in members.required.sets], self._spend)
         if tagged is None:
             return None
         tag = Type(id(type.schema), "/selector", {"type": "string", "const": type.case}, type.case)
-        return replace(found, free=name, tag=tag, tagged=tagged)
+        return replace(members, free=name, tag=tag, tagged=tagged)
 
 
-def selector(schema: JSONObject) -> str | None:
+def find_selector(schema: JSONObject) -> str | None:
     """The member that tells the alternatives of a choice apart; None where the alternative's name is a member."""
-    found = schema.get("selector") if "$extends" in schema else None
-    return found if isinstance(found, str) else None
+    name = schema.get("selector") if "$extends" in schema else None
+    return name if isinstance(name, str) else None
 
 
 class _Comparison:
     """Finds the clauses of questions."""
 
     def __init__(self, reader: Structure, writer: Structure) -> None:
-        self.reader = _Side(reader, self._spend)
-        self.writer = _Side(writer, self._spend)
+        self.reader = _ComparedDocument(reader, self._spend)
+        self.writer = _ComparedDocument(writer, self._spend)
         self._steps = 0
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise TooMuch
+            raise TooManySteps
         spend(steps)
 
-    def definitions(self) -> list[Difference]:
-        found: list[Difference] = []
-        asked: list[TypePair] = []
-        for path, schema in _named(self.writer.structure.root.get("definitions", {}), "/definitions"):
-            other = self.reader.structure.lookup(path)
-            if isinstance(other, dict) and "type" in other:
-                asked.append(TypePair(self.writer.of(schema), self.reader.of(other), True))
+    def compare_definitions(self) -> list[Difference]:
+        differences: list[Difference] = []
+        pairs: list[TypePair] = []
+        for path, schema in _list_types(self.writer.structure.root.get("definitions", {}), "/definitions"):
+            reader_schema = self.reader.structure.lookup(path)
+            if isinstance(reader_schema, dict) and "type" in reader_schema:
+                pairs.append(TypePair(self.writer.make_type(schema), self.reader.make_type(reader_schema), True))
             else:
                 text = "the definition is gone; what refers to it finds nothing"
-                found.append(fault(path, "definition_removed", _text(schema), None, text))
-        return (found + refutations(asked, self.examine, most=MAX_STEPS))[:MAX_FINDINGS]
+                differences.append(make_difference(path, "definition_removed", _format_type(schema), None, text))
+        return (differences + find_refutations(pairs, self.examine, max_clauses=MAX_STEPS))[:MAX_FINDINGS]
 
     def examine(self, question: TypePair) -> Clauses:
         """Return the clauses that must hold for a positive answer."""
         old, reader, top = question
-        written, read = self.writer.alternatives(old), self.reader.alternatives(reader)
+        written, read = self.writer.list_alternatives(old), self.reader.list_alternatives(reader)
         self._spend(len(written) + len(read))
         if self.writer.is_empty(old):
             return []
-        if any(one.kind == "any" for one in read):
+        if any(alternative.kind == "any" for alternative in read):
             return []
         if len(written) > 1:
-            return [Clause((TypePair(one, reader, top),)) for one in written]
+            return [Clause((TypePair(alternative, reader, top),)) for alternative in written]
         old = written[0]
         if old.kind == "choice" and not old.case:
             return [Clause((TypePair(replace(old, case=name), reader, top),)) for name in old.schema["choices"]]
-        families = {primitives.family(one.kind) for one in read}
+        families = {primitives.family(alternative.kind) for alternative in read}
         if old.kind == "any" and families >= _FAMILIES:
-            whole = (Type(old.owner, f"{old.suffix}/{at}", schema) for at, schema in enumerate(_EVERYTHING))
-            return [Clause((TypePair(one, reader, top),)) for one in whole]
+            whole = (Type(old.owner, f"{old.suffix}/{at}", schema) for at, schema in enumerate(_ALL_TYPES))
+            return [Clause((TypePair(alternative, reader, top),)) for alternative in whole]
         if old.kind in PRIMITIVES and (values := primitives.listed(old.schema)) is not None:
-            return self._listed(values, old, reader, read)
-        fitting = [one for one in read if primitives.family(one.kind) == primitives.family(old.kind)]
+            return self._compare_listed(values, old, reader, read)
+        fitting = [
+            alternative for alternative in read if primitives.family(alternative.kind) == primitives.family(old.kind)
+        ]
         if not fitting:
-            return [self._other_type(old, reader, read)]
+            return [self._make_type_clause(old, reader, read)]
         if len(read) == 1:
-            return self._single(TypePair(old, fitting[0], top))
-        why = f"no alternative takes all values of {_text(old.schema)}, several may together"
-        otherwise = undecided(self.reader.path(reader, "type"), why, _text(old.schema), _text(reader.schema))
-        questions = tuple(TypePair(old, one, top) for one in fitting)
+            return self._compare_single(TypePair(old, fitting[0], top))
+        reason = f"no alternative takes all values of {_format_type(old.schema)}, several may together"
+        otherwise = make_undecided(
+            self.reader.find_path(reader, "type"), reason, _format_type(old.schema), _format_type(reader.schema)
+        )
+        questions = tuple(TypePair(old, alternative, top) for alternative in fitting)
         return [Clause(questions, otherwise if len(questions) > 1 else None)]
 
-    def _single(self, question: TypePair) -> Clauses:
+    def _compare_single(self, question: TypePair) -> Clauses:
         """Two types of the same JSON type, neither a union nor ``any``."""
         old, new, _ = question
         if old.kind in PRIMITIVES:
-            wrong = primitives.problem(old.schema, new.schema)
-            if wrong is None:
+            problem = primitives.problem(old.schema, new.schema)
+            if problem is None:
                 return []
-            rule, keyword, message = wrong
-            before, after = _shown(old.schema, keyword), _shown(new.schema, keyword)
-            return [_failed(self.reader.path(new, keyword), rule, before, after, message)]
+            rule, keyword, message = problem
+            before, after = _format_keyword(old.schema, keyword), _format_keyword(new.schema, keyword)
+            return [_make_failed_clause(self.reader.find_path(new, keyword), rule, before, after, message)]
         if primitives.family(old.kind) == "array":
-            return self._arrays(question)
-        return self._choices(question) if new.kind == "choice" and not new.case else self._objects(question)
+            return self._compare_arrays(question)
+        return (
+            self._compare_choices(question)
+            if new.kind == "choice" and not new.case
+            else self._compare_objects(question)
+        )
 
-    def _other_type(self, old: Type, reader: Type, read: tuple[Type, ...]) -> Clause[TypePair]:
-        path = self.reader.path(reader, "type")
-        expected = " or ".join(_text(one.schema) for one in read[:_MAX_NAMED])
-        rule, what = ("type_narrowed", "anything") if old.kind == "any" else ("type_changed", _text(old.schema))
-        message = f"{what} may be written, but only {expected} is accepted here"
-        return _failed(path, rule, _text(old.schema), expected, message)
+    def _make_type_clause(self, old: Type, reader: Type, read: tuple[Type, ...]) -> Clause[TypePair]:
+        path = self.reader.find_path(reader, "type")
+        expected = " or ".join(_format_type(alternative.schema) for alternative in read[:_MAX_LISTED_NAMES])
+        rule, written = (
+            ("type_narrowed", "anything") if old.kind == "any" else ("type_changed", _format_type(old.schema))
+        )
+        message = f"{written} may be written, but only {expected} is accepted here"
+        return _make_failed_clause(path, rule, _format_type(old.schema), expected, message)
 
-    def _listed(self, values: list[JSON], old: Type, reader: Type, read: tuple[Type, ...]) -> Clauses:
+    def _compare_listed(self, values: list[JSON], old: Type, reader: Type, read: tuple[Type, ...]) -> Clauses:
         refused = values
-        for one in read:
-            self._spend(1 + len(refused) // _VALUES_A_STEP)
-            refused = self.reader.refused(one, refused)
+        for alternative in read:
+            self._spend(1 + len(refused) // _VALUES_PER_STEP)
+            refused = self.reader.find_refused(alternative, refused)
         if not refused:
             return []
-        if not any(primitives.family(one.kind) == primitives.family(old.kind) for one in read):
-            return [self._other_type(old, reader, read)]
+        if not any(primitives.family(alternative.kind) == primitives.family(old.kind) for alternative in read):
+            return [self._make_type_clause(old, reader, read)]
         keyword = "enum" if "enum" in read[0].schema else "const" if "const" in read[0].schema else "type"
-        shown = ", ".join(_short(value) for value in refused[:_MAX_NAMED])
+        examples = ", ".join(_format_json(value) for value in refused[:_MAX_LISTED_NAMES])
         rule = "enum_narrowed" if keyword == "enum" else "value_refused"
-        path = self.reader.path(read[0] if len(read) == 1 else reader, keyword if len(read) == 1 else "type")
-        message = f"{shown} may be written, but is not accepted here"
-        return [_failed(path, rule, _short(refused), _text(reader.schema), message)]
+        path = self.reader.find_path(read[0] if len(read) == 1 else reader, keyword if len(read) == 1 else "type")
+        message = f"{examples} may be written, but is not accepted here"
+        return [_make_failed_clause(path, rule, _format_json(refused), _format_type(reader.schema), message)]
 
-    def _arrays(self, question: TypePair) -> Clauses:
+    def _compare_arrays(self, question: TypePair) -> Clauses:
         old, new, _ = question
         if new.kind == "tuple":
-            return self._tuples(old, new)
-        items = self.reader.of(new.schema["items"])
+            return self._compare_tuples(old, new)
+        items = self.reader.make_type(new.schema["items"])
         if old.kind == "tuple":
-            named = self.writer.structure.properties(old.schema)
-            found = [Clause((TypePair(self.writer.of(named[name]), items, False),)) for name in old.schema["tuple"]]
-            different = len(found) < 2
+            properties = self.writer.structure.properties(old.schema)
+            clauses = [
+                Clause((TypePair(self.writer.make_type(properties[name]), items, False),))
+                for name in old.schema["tuple"]
+            ]
+            has_distinct_items = len(clauses) < 2
         else:
-            inner = self.writer.of(old.schema["items"], old.schema, "items")
-            found = [Clause((TypePair(inner, items, False),))]
-            different = old.kind == "set"
-        if new.kind == "set" and not different:
+            inner = self.writer.make_type(old.schema["items"], old.schema, "items")
+            clauses = [Clause((TypePair(inner, items, False),))]
+            has_distinct_items = old.kind == "set"
+        if new.kind == "set" and not has_distinct_items:
             message = "items may be written twice, but must differ from each other here"
-            found.append(_failed(self.reader.path(new, "type"), "unique_items_added", old.kind, new.kind, message))
-        return found
+            clauses.append(
+                _make_failed_clause(
+                    self.reader.find_path(new, "type"), "unique_items_added", old.kind, new.kind, message
+                )
+            )
+        return clauses
 
-    def _tuples(self, old: Type, new: Type) -> Clauses:
-        path = self.reader.path(new, "tuple")
+    def _compare_tuples(self, old: Type, new: Type) -> Clauses:
+        path = self.reader.find_path(new, "tuple")
         names: list[str] = new.schema["tuple"]
         if old.kind != "tuple":
             message = f"lists of any length may be written, but exactly {len(names)} items are accepted here"
-            return [_failed(self.reader.path(new, "type"), "type_narrowed", old.kind, new.kind, message)]
+            return [
+                _make_failed_clause(self.reader.find_path(new, "type"), "type_narrowed", old.kind, new.kind, message)
+            ]
         before: list[str] = old.schema["tuple"]
         if len(before) != len(names):
             message = f"{len(before)} items are written, but exactly {len(names)} are accepted here"
-            return [_failed(path, "tuple_length_changed", before, names, message)]
+            return [_make_failed_clause(path, "tuple_length_changed", before, names, message)]
         if before != names and set(before) & set(names) != {
             name for at, name in enumerate(before) if names[at] == name
         }:
-            return [_failed(path, "tuple_reordered", before, names, "the same items stand in another order here")]
+            return [
+                _make_failed_clause(
+                    path, "tuple_reordered", before, names, "the same items stand in another order here"
+                )
+            ]
         written, read = (
-            side.structure.properties(one.schema) for side, one in ((self.writer, old), (self.reader, new))
+            side.structure.properties(compared_type.schema)
+            for side, compared_type in ((self.writer, old), (self.reader, new))
         )
         pairs = zip(before, names, strict=True)
-        return [Clause((TypePair(self.writer.of(written[a]), self.reader.of(read[b]), False),)) for a, b in pairs]
+        return [
+            Clause((TypePair(self.writer.make_type(written[a]), self.reader.make_type(read[b]), False),))
+            for a, b in pairs
+        ]
 
-    def _choices(self, question: TypePair) -> Clauses:
+    def _compare_choices(self, question: TypePair) -> Clauses:
         """Compare the writer's values with the alternatives of a choice."""
         old, new, top = question
-        given, name = self.writer.members(old), selector(new.schema)
-        if given is None:
+        writer_members, name = self.writer.find_members(old), find_selector(new.schema)
+        if writer_members is None:
             return []
-        cases = self._cases(given, name, top)
+        cases = self._list_cases(writer_members, name, top)
         if cases is None:
             expected = f"the member {name}" if name else "exactly one member"
             message = f"objects may be written that lack {expected} to tell which of the alternatives here is meant"
-            return [_failed(self.reader.path(new), "choice_added", _text(old.schema), _text(new.schema), message)]
-        found: Clauses = []
+            return [
+                _make_failed_clause(
+                    self.reader.find_path(new),
+                    "choice_added",
+                    _format_type(old.schema),
+                    _format_type(new.schema),
+                    message,
+                )
+            ]
+        clauses: Clauses = []
         for case in cases:
             if case in new.schema["choices"]:
-                found.append(Clause((TypePair(old, replace(new, case=case), top),)))
+                clauses.append(Clause((TypePair(old, replace(new, case=case), top),)))
             else:
-                message = f"the alternative {_short(case)} may be written, but there is none of that name here"
-                path = self.reader.path(new, "choices")
-                found.append(_failed(path, "choice_removed", case, None, message))
-        return found
+                message = f"the alternative {_format_json(case)} may be written, but there is none of that name here"
+                path = self.reader.find_path(new, "choices")
+                clauses.append(_make_failed_clause(path, "choice_removed", case, None, message))
+        return clauses
 
-    def _cases(self, given: _Members, name: str | None, top: bool) -> list[str] | None:
+    def _list_cases(self, writer_members: _ObjectMembers, name: str | None, top: bool) -> list[str] | None:
         """The alternatives that what is written tells, by the member ``name`` or, without one, by its only member."""
         if name is None:
-            alone = list(given.named) if given.more is None and not (top and given.instance) else []
-            return alone if len(alone) == 1 and given.required.always == {*alone} else None
-        if given.tag is not None and given.free == name:
-            return [given.tag.case]
-        if name not in given.named or name not in given.required.always:
+            names = (
+                list(writer_members.properties)
+                if writer_members.more is None and not (top and writer_members.instance)
+                else []
+            )
+            return names if len(names) == 1 and writer_members.required.always == {*names} else None
+        if writer_members.tag is not None and writer_members.free == name:
+            return [writer_members.tag.case]
+        if name not in writer_members.properties or name not in writer_members.required.always:
             return None
-        found: list[str] = []
-        for one in self.writer.alternatives(given.named[name]):
-            values = primitives.listed(one.schema) if one.kind == "string" else None
+        cases: list[str] = []
+        for alternative in self.writer.list_alternatives(writer_members.properties[name]):
+            values = primitives.listed(alternative.schema) if alternative.kind == "string" else None
             if values is None:
                 return None
-            found += values
-        return found
+            cases += values
+        return cases
 
-    def _objects(self, question: TypePair) -> Clauses:
+    def _compare_objects(self, question: TypePair) -> Clauses:
         old, new, top = question
-        given, taken = self.writer.members(old), self.reader.members(new)
-        if given is None:
+        writer_members, reader_members = self.writer.find_members(old), self.reader.find_members(new)
+        if writer_members is None:
             return []
-        if taken is None:
+        if reader_members is None:
             message = f"no value can be the alternative {new.case!r}"
-            return [_failed(self.reader.path(new), "nothing_accepted", _text(old.schema), None, message)]
-        self._spend(len(given.named) + len(taken.named))
-        if given.tag is not None and given.free is not None and given.tagged is not None:
-            given = replace(given, named={**given.named, given.free: given.tag}, required=given.tagged)
+            return [
+                _make_failed_clause(
+                    self.reader.find_path(new), "nothing_accepted", _format_type(old.schema), None, message
+                )
+            ]
+        self._spend(len(writer_members.properties) + len(reader_members.properties))
+        if writer_members.tag is not None and writer_members.free is not None and writer_members.tagged is not None:
+            writer_members = replace(
+                writer_members,
+                properties={**writer_members.properties, writer_members.free: writer_members.tag},
+                required=writer_members.tagged,
+            )
         return [
-            *self._required(given, taken, new),
-            *self._written_members(given, taken),
-            *self._other_members(given, taken, new),
-            *(self._instance(taken, new) if top and given.instance and not taken.instance else ()),
+            *self._compare_required(writer_members, reader_members, new),
+            *self._compare_written_members(writer_members, reader_members),
+            *self._compare_other_members(writer_members, reader_members, new),
+            *(
+                self._compare_instance(reader_members, new)
+                if top and writer_members.instance and not reader_members.instance
+                else ()
+            ),
         ]
 
-    def _instance(self, taken: _Members, new: Type) -> Clauses:
+    def _compare_instance(self, reader_members: _ObjectMembers, new: Type) -> Clauses:
         """``$schema`` and ``$uses`` of a payload are free in objects, but not in maps and choices."""
-        if taken.more is not None:
-            return [Clause((TypePair(Type(id(_ANY), "", _ANY), taken.more, False),))]
+        if reader_members.more is not None:
+            return [Clause((TypePair(Type(id(_ANY), "", _ANY), reader_members.more, False),))]
         message = "a payload may have $schema, which is not accepted here"
-        return [_failed(self.reader.path(new), "additional_properties_removed", "$schema", None, message)]
+        return [
+            _make_failed_clause(self.reader.find_path(new), "additional_properties_removed", "$schema", None, message)
+        ]
 
-    def _required(self, given: _Members, taken: _Members, new: Type) -> Clauses:
-        path = self.reader.path(new, "required")
-        expected = taken.required.sets
+    def _compare_required(self, writer_members: _ObjectMembers, reader_members: _ObjectMembers, new: Type) -> Clauses:
+        path = self.reader.find_path(new, "required")
+        expected = reader_members.required.sets
         if len(expected) == 1:
             message = "is required here, but may be missing in what is written"
-            missing = sorted(expected[0] - given.required.always)
-            return [_failed(path, "required_added", None, name, f"the property {name!r} {message}") for name in missing]
-        written = given.required.sets
+            missing = sorted(expected[0] - writer_members.required.always)
+            return [
+                _make_failed_clause(path, "required_added", None, name, f"the property {name!r} {message}")
+                for name in missing
+            ]
+        written = writer_members.required.sets
         names_compared = len(written) * (_count_names(written) * len(expected) + _count_names(expected))
-        self._spend(names_compared // _NAMES_A_STEP)
-        if all(_exactly_one(number, given, taken) for number in range(len(written))):
+        self._spend(names_compared // _NAMES_PER_STEP)
+        if all(_has_exactly_one(number, writer_members, reader_members) for number in range(len(written))):
             return []
-        shown = [sorted(names) for names in written], [sorted(names) for names in expected]
+        old_and_new = [sorted(names) for names in written], [sorted(names) for names in expected]
         message = "exactly one of these sets of properties is needed here, which what is written need not have"
-        return [_failed(path, "required_changed", _short(shown[0]), _short(shown[1]), message)]
+        return [
+            _make_failed_clause(
+                path, "required_changed", _format_json(old_and_new[0]), _format_json(old_and_new[1]), message
+            )
+        ]
 
-    def _written_members(self, given: _Members, taken: _Members) -> Clauses:
-        found: Clauses = []
-        for name, member in given.named.items():
-            if name in given.required.never or self.writer.is_empty(member):
+    def _compare_written_members(self, writer_members: _ObjectMembers, reader_members: _ObjectMembers) -> Clauses:
+        clauses: Clauses = []
+        for name, member in writer_members.properties.items():
+            if name in writer_members.required.never or self.writer.is_empty(member):
                 continue
-            expected = taken.named.get(name, taken.more)
-            if expected is not None and not (name == taken.free and name not in taken.named):
-                found.append(Clause((TypePair(member, expected, False),)))
-            elif expected is None and name != taken.free:
+            expected = reader_members.properties.get(name, reader_members.more)
+            if expected is not None and not (name == reader_members.free and name not in reader_members.properties):
+                clauses.append(Clause((TypePair(member, expected, False),)))
+            elif expected is None and name != reader_members.free:
                 message = f"the property {name!r} may be written, but there is no such property here"
-                path, rule = self.writer.path(member), "property_removed_from_closed_content_model"
-                found.append(_failed(path, rule, _text(member.schema), None, message))
-        return found
+                path, rule = self.writer.find_path(member), "property_removed_from_closed_content_model"
+                clauses.append(_make_failed_clause(path, rule, _format_type(member.schema), None, message))
+        return clauses
 
-    def _other_members(self, given: _Members, taken: _Members, new: Type) -> Clauses:
-        if given.more is None or self.writer.is_empty(given.more):
+    def _compare_other_members(
+        self, writer_members: _ObjectMembers, reader_members: _ObjectMembers, new: Type
+    ) -> Clauses:
+        if writer_members.more is None or self.writer.is_empty(writer_members.more):
             return []
-        ask = partial(TypePair, given.more, top=False)
-        found: Clauses = []
-        is_open = self.writer.alternatives(given.more)[0].kind == "any"
-        for name, expected in taken.named.items():
-            if name in given.named or name in given.required.never:
+        make_pair = partial(TypePair, writer_members.more, top=False)
+        clauses: Clauses = []
+        is_open = self.writer.list_alternatives(writer_members.more)[0].kind == "any"
+        for name, expected in reader_members.properties.items():
+            if name in writer_members.properties or name in writer_members.required.never:
                 continue
             rule = f"property_added_to_{'' if is_open else 'partially_'}open_content_model"
-            message = (
-                f"{name!r} is described here, but the writer's objects may hold {_text(given.more.schema)} by that name"
-            )
-            shown = _text(given.more.schema), _text(expected.schema)
-            path = self.reader.path(expected)
-            found.append(Clause((ask(reader=expected),), fault(path, rule, *shown, message)))
-        if taken.more is None:
+            old_type = _format_type(writer_members.more.schema)
+            message = f"{name!r} is described here, but the writer's objects may hold {old_type} by that name"
+            old_and_new = _format_type(writer_members.more.schema), _format_type(expected.schema)
+            path = self.reader.find_path(expected)
+            clauses.append(Clause((make_pair(reader=expected),), make_difference(path, rule, *old_and_new, message)))
+        if reader_members.more is None:
             message = "properties of any name may be written, but only the described ones are accepted here"
-            shown = _text(given.more.schema), "false"
-            path = self.reader.path(new, "additionalProperties")
-            found.append(_failed(path, "additional_properties_removed", *shown, message))
+            old_and_new = _format_type(writer_members.more.schema), "false"
+            path = self.reader.find_path(new, "additionalProperties")
+            clauses.append(_make_failed_clause(path, "additional_properties_removed", *old_and_new, message))
         else:
-            found.append(Clause((ask(reader=taken.more),)))
-        return found
+            clauses.append(Clause((make_pair(reader=reader_members.more),)))
+        return clauses
 
 
-def _require(*names: str) -> _Required:
+def _require_members(*names: str) -> _RequiredSets:
     """Return what objects require that all have the same members."""
     only = frozenset(names)
-    return _Required([only], [only], only, frozenset())
+    return _RequiredSets([only], [only], only, frozenset())
 
 
 def _count_names(sets: list[frozenset[str]]) -> int:
     return sum(1 + len(names) for names in sets)
 
 
-def _exactly_one(number: int, given: _Members, taken: _Members) -> bool:
+def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members: _ObjectMembers) -> bool:
     """Return True if objects with exactly one of the writer's sets have exactly one of the reader's."""
-    have, expected = given.required.sets[number], taken.required.sets
-    others = [names for at, names in enumerate(given.required.sets) if at != number]
-    if any(names <= have for names in others):
+    have, expected = writer_members.required.sets[number], reader_members.required.sets
+    other_sets = [names for at, names in enumerate(writer_members.required.sets) if at != number]
+    if any(names <= have for names in other_sets):
         return True  # there is no such object
     if sum(names <= have for names in expected) != 1:
         return False
     return all(
         names <= have
-        or (given.more is None and not names <= given.named.keys())
-        or any(map((names | have).issuperset, others))
+        or (writer_members.more is None and not names <= writer_members.properties.keys())
+        or any(map((names | have).issuperset, other_sets))
         for names in expected
     )
 
 
-def _named(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
+def _list_types(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
     """The types in a namespace and those within, by their pointers."""
     waiting: list[tuple[str, JSON]] = [(path, namespace)]
     while waiting:
@@ -561,26 +640,26 @@ def _named(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
                 waiting.append((f"{path}/{name}", item))
 
 
-def _failed(path: str, rule: str, old: JSON, new: JSON, message: str) -> Clause[TypePair]:
-    return Clause((), fault(path, rule, old, new, message))
+def _make_failed_clause(path: str, rule: str, old: JSON, new: JSON, message: str) -> Clause[TypePair]:
+    return Clause((), make_difference(path, rule, old, new, message))
 
 
-def _shown(schema: JSONObject, keyword: str) -> JSON:
-    value = _text(schema) if keyword == "type" else schema.get(keyword)
-    return _short(value) if isinstance(value, list) else value
+def _format_keyword(schema: JSONObject, keyword: str) -> JSON:
+    value = _format_type(schema) if keyword == "type" else schema.get(keyword)
+    return _format_json(value) if isinstance(value, list) else value
 
 
-def _short(value: JSON) -> str:
-    shown = canonical_json(value).decode()
-    return shown if len(shown) <= _MAX_TEXT else shown[:_MAX_TEXT] + "…"
+def _format_json(value: JSON) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= _MAX_TYPE_CHARS else text[:_MAX_TYPE_CHARS] + "…"
 
 
-def _text(schema: JSONObject) -> str:
+def _format_type(schema: JSONObject) -> str:
     """A type as people write it."""
-    kind = schema.get("type")
-    if isinstance(kind, dict):
-        return _short(kind.get("$ref", "a type")).strip('"')
-    if isinstance(kind, list):
-        return " or ".join(_text({"type": one}) for one in kind[:_MAX_NAMED])
-    named = schema.get("name")
-    return f"{kind} {named[:_MAX_TEXT]}" if isinstance(named, str) else str(kind)
+    type_value = schema.get("type")
+    if isinstance(type_value, dict):
+        return _format_json(type_value.get("$ref", "a type")).strip('"')
+    if isinstance(type_value, list):
+        return " or ".join(_format_type({"type": item}) for item in type_value[:_MAX_LISTED_NAMES])
+    name = schema.get("name")
+    return f"{type_value} {name[:_MAX_TYPE_CHARS]}" if isinstance(name, str) else str(type_value)

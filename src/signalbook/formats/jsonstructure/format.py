@@ -328,7 +328,7 @@ class JsonStructureFormat:
 
         Raises ``SchemaError`` for a document that cannot be used.
         """
-        return comparison.differences(_read_usable(reader.document), _read_usable(writer.document))
+        return comparison.find_differences(_read_usable(reader.document), _read_usable(writer.document))
 
 
 @lru_cache(maxsize=8)

@@ -21,23 +21,24 @@ from signalbook.formats.base import MAX_FINDINGS, shorten
 from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.formats.protobuf.convert import map_value
 
-_F: Final = FieldDescriptor
-_NAMES: Final[dict[int, str]] = {
-    _F.TYPE_DOUBLE: "double", _F.TYPE_FLOAT: "float", _F.TYPE_INT64: "int64", _F.TYPE_UINT64: "uint64",
-    _F.TYPE_INT32: "int32", _F.TYPE_FIXED64: "fixed64", _F.TYPE_FIXED32: "fixed32", _F.TYPE_BOOL: "bool",
-    _F.TYPE_STRING: "string", _F.TYPE_GROUP: "group", _F.TYPE_MESSAGE: "message", _F.TYPE_BYTES: "bytes",
-    _F.TYPE_UINT32: "uint32", _F.TYPE_ENUM: "enum", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
-    _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64",
+_FIELD: Final = FieldDescriptor
+_TYPE_NAMES: Final[dict[int, str]] = {
+    _FIELD.TYPE_DOUBLE: "double", _FIELD.TYPE_FLOAT: "float", _FIELD.TYPE_INT64: "int64",
+    _FIELD.TYPE_UINT64: "uint64", _FIELD.TYPE_INT32: "int32", _FIELD.TYPE_FIXED64: "fixed64",
+    _FIELD.TYPE_FIXED32: "fixed32", _FIELD.TYPE_BOOL: "bool", _FIELD.TYPE_STRING: "string",
+    _FIELD.TYPE_GROUP: "group", _FIELD.TYPE_MESSAGE: "message", _FIELD.TYPE_BYTES: "bytes",
+    _FIELD.TYPE_UINT32: "uint32", _FIELD.TYPE_ENUM: "enum", _FIELD.TYPE_SFIXED32: "sfixed32",
+    _FIELD.TYPE_SFIXED64: "sfixed64", _FIELD.TYPE_SINT32: "sint32", _FIELD.TYPE_SINT64: "sint64",
 }  # fmt: skip
 # Types that share their bytes, by the Protobuf guide's "Updating A Message Type": not yet their values.
-_ALIKE_SCALARS: Final = (
+_COMPATIBLE_SCALARS: Final = (
     {"int32", "uint32", "int64", "uint64", "bool", "enum"},
     {"sint32", "sint64"},
     {"string", "bytes"},
     {"fixed32", "sfixed32"},
     {"fixed64", "sfixed64"},
 )
-_ALIKE: Final = (*_ALIKE_SCALARS, {"message", "bytes"})
+_COMPATIBLE_TYPES: Final = (*_COMPATIBLE_SCALARS, {"message", "bytes"})
 # Types whose every value is the same value of another type, in JSON too.
 _WIDER: Final = {
     "int32": {"int64", "enum"},
@@ -53,59 +54,59 @@ _WIDER_ON_THE_WIRE: Final = {
 }
 
 
-def type_name(field: FieldDescriptor) -> str:
+def format_type(field: FieldDescriptor) -> str:
     """A field's type as documents write it."""
     declared = field.message_type or field.enum_type
-    return str(declared.full_name) if declared is not None else _NAMES[field.type]
+    return str(declared.full_name) if declared is not None else _TYPE_NAMES[field.type]
 
 
-def change(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] | None:
+def compare_types(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] | None:
     """The rule that reading one type as another breaks, with words for people; None where every value stays itself."""
-    old, new = _NAMES[writer.type], _NAMES[reader.type]
+    old, new = _TYPE_NAMES[writer.type], _TYPE_NAMES[reader.type]
     closed = reader.enum_type is not None and reader.enum_type.is_closed
     if new in _WIDER.get(old, ()) and not closed:
         return None
     if new in _WIDER_ON_THE_WIRE.get(old, ()) and not closed:
         return "json_type_changed", f"{old} and {new} are the same bytes, but not the same JSON"
-    if any({old, new} <= group for group in _ALIKE):
+    if any({old, new} <= group for group in _COMPATIBLE_TYPES):
         return "type_narrowed", f"some values of {old} are others when read as {new}, or cannot be read"
     return "type_changed", f"what is written as {old} cannot be read as {new}"
 
 
 MAX_STEPS: Final = 500_000
-_GOOGLE: Final = "google.protobuf."
+_GOOGLE_PACKAGE: Final = "google.protobuf."
 # In JSON it is {}, as any message without fields is.
 _EMPTY: Final = "google.protobuf.Empty"
 _MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 
 
-def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
+def find_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
     """Every reason, over all messages of ``writer``; paths are full names: ``shop.Order.total``, ``shop.Color.RED``.
 
     Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
     """
     comparison = _Comparison(MAX_STEPS)
-    return comparison.differences("documents", lambda: comparison.files(reader, writer))
+    return comparison.differences("documents", lambda: comparison.compare_files(reader, writer))
 
 
-def wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
+def find_wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
     """Return the reasons why ``reader`` may not follow ``writer`` by the rules of Confluent's registry.
 
     These rules are about the bytes on the wire: names of fields, JSON and defaults do not count.
     """
     comparison = _WireComparison(MAX_STEPS)
-    return comparison.differences("documents", lambda: comparison.files(reader, writer))
+    return comparison.differences("documents", lambda: comparison.compare_files(reader, writer))
 
 
-def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
+def list_with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
     """Messages and the messages declared in them, without the entries of maps."""
     for descriptor in descriptors:
         if not descriptor.GetOptions().map_entry:
             yield descriptor
-            yield from with_nested(descriptor.nested_types)
+            yield from list_with_nested(descriptor.nested_types)
 
 
-def relative(descriptor: Descriptor | EnumDescriptor) -> str:
+def relative_name(descriptor: Descriptor | EnumDescriptor) -> str:
     """The name of a type without its package."""
     full = str(descriptor.full_name)
     return full.removeprefix(f"{descriptor.file.package}.") if descriptor.file.package else full
@@ -118,184 +119,201 @@ class _Comparison(Comparison):
         super().__init__(most)
         self.waiting: deque[tuple[Descriptor, Descriptor, str]] = deque()
 
-    def files(self, reader: FileDescriptor, writer: FileDescriptor) -> None:
+    def compare_files(self, reader: FileDescriptor, writer: FileDescriptor) -> None:
         if reader.package != writer.package:
-            what = "every message has another full name, so links to it, and Any, lead nowhere"
-            self.report("", "package_changed", writer.package, reader.package, what)
-        known = {relative(message): message for message in with_nested(reader.message_types_by_name.values())}
-        written = {relative(message): message for message in with_nested(writer.message_types_by_name.values())}
-        for name, message in written.items():
-            if name in known:
-                self.line_up(known[name], message, known[name].full_name)
-        self.missing(written, known)
+            message_text = "every message has another full name, so links to it, and Any, lead nowhere"
+            self.report("", "package_changed", writer.package, reader.package, message_text)
+        reader_messages = {
+            relative_name(message): message for message in list_with_nested(reader.message_types_by_name.values())
+        }
+        writer_messages = {
+            relative_name(message): message for message in list_with_nested(writer.message_types_by_name.values())
+        }
+        for name, message in writer_messages.items():
+            if name in reader_messages:
+                self.enqueue(reader_messages[name], message, reader_messages[name].full_name)
+        self.report_missing(writer_messages, reader_messages)
         while self.waiting:
-            self.messages(*self.waiting.popleft())
+            self.compare_messages(*self.waiting.popleft())
 
-    def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
+    def report_missing(
+        self, writer_messages: Mapping[str, Descriptor], reader_messages: Mapping[str, Descriptor]
+    ) -> None:
         """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
-        parts = self.list_parts(message for name, message in written.items() if name in known)
-        for name, message in written.items():
+        parts = self.list_parts(message for name, message in writer_messages.items() if name in reader_messages)
+        for name, message in writer_messages.items():
             outer = message.containing_type
-            listed = outer is not None and relative(outer) not in known
-            if name not in known and not listed and message.full_name not in parts:
+            is_part_of_missing = outer is not None and relative_name(outer) not in reader_messages
+            if name not in reader_messages and not is_part_of_missing and message.full_name not in parts:
                 self.report(
                     message.full_name, "message_removed", message.full_name, None, "the reader has no such message"
                 )
 
-    def list_parts(self, known: Iterable[Descriptor]) -> set[str]:
-        """Return the full names of messages that are compared where fields of ``known`` messages have them."""
-        return _reachable(known)
+    def list_parts(self, messages: Iterable[Descriptor]) -> set[str]:
+        """Return the full names of messages that are compared where fields of ``messages`` have them."""
+        return _find_reachable(messages)
 
-    def line_up(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+    def enqueue(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
         pair = (reader.full_name, writer.full_name)
         if pair not in self.met:
             self.met.add(pair)
             self.waiting.append((reader, writer, path))
 
-    def messages(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
-        known, written = _fields(reader), _fields(writer)
-        names = {name: field for field in known.values() for name in _json_names(field)}
-        for number, field in written.items():
+    def compare_messages(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        reader_fields, writer_fields = _index_fields(reader), _index_fields(writer)
+        names = {name: field for field in reader_fields.values() for name in _list_json_names(field)}
+        for number, field in writer_fields.items():
             self.step()
-            if number in known:
-                self.field(known[number], field, f"{path}.{_label(known[number])}")
+            if number in reader_fields:
+                self.compare_fields(reader_fields[number], field, f"{path}.{_format_label(reader_fields[number])}")
             else:
                 self.compare_removed(field, names, path)
-        for number, field in known.items():
-            if field.is_required and not (number in written and written[number].is_required):
-                what = "the reader requires a field that need not be written"
-                self.report(f"{path}.{_label(field)}", "required_added", None, "required", what)
+        for number, field in reader_fields.items():
+            if field.is_required and not (number in writer_fields and writer_fields[number].is_required):
+                text = "the reader requires a field that need not be written"
+                self.report(f"{path}.{_format_label(field)}", "required_added", None, "required", text)
         for oneof in reader.oneofs:
-            self.gathered(oneof, [written[field.number] for field in oneof.fields if field.number in written], path)
+            self.compare_new_oneof(
+                oneof, [writer_fields[field.number] for field in oneof.fields if field.number in writer_fields], path
+            )
         for oneof in writer.oneofs:
-            self.scattered(oneof, [known[field.number] for field in oneof.fields if field.number in known], path)
+            self.compare_removed_oneof(
+                oneof, [reader_fields[field.number] for field in oneof.fields if field.number in reader_fields], path
+            )
 
     def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:
         """Compare a field whose number the reader does not know; ``names`` are the reader's fields by name."""
-        for field in {names[name].number: names[name] for name in _json_names(writer) & names.keys()}.values():
-            what = f"the field is written as number {writer.number} and read as {field.number}, so it gets lost"
-            self.report(f"{path}.{_label(field)}", "field_renumbered", writer.number, field.number, what)
+        for field in {names[name].number: names[name] for name in _list_json_names(writer) & names.keys()}.values():
+            text = f"the field is written as number {writer.number} and read as {field.number}, so it gets lost"
+            self.report(f"{path}.{_format_label(field)}", "field_renumbered", writer.number, field.number, text)
 
-    def gathered(self, reader: OneofDescriptor, written: list[FieldDescriptor], path: str) -> None:
-        together = {field.containing_oneof.name if field.containing_oneof else f"={field.name}" for field in written}
+    def compare_new_oneof(self, reader: OneofDescriptor, fields: list[FieldDescriptor], path: str) -> None:
+        together = {field.containing_oneof.name if field.containing_oneof else f"={field.name}" for field in fields}
         if len(together) > 1:
-            names = ", ".join(field.name for field in written)
-            what = f"{names} can be written together; the reader keeps the last one only"
-            self.report(f"{path}.{reader.name}", "oneof_added", None, reader.name, what)
+            names = ", ".join(field.name for field in fields)
+            text = f"{names} can be written together; the reader keeps the last one only"
+            self.report(f"{path}.{reader.name}", "oneof_added", None, reader.name, text)
 
-    def scattered(self, writer: OneofDescriptor, known: list[FieldDescriptor], path: str) -> None:
-        lost = [field.name for field in known if not field.has_presence and not field.is_repeated]
+    def compare_removed_oneof(self, writer: OneofDescriptor, fields: list[FieldDescriptor], path: str) -> None:
+        lost = [field.name for field in fields if not field.has_presence and not field.is_repeated]
         if lost and len(writer.fields) > 1:
-            what = f"the reader cannot tell which one was set: {', '.join(lost)} may hold its default"
-            self.report(f"{path}.{writer.name}", "oneof_removed", writer.name, None, what)
+            text = f"the reader cannot tell which one was set: {', '.join(lost)} may hold its default"
+            self.report(f"{path}.{writer.name}", "oneof_removed", writer.name, None, text)
 
-    def field(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+    def compare_fields(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         self.compare_names(reader, writer, path)
-        known, written = map_value(reader), map_value(writer)
-        if known is not None and written is not None:
-            self.value(_key(known), _key(written), path + "{key}")
-            self.value(known, written, path + "{}")
-        elif known is not None or written is not None or self.is_regrouped(reader, writer):
-            what = f"{_cardinality(writer)} and {_cardinality(reader)} do not hold the same"
-            self.report(path, "cardinality_changed", _cardinality(writer), _cardinality(reader), what)
-        elif self.value(reader, writer, path) and not reader.is_repeated and not writer.is_required:
-            self.default(reader, writer, path)
+        reader_value, writer_value = map_value(reader), map_value(writer)
+        if reader_value is not None and writer_value is not None:
+            self.compare_values(_find_key_field(reader_value), _find_key_field(writer_value), path + "{key}")
+            self.compare_values(reader_value, writer_value, path + "{}")
+        elif reader_value is not None or writer_value is not None or self.is_regrouped(reader, writer):
+            text = f"{_find_cardinality(writer)} and {_find_cardinality(reader)} do not hold the same"
+            self.report(path, "cardinality_changed", _find_cardinality(writer), _find_cardinality(reader), text)
+        elif self.compare_values(reader, writer, path) and not reader.is_repeated and not writer.is_required:
+            self.compare_defaults(reader, writer, path)
 
     def compare_names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
-        if not _json_names(writer) <= _json_names(reader):
-            names = [" or ".join(sorted(_json_names(side))) for side in (writer, reader)]
-            what = f"JSON has {names[0]} where the reader looks for {names[1]}"
-            self.report(path, "json_name_changed", names[0], names[1], what)
+        if not _list_json_names(writer) <= _list_json_names(reader):
+            names = [" or ".join(sorted(_list_json_names(side))) for side in (writer, reader)]
+            text = f"JSON has {names[0]} where the reader looks for {names[1]}"
+            self.report(path, "json_name_changed", names[0], names[1], text)
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
         """Return True if single values and lists of them are not read as each other."""
         return reader.is_repeated != writer.is_repeated
 
-    def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+    def compare_defaults(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         if reader.type in _MESSAGES or writer.type in _MESSAGES:
             return
         old, new = writer.default_value, reader.default_value
         # NaN differs from itself, and two of them are the same default.
         if old != new and not (old != old and new != new):
-            what = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
-            self.report(path, "default_changed", repr(old), repr(new), what)
+            text = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
+            self.report(path, "default_changed", repr(old), repr(new), text)
 
-    def value(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
+    def compare_values(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
         """Compare what single values are; whether they are the same."""
         if reader.type != writer.type:
-            found = change(writer, reader)
-            if found is not None:
-                rule, what = found
-                self.report(path, rule, type_name(writer), type_name(reader), what)
-            return found is None
+            problem = compare_types(writer, reader)
+            if problem is not None:
+                rule, text = problem
+                self.report(path, rule, format_type(writer), format_type(reader), text)
+            return problem is None
         if reader.message_type is not None and writer.message_type is not None:
-            self.inside(reader.message_type, writer.message_type, path)
+            self.compare_inner(reader.message_type, writer.message_type, path)
         elif reader.enum_type is not None and writer.enum_type is not None:
-            self.enums(reader.enum_type, writer.enum_type, path)
+            self.compare_enums(reader.enum_type, writer.enum_type, path)
         return True
 
-    def inside(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+    def compare_inner(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
         old, new = str(writer.full_name), str(reader.full_name)
-        special = any(name.startswith(_GOOGLE) and name != _EMPTY for name in (old, new))
-        if old != new and special:
+        is_well_known = any(name.startswith(_GOOGLE_PACKAGE) and name != _EMPTY for name in (old, new))
+        if old != new and is_well_known:
             self.report(path, "json_type_changed", old, new, f"{old} and {new} do not have the same form in JSON")
-        if old != new or not special:
-            self.line_up(reader, writer, new if old == new or relative(reader) == relative(writer) else path)
+        if old != new or not is_well_known:
+            self.enqueue(reader, writer, new if old == new or relative_name(reader) == relative_name(writer) else path)
 
-    def enums(self, reader: EnumDescriptor, writer: EnumDescriptor, path: str) -> None:
+    def compare_enums(self, reader: EnumDescriptor, writer: EnumDescriptor, path: str) -> None:
         pair = (reader.full_name, writer.full_name)
         if pair in self.met:
             return
         self.met.add(pair)
-        path = reader.full_name if relative(reader) == relative(writer) else path
+        path = reader.full_name if relative_name(reader) == relative_name(writer) else path
         if reader.is_closed and not writer.is_closed:
-            what = "any number can be written, but the reader knows no other than those with a name"
-            self.report(path, "enum_closed", "open", "closed", what)
-        old, new = _values(writer), _values(reader)
+            text = "any number can be written, but the reader knows no other than those with a name"
+            self.report(path, "enum_closed", "open", "closed", text)
+        old, new = _index_values(writer), _index_values(reader)
         numbers = {name: number for number, names in new.items() for name in names}
         for number, names in old.items():
             self.step()
             for name in sorted(names - new.get(number, set())):
-                self.enum_value(name, number, numbers.get(name), new.get(number), path, closed=reader.is_closed)
+                self.compare_enum_value(name, number, numbers.get(name), new.get(number), path, closed=reader.is_closed)
 
-    def enum_value(
-        self, name: str, number: int, elsewhere: int | None, others: set[str] | None, path: str, *, closed: bool
+    def compare_enum_value(
+        self,
+        name: str,
+        number: int,
+        reader_number: int | None,
+        reader_names: set[str] | None,
+        path: str,
+        *,
+        closed: bool,
     ) -> None:
         """A name of the writer's that its number does not have with the reader."""
-        here = f"{path}.{name}"
-        if elsewhere is not None:
-            what = f"{name} is written as {number}, which is not what the reader calls so"
-            self.report(here, "enum_value_renumbered", number, elsewhere, what)
-        elif others is not None:
-            what = f"{number} is written for {name}, but read as {' or '.join(sorted(others))}"
-            self.report(here, "enum_value_renamed", name, sorted(others)[0], what)
+        value_path = f"{path}.{name}"
+        if reader_number is not None:
+            text = f"{name} is written as {number}, which is not what the reader calls so"
+            self.report(value_path, "enum_value_renumbered", number, reader_number, text)
+        elif reader_names is not None:
+            text = f"{number} is written for {name}, but read as {' or '.join(sorted(reader_names))}"
+            self.report(value_path, "enum_value_renamed", name, sorted(reader_names)[0], text)
         elif closed:
-            what = f"{name} can be written, but the reader's enum is closed and does not know {number}"
-            self.report(here, "enum_value_removed", number, None, what)
+            text = f"{name} can be written, but the reader's enum is closed and does not know {number}"
+            self.report(value_path, "enum_value_removed", number, None, text)
 
 
 class _WireComparison(_Comparison):
     """Compares pairs of messages by the rules of Confluent's registry."""
 
-    def list_parts(self, known: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
+    def list_parts(self, messages: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
         return set()  # A message that another file declares now is gone from this one.
 
     def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:  # noqa: ARG002
         if writer.is_required:
-            what = "a required field may not be removed"
-            self.report(f"{path}.{_label(writer)}", "required_removed", "required", None, what)
+            text = "a required field may not be removed"
+            self.report(f"{path}.{_format_label(writer)}", "required_removed", "required", None, text)
 
-    def scattered(self, writer: OneofDescriptor, known: list[FieldDescriptor], path: str) -> None:
-        numbers = {field.number for field in known}
-        for field in writer.fields if known else ():
+    def compare_removed_oneof(self, writer: OneofDescriptor, fields: list[FieldDescriptor], path: str) -> None:
+        numbers = {field.number for field in fields}
+        for field in writer.fields if fields else ():
             if field.number not in numbers:
-                what = f"when {field.name} is written, the reader takes none of {writer.name} to be set"
-                self.report(f"{path}.{_label(field)}", "oneof_field_removed", writer.name, None, what)
+                text = f"when {field.name} is written, the reader takes none of {writer.name} to be set"
+                self.report(f"{path}.{_format_label(field)}", "oneof_field_removed", writer.name, None, text)
 
     def compare_names(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         pass
 
-    def default(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
+    def compare_defaults(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         pass
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
@@ -304,108 +322,108 @@ class _WireComparison(_Comparison):
         is_number = writer.type not in (*_MESSAGES, FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
         return is_number and reader.is_repeated != writer.is_repeated and (writer.is_repeated or writer.has_presence)
 
-    def value(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
+    def compare_values(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
         if reader.type == writer.type and reader.message_type is not None and writer.message_type is not None:
-            self.inside(reader.message_type, writer.message_type, path)
+            self.compare_inner(reader.message_type, writer.message_type, path)
             return True
-        old, new = _NAMES[writer.type], _NAMES[reader.type]
-        is_same = old == new or any({old, new} <= kind for kind in _ALIKE_SCALARS)
+        old, new = _TYPE_NAMES[writer.type], _TYPE_NAMES[reader.type]
+        is_same = old == new or any({old, new} <= scalars for scalars in _COMPATIBLE_SCALARS)
         if not is_same:
-            what = f"what is written as {old} cannot be read as {new}"
-            self.report(path, "type_changed", type_name(writer), type_name(reader), what)
+            text = f"what is written as {old} cannot be read as {new}"
+            self.report(path, "type_changed", format_type(writer), format_type(reader), text)
         return is_same
 
-    def inside(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
-        if relative(reader) == relative(writer):
-            self.line_up(reader, writer, reader.full_name)
+    def compare_inner(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
+        if relative_name(reader) == relative_name(writer):
+            self.enqueue(reader, writer, reader.full_name)
         else:
-            what = "the field has a message type of another name"
-            self.report(path, "message_type_changed", writer.full_name, reader.full_name, what)
+            text = "the field has a message type of another name"
+            self.report(path, "message_type_changed", writer.full_name, reader.full_name, text)
 
 
-def _reachable(messages: Iterable[Descriptor]) -> set[str]:
+def _find_reachable(messages: Iterable[Descriptor]) -> set[str]:
     """The full names of ``messages`` and of all message types inside them."""
     waiting = list(messages)
-    found = {message.full_name for message in waiting}
+    names = {message.full_name for message in waiting}
     while waiting:
         inner = {field.message_type for field in waiting.pop().fields if field.message_type is not None}
-        waiting += [message for message in inner if message.full_name not in found]
-        found |= {message.full_name for message in inner}
-    return found
+        waiting += [message for message in inner if message.full_name not in names]
+        names |= {message.full_name for message in inner}
+    return names
 
 
-def _fields(message: Descriptor) -> dict[int, FieldDescriptor]:
+def _index_fields(message: Descriptor) -> dict[int, FieldDescriptor]:
     """Fields by number, extensions that the document declares among them."""
     extensions = message.file.pool.FindAllExtensions(message)
     return {field.number: field for field in (*message.fields, *extensions)}
 
 
-def _key(value: FieldDescriptor) -> FieldDescriptor:
+def _find_key_field(value: FieldDescriptor) -> FieldDescriptor:
     """The field of a map's keys, beside that of its values."""
     entry: Any = value.containing_type
-    found: FieldDescriptor = entry.fields_by_name["key"]
-    return found
+    field: FieldDescriptor = entry.fields_by_name["key"]
+    return field
 
 
-def _label(field: FieldDescriptor) -> str:
+def _format_label(field: FieldDescriptor) -> str:
     return f"[{field.full_name}]" if field.is_extension else str(field.name)
 
 
-def _json_names(field: FieldDescriptor) -> set[str]:
+def _list_json_names(field: FieldDescriptor) -> set[str]:
     """Return the JSON names of a field: writers choose, readers accept both."""
-    return {_label(field)} if field.is_extension else {field.name, field.json_name}
+    return {_format_label(field)} if field.is_extension else {field.name, field.json_name}
 
 
-def _cardinality(field: FieldDescriptor) -> str:
+def _find_cardinality(field: FieldDescriptor) -> str:
     return "map" if map_value(field) else "repeated" if field.is_repeated else "singular"
 
 
-def _values(enum: EnumDescriptor) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = {}
+def _index_values(enum: EnumDescriptor) -> dict[int, set[str]]:
+    names: dict[int, set[str]] = {}
     for value in enum.values:
-        found.setdefault(value.number, set()).add(value.name)
-    return found
+        names.setdefault(value.number, set()).add(value.name)
+    return names
 
 
 # Numbers from the first up to, not including, the second.
 _Range = tuple[float, float]
 
 
-def hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
+def find_hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
     """Every number or name of ``old`` that ``new`` leaves without a use or a reservation, or uses again."""
-    return list(islice(_hazards(new, old), MAX_FINDINGS))
+    return list(islice(_list_hazards(new, old), MAX_FINDINGS))
 
 
-def _hazards(new: FileDescriptor, old: FileDescriptor) -> Iterator[Difference]:
-    messages = {relative(message): message for message in with_nested(new.message_types_by_name.values())}
-    for message in with_nested(old.message_types_by_name.values()):
-        here = messages.get(relative(message))
+def _list_hazards(new: FileDescriptor, old: FileDescriptor) -> Iterator[Difference]:
+    messages = {relative_name(message): message for message in list_with_nested(new.message_types_by_name.values())}
+    for message in list_with_nested(old.message_types_by_name.values()):
+        new_message = messages.get(relative_name(message))
         outer = message.containing_type
-        if here is not None:
-            yield from _compare(_of_message(here), _of_message(message))
-        elif outer is None or relative(outer) in messages:
-            what = "the message is gone, and with it what links to it"
-            yield _difference(message.full_name, "message_removed", message.full_name, None, what)
-    enums = {relative(enum): enum for enum in _enums(new)}
-    for enum in _enums(old):
-        if relative(enum) in enums:
-            yield from _compare(_of_enum(enums[relative(enum)]), _of_enum(enum))
+        if new_message is not None:
+            yield from _compare_numbered(_number_message(new_message), _number_message(message))
+        elif outer is None or relative_name(outer) in messages:
+            text = "the message is gone, and with it what links to it"
+            yield _make_difference(message.full_name, "message_removed", message.full_name, None, text)
+    enums = {relative_name(enum): enum for enum in _list_enums(new)}
+    for enum in _list_enums(old):
+        if relative_name(enum) in enums:
+            yield from _compare_numbered(_number_enum(enums[relative_name(enum)]), _number_enum(enum))
 
 
-def _enums(file: FileDescriptor) -> Iterator[EnumDescriptor]:
+def _list_enums(file: FileDescriptor) -> Iterator[EnumDescriptor]:
     yield from file.enum_types_by_name.values()
-    for message in with_nested(file.message_types_by_name.values()):
+    for message in list_with_nested(file.message_types_by_name.values()):
         yield from message.enum_types
 
 
-class _Numbered:
+class _NumberedType:
     """A message or an enum as what is used of its numbers and names, and what is reserved."""
 
     def __init__(
-        self, name: str, what: str, used: Iterable[tuple[str, int]], ranges: Iterable[_Range], reserved: Iterable[str]
+        self, name: str, label: str, used: Iterable[tuple[str, int]], ranges: Iterable[_Range], reserved: Iterable[str]
     ) -> None:
         self.name = name
-        self.what = what
+        self.label = label
         self.used = list(used)
         self.numbers = {number for _, number in self.used}
         self.names = {name for name, _ in self.used}
@@ -419,61 +437,63 @@ class _Numbered:
         return before > 0 and number < self.ranges[before - 1][1]
 
 
-def _of_message(descriptor: Descriptor) -> _Numbered:
+def _number_message(descriptor: Descriptor) -> _NumberedType:
     proto = descriptor_pb2.DescriptorProto()
     descriptor.CopyToProto(proto)
     used = ((field.name, field.number) for field in proto.field)
     ranges = ((part.start, part.end) for part in proto.reserved_range)
-    return _Numbered(descriptor.full_name, "field", used, ranges, proto.reserved_name)
+    return _NumberedType(descriptor.full_name, "field", used, ranges, proto.reserved_name)
 
 
-def _of_enum(descriptor: EnumDescriptor) -> _Numbered:
+def _number_enum(descriptor: EnumDescriptor) -> _NumberedType:
     proto = descriptor_pb2.EnumDescriptorProto()
     descriptor.CopyToProto(proto)
     used = ((value.name, value.number) for value in proto.value)
     ranges = ((part.start, part.end + 1) for part in proto.reserved_range)  # an enum's range includes its end
-    return _Numbered(descriptor.full_name, "enum_value", used, ranges, proto.reserved_name)
+    return _NumberedType(descriptor.full_name, "enum_value", used, ranges, proto.reserved_name)
 
 
-def _compare(new: _Numbered, old: _Numbered) -> Iterator[Difference]:
+def _compare_numbered(new: _NumberedType, old: _NumberedType) -> Iterator[Difference]:
     for name, number in old.used:
         path = f"{old.name}.{name}"
         if number not in new.numbers and not new.reserves(number):
-            what = f"the number {number} of {name} is neither used nor reserved, so another may get it"
-            yield _difference(path, f"{new.what}_number_not_reserved", number, None, what)
+            text = f"the number {number} of {name} is neither used nor reserved, so another may get it"
+            yield _make_difference(path, f"{new.label}_number_not_reserved", number, None, text)
         if name not in new.names and number not in new.numbers and name not in new.reserved:
-            what = f"the name {name} is neither used nor reserved, so JSON may get another meaning"
-            yield _difference(path, f"{new.what}_name_not_reserved", name, None, what)
+            text = f"the name {name} is neither used nor reserved, so JSON may get another meaning"
+            yield _make_difference(path, f"{new.label}_name_not_reserved", name, None, text)
     for name, number in new.used:
         if old.reserves(number):
-            what = f"the number {number} was reserved, so that messages with an old meaning are not misread"
-            yield _difference(f"{new.name}.{name}", "reserved_number_used", None, number, what)
+            text = f"the number {number} was reserved, so that messages with an old meaning are not misread"
+            yield _make_difference(f"{new.name}.{name}", "reserved_number_used", None, number, text)
         if name in old.reserved:
-            yield _difference(f"{new.name}.{name}", "reserved_name_used", None, name, f"the name {name} was reserved")
-    for first, end in _left(old.ranges, [*new.ranges, *((number, number + 1) for number in new.numbers)]):
-        what = "numbers that were reserved are free again"
-        yield _difference(new.name, "reservation_dropped", [int(first), int(end) - 1], None, what)
+            yield _make_difference(
+                f"{new.name}.{name}", "reserved_name_used", None, name, f"the name {name} was reserved"
+            )
+    for first, end in _subtract_ranges(old.ranges, [*new.ranges, *((number, number + 1) for number in new.numbers)]):
+        text = "numbers that were reserved are free again"
+        yield _make_difference(new.name, "reservation_dropped", [int(first), int(end) - 1], None, text)
     for name in sorted(old.reserved - new.reserved - new.names):
-        yield _difference(
+        yield _make_difference(
             new.name, "reservation_dropped", name, None, f"the name {name} was reserved and is free again"
         )
 
 
-def _left(ranges: Iterable[_Range], taken: Iterable[_Range]) -> Iterator[_Range]:
+def _subtract_ranges(ranges: Iterable[_Range], taken: Iterable[_Range]) -> Iterator[_Range]:
     """Yield the rest of the ordered ``ranges`` without ``taken``."""
-    others = deque(sorted(taken))
+    remaining = deque(sorted(taken))
     for first, end in ranges:
-        while others and others[0][0] < end:
-            start, stop = others[0]
+        while remaining and remaining[0][0] < end:
+            start, stop = remaining[0]
             if first < start:
                 yield first, start
             first = max(first, stop)
             if stop > end:
                 break
-            others.popleft()
+            remaining.popleft()
         if first < end:
             yield first, end
 
 
-def _difference(path: str, rule: str, old: object, new: object, message: str) -> Difference:
+def _make_difference(path: str, rule: str, old: object, new: object, message: str) -> Difference:
     return Difference(path=path, rule=rule, old=old, new=new, message=shorten(message))

@@ -34,7 +34,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.protobuf import comparison
-from signalbook.formats.protobuf.comparison import relative, with_nested
+from signalbook.formats.protobuf.comparison import list_with_nested, relative_name
 from signalbook.formats.protobuf.compiler import (
     MAIN,
     Sources,
@@ -305,15 +305,15 @@ class ProtobufFormat:
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
-        return comparison.differences(self._compile_text(reader).file, self._compile_text(writer).file)
+        return comparison.find_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """Return what keeps ``reader`` from following ``writer`` by their bytes alone. Raises ``SchemaError``."""
-        return comparison.wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
+        return comparison.find_wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
         """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
-        return comparison.hazards(self._compile_text(new).file, self._compile_text(old).file)
+        return comparison.find_hazards(self._compile_text(new).file, self._compile_text(old).file)
 
     def _compile_text(self, text: SchemaText) -> Descriptors:
         descriptors = describe(gather(text.document, text.resolve))
@@ -369,9 +369,9 @@ def describe(sources: Sources) -> Descriptors:
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)
     messages: dict[str, Descriptor] = {}
-    for descriptor in with_nested(document.message_types_by_name.values()):
+    for descriptor in list_with_nested(document.message_types_by_name.values()):
         messages[descriptor.full_name] = descriptor
-        messages[relative(descriptor)] = descriptor
+        messages[relative_name(descriptor)] = descriptor
     return Descriptors(
         pool=pool,
         file=document,

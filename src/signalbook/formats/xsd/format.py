@@ -82,10 +82,10 @@ class XsdFormat:
             for side in (reader, writer)
         )
         try:
-            return comparison.differences(new, old, paths.roots)
+            return comparison.find_differences(new, old, paths.roots)
         except documents.FAILED as error:
             # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
-            return [inclusion.undecided("", f"comparing failed: {error or type(error).__name__}")]
+            return [inclusion.make_undecided("", f"comparing failed: {error or type(error).__name__}")]
 
     def _choose_version(self, format: str) -> str:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"

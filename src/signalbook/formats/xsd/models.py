@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from xmlschema.validators import XsdAnyElement, XsdGroup
 
-from signalbook.formats.inclusion import TooMuch
+from signalbook.formats.inclusion import TooManySteps
 
 Spend = Callable[[int], None]
 _MAX_NESTING: Final = 200
@@ -33,10 +33,10 @@ class WildcardNames:
     is_exact: bool = True
 
     def __str__(self) -> str:
-        shown = ", ".join(sorted(name or "no namespace" for name in self.namespaces))
+        listed = ", ".join(sorted(name or "no namespace" for name in self.namespaces))
         if self.negated:
-            return "any namespace" + (f" but {shown}" if shown else "")
-        return f"namespace {shown}"
+            return "any namespace" + (f" but {listed}" if listed else "")
+        return f"namespace {listed}"
 
     def allows(self, name: str) -> bool:
         """Return True if an expanded name is allowed; with ``##defined`` that depends on more than the name."""
@@ -49,13 +49,13 @@ class WildcardNames:
         """Return True if both allow some namespace."""
         if self.negated and other.negated:
             return True
-        named, rest = (other, self) if self.negated else (self, other)
-        return any(map(rest.has_namespace, named.namespaces))
+        listed, other_names = (other, self) if self.negated else (self, other)
+        return any(map(other_names.has_namespace, listed.namespaces))
 
-    def within(self, others: Iterable[WildcardNames], but: Iterable[str] = ()) -> bool:
-        """Return True if every name is one of ``others``, or of ``but``."""
+    def is_within(self, others: Iterable[WildcardNames], excluded: Iterable[str] = ()) -> bool:
+        """Return True if every name is one of ``others``, or of ``excluded``."""
         negated, namespaces = False, frozenset[str]()
-        apart = {*but, *self.excluded}
+        apart = {*excluded, *self.excluded}
         for other in others:
             if not other.is_exact or not {name for name in other.excluded if self.allows(name)} <= apart:
                 return False
@@ -73,7 +73,7 @@ class WildcardNames:
         return all((namespace in namespaces) is not negated for namespace in self.namespaces)
 
 
-def names_of(wildcard: Any) -> WildcardNames:
+def read_wildcard_names(wildcard: Any) -> WildcardNames:
     """Return the names that ``xs:any`` or ``xs:anyAttribute`` allows."""
     excluded = frozenset(name for name in wildcard.not_qname if not name.startswith("##"))
     is_exact = len(excluded) == len(wildcard.not_qname)
@@ -130,72 +130,77 @@ class ContentModel:
     spend: Spend
     strict: bool
     _nodes: list[tuple[Any, ...]] = field(default_factory=lambda: [("empty",)])
-    _nullable: list[bool] = field(default_factory=lambda: [True])
-    _known: dict[tuple[Any, ...], int] = field(default_factory=lambda: {("empty",): _EMPTY})
+    _is_nullable: list[bool] = field(default_factory=lambda: [True])
+    _node_by_parts: dict[tuple[Any, ...], int] = field(default_factory=lambda: {("empty",): _EMPTY})
     _steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
     leaves: list[Leaf] = field(default_factory=list)
     start: int = _EMPTY
     is_partial: bool = False
 
-    def nullable(self, node: int) -> bool:
-        return self._nullable[node]
+    def is_nullable(self, node: int) -> bool:
+        return self._is_nullable[node]
 
-    def parts(self, node: int) -> tuple[Any, ...]:
+    def find_parts(self, node: int) -> tuple[Any, ...]:
         return self._nodes[node]
 
-    def _node(self, parts: tuple[Any, ...], nullable: bool) -> int:
-        if parts not in self._known:
+    def _add_node(self, parts: tuple[Any, ...], nullable: bool) -> int:
+        if parts not in self._node_by_parts:
             self.spend(1)
-            self._known[parts] = len(self._nodes)
+            self._node_by_parts[parts] = len(self._nodes)
             self._nodes.append(parts)
-            self._nullable.append(nullable)
-        return self._known[parts]
+            self._is_nullable.append(nullable)
+        return self._node_by_parts[parts]
 
-    def of(self, particle: Any, depth: int = 0) -> int:
+    def add_particle(self, particle: Any, depth: int = 0) -> int:
         """The expression of a group or of one particle."""
         if depth > _MAX_NESTING:
-            raise TooMuch
+            raise TooManySteps
         least, most = particle.min_occurs, particle.max_occurs
         if most == 0:
             return _EMPTY
         if not isinstance(particle, XsdGroup):
-            return self.repeat(self._leaf(particle), least, most)
+            return self.repeat(self._add_leaf_choice(particle), least, most)
         if particle.model == "all":
-            return self.repeat(self._all(particle), least, most)
-        inner = [self.of(part, depth + 1) for part in particle]
+            return self.repeat(self._add_all(particle), least, most)
+        inner = [self.add_particle(part, depth + 1) for part in particle]
         if particle.model == "choice":
-            return self.repeat(self.choice(inner), least, most)
+            return self.repeat(self.add_choice(inner), least, most)
         node = _EMPTY
         for part in reversed(inner):
-            node = self.sequence(part, node)
+            node = self.add_sequence(part, node)
         return self.repeat(node, least, most)
 
-    def _leaf(self, particle: Any) -> int:
+    def _add_leaf_choice(self, particle: Any) -> int:
         if isinstance(particle, XsdAnyElement):
-            return self._add(Leaf(particle, "", names_of(particle)))
-        return self.choice(
-            [self._add(Leaf(element, str(element.name))) for element in meant(particle, strict=self.strict)]
+            return self._add_leaf(Leaf(particle, "", read_wildcard_names(particle)))
+        return self.add_choice(
+            [
+                self._add_leaf(Leaf(element, str(element.name)))
+                for element in list_elements(particle, strict=self.strict)
+            ]
         )
 
-    def _add(self, leaf: Leaf) -> int:
+    def _add_leaf(self, leaf: Leaf) -> int:
         self.leaves.append(leaf)
-        return self._node(("leaf", leaf), nullable=False)
+        return self._add_node(("leaf", leaf), nullable=False)
 
-    def _all(self, group: Any) -> int:
-        parts = [(self._leaf(part), part.min_occurs, part.max_occurs) for part in group if part.max_occurs != 0]
-        return self.all(tuple(parts))
+    def _add_all(self, group: Any) -> int:
+        parts = [
+            (self._add_leaf_choice(part), part.min_occurs, part.max_occurs) for part in group if part.max_occurs != 0
+        ]
+        return self.add_all(tuple(parts))
 
-    def all(self, parts: tuple[tuple[int, int, int | None], ...]) -> int:
+    def add_all(self, parts: tuple[tuple[int, int, int | None], ...]) -> int:
         """Particles in any order, each between its least and most times."""
-        return self._node(("all", *parts), all(least == 0 for _, least, _ in parts)) if parts else _EMPTY
+        return self._add_node(("all", *parts), all(least == 0 for _, least, _ in parts)) if parts else _EMPTY
 
-    def choice(self, nodes: Iterable[int]) -> int:
-        several = tuple(sorted(set(nodes)))
-        if len(several) == 1:
-            return several[0]
-        return self._node(("choice", *several), any(map(self.nullable, several)))
+    def add_choice(self, nodes: Iterable[int]) -> int:
+        distinct = tuple(sorted(set(nodes)))
+        if len(distinct) == 1:
+            return distinct[0]
+        return self._add_node(("choice", *distinct), any(map(self.is_nullable, distinct)))
 
-    def sequence(self, first: int, second: int) -> int:
+    def add_sequence(self, first: int, second: int) -> int:
         """Return a sequence of two parts. The first part is never a sequence itself."""
         if second == _EMPTY or first == _EMPTY:
             return first or second
@@ -205,7 +210,7 @@ class ContentModel:
             heads.append(head)
         self.spend(len(heads))
         for head in (first, *reversed(heads)):
-            second = self._node(("sequence", head, second), self.nullable(head) and self.nullable(second))
+            second = self._add_node(("sequence", head, second), self.is_nullable(head) and self.is_nullable(second))
         return second
 
     def repeat(self, node: int, least: int, most: int | None) -> int:
@@ -213,66 +218,74 @@ class ContentModel:
             return _EMPTY
         if (least, most) == (1, 1):
             return node
-        least = 0 if self.nullable(node) else least
-        return self._node(("repeat", node, least, most), least == 0)
+        least = 0 if self.is_nullable(node) else least
+        return self._add_node(("repeat", node, least, most), least == 0)
 
-    def steps(self, node: int) -> tuple[Step, ...]:
+    def list_steps(self, node: int) -> tuple[Step, ...]:
         """Return the possible first steps, each with the rest after it."""
         if node not in self._steps:
-            self._steps[node] = tuple(self._first(node))
+            self._steps[node] = tuple(self._list_first_steps(node))
             self.spend(1 + len(self._steps[node]))
         return self._steps[node]
 
-    def _first(self, node: int) -> Iterator[Step]:
+    def _list_first_steps(self, node: int) -> Iterator[Step]:
         while self._nodes[node][0] == "sequence":
-            _, head, rest = self._nodes[node]
-            for leaf, left in self.steps(head):
-                yield leaf, self.sequence(left, rest)
-            if not self.nullable(head):
+            _, head, following = self._nodes[node]
+            for leaf, remainder in self.list_steps(head):
+                yield leaf, self.add_sequence(remainder, following)
+            if not self.is_nullable(head):
                 return
-            node = rest
-        kind, *parts = self._nodes[node]
-        if kind == "leaf":
+            node = following
+        node_kind, *parts = self._nodes[node]
+        if node_kind == "leaf":
             yield parts[0], _EMPTY
-        elif kind == "choice":
+        elif node_kind == "choice":
             for part in parts:
-                yield from self.steps(part)
-        elif kind == "repeat":
+                yield from self.list_steps(part)
+        elif node_kind == "repeat":
             inner, least, most = parts
             again = self.repeat(inner, max(least - 1, 0), None if most is None else most - 1)
-            for leaf, left in self.steps(inner):
-                yield leaf, self.sequence(left, again)
-        elif kind == "all":
+            for leaf, remainder in self.list_steps(inner):
+                yield leaf, self.add_sequence(remainder, again)
+        elif node_kind == "all":
             for at, (inner, least, most) in enumerate(parts):
-                left_over = (inner, max(least - 1, 0), None if most is None else most - 1)
-                rest_of = [*parts[:at], *([] if left_over[2] == 0 else [left_over]), *parts[at + 1 :]]
-                for leaf, left in self.steps(inner):
-                    yield leaf, self.sequence(left, self.all(tuple(rest_of)))
+                reduced = (inner, max(least - 1, 0), None if most is None else most - 1)
+                remaining_parts = [*parts[:at], *([] if reduced[2] == 0 else [reduced]), *parts[at + 1 :]]
+                for leaf, remainder in self.list_steps(inner):
+                    yield leaf, self.add_sequence(remainder, self.add_all(tuple(remaining_parts)))
 
-    def whole_all(self, writer: ContentModel) -> tuple[Any, ...] | None:
+    def find_whole_all(self, writer: ContentModel) -> tuple[Any, ...] | None:
         """The particles of an all-group that is the whole model; one that may be left out if a writer's may not."""
         kind, *parts = self._nodes[self.start]
         if _is_optional_all(self) and (
-            self.nullable(parts[0]) or _is_optional_all(writer) or not writer.nullable(writer.start)
+            self.is_nullable(parts[0]) or _is_optional_all(writer) or not writer.is_nullable(writer.start)
         ):
             kind, *parts = self._nodes[parts[0]]
         return tuple(parts) if kind == "all" else None
 
-    def within(self, node: int) -> frozenset[Leaf]:
+    def list_leaves(self, node: int) -> frozenset[Leaf]:
         """The leaves of a particle of an all-group: one, or those of a substitution group."""
         kind, *parts = self._nodes[node]
         if kind == "leaf":
             return frozenset(parts)
-        return frozenset(leaf for part in parts for leaf in self.within(part))
+        return frozenset(leaf for part in parts for leaf in self.list_leaves(part))
 
-    def loosened(self) -> ContentModel:
+    def loosen(self) -> ContentModel:
         """The same with all-groups of many particles as anything of them: a model that allows more."""
         kind, *parts = self._nodes[self.start]
         if kind != "all" or len(parts) <= _MAX_ORDERED:
             return self
-        start = self.repeat(self.choice([inner for inner, _, _ in parts]), 0, None)
+        start = self.repeat(self.add_choice([inner for inner, _, _ in parts]), 0, None)
         return ContentModel(
-            self.spend, self.strict, self._nodes, self._nullable, self._known, self._steps, self.leaves, start, True
+            self.spend,
+            self.strict,
+            self._nodes,
+            self._is_nullable,
+            self._node_by_parts,
+            self._steps,
+            self.leaves,
+            start,
+            True,
         )
 
     def count(self, node: int, weigh: Callable[[Leaf], tuple[int, int]]) -> tuple[int, float]:
@@ -285,10 +298,10 @@ class ContentModel:
             counts = [self.count(part, weigh) for part in parts] or [(0, 0.0)]
             return min(least for least, _ in counts), max(most for _, most in counts)
         if kind == "repeat":
-            return _times(self.count(parts[0], weigh), parts[1], parts[2])
+            return _multiply_counts(self.count(parts[0], weigh), parts[1], parts[2])
         if kind == "all":
-            found = [_times(self.count(inner, weigh), least, most) for inner, least, most in parts]
-            return sum(least for least, _ in found), sum(most for _, most in found)
+            counts_of_parts = [_multiply_counts(self.count(inner, weigh), least, most) for inner, least, most in parts]
+            return sum(least for least, _ in counts_of_parts), sum(most for _, most in counts_of_parts)
         total: tuple[int, float] = (0, 0)
         while kind == "sequence":
             least, most = self.count(parts[0], weigh)
@@ -301,158 +314,172 @@ class ContentModel:
         return total[0] + least, total[1] + most
 
 
-def _times(once: tuple[int, float], least: int, most: int | None) -> tuple[int, float]:
-    many = float("inf") if most is None else most
-    return once[0] * least, once[1] * many if once[1] else 0
+def _multiply_counts(count: tuple[int, float], least: int, most: int | None) -> tuple[int, float]:
+    repetitions = float("inf") if most is None else most
+    return count[0] * least, count[1] * repetitions if count[1] else 0
 
 
-def model(group: Any, spend: Spend, *, strict: bool) -> ContentModel:
-    """The model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooMuch``."""
-    found = ContentModel(spend, strict)
-    found.start = found.of(group)
-    return found
+def build_model(group: Any, spend: Spend, *, strict: bool) -> ContentModel:
+    """The model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooManySteps``."""
+    content_model = ContentModel(spend, strict)
+    content_model.start = content_model.add_particle(group)
+    return content_model
 
 
-def meant(particle: Any, *, strict: bool) -> list[Any]:
+def list_elements(particle: Any, *, strict: bool) -> list[Any]:
     """The elements that a particle stands for: what is declared, and what may be substituted for it."""
     declared = particle.ref if particle.ref is not None else particle
-    found = [] if declared.abstract else [declared]
+    elements = [] if declared.abstract else [declared]
     block = declared.block
     if (particle.ref is None and declared.parent is not None) or "substitution" in block:
-        return found
+        return elements
     for other in particle.iter_substitutes():
         if not other.abstract and not (strict and block and other.type is not declared.type):
-            found.append(other)
-    return found
+            elements.append(other)
+    return elements
 
 
-def compared(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
+def compare_models(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
     """Yield what must hold for the reader's model to allow all that the writer's does."""
-    if reader.whole_all(writer) is not None:
-        yield from _counted(writer, reader)
+    if reader.find_whole_all(writer) is not None:
+        yield from _compare_counts(writer, reader)
         return
-    writer = writer.loosened()
+    writer = writer.loosen()
     start = (frozenset({writer.start}), frozenset({reader.start}))
     waiting: deque[tuple[_States, _States, str]] = deque([(*start, "")])
-    met = {start}
+    seen = {start}
     while waiting:
         old, new, before = waiting.popleft()
-        expected = [step for node in new for step in reader.steps(node)]
-        written = [step for node in old for step in writer.steps(node)]
+        expected = [step for node in new for step in reader.list_steps(node)]
+        written = [step for node in old for step in writer.list_steps(node)]
         writer.spend(1 + len(expected) + len(written))
-        if any(map(writer.nullable, old)) and not any(map(reader.nullable, new)):
+        if any(map(writer.is_nullable, old)) and not any(map(reader.is_nullable, new)):
             yield Incomplete(tuple(leaf for leaf, _ in expected))
-        own = {leaf.name for leaf, _ in written}
-        for steps in _alike(written):
+        writer_names = {leaf.name for leaf, _ in written}
+        for steps in _group_steps(written):
             leaf = steps[0][0]
-            fits = list(_fitting(leaf, expected, own))
-            if not fits or (leaf.names is not None and not _covered(leaf.names, fits, own)):
-                yield Unexpected(leaf, tuple(other for other, _ in expected), leaf.name == before != "")
-            for one in dict.fromkeys(one for one, _ in steps):
-                yield from (Pair(one, other) for other in dict.fromkeys(other for other, _ in fits))
-            for pair in _left(writer, reader, (old, steps), (new, fits)):
-                if pair not in met:
-                    met.add(pair)
+            fits = list(_list_fitting(leaf, expected, writer_names))
+            if not fits or (leaf.names is not None and not _is_covered(leaf.names, fits, writer_names)):
+                yield Unexpected(leaf, tuple(reader_leaf for reader_leaf, _ in expected), leaf.name == before != "")
+            for writer_leaf in dict.fromkeys(writer_leaf for writer_leaf, _ in steps):
+                yield from (
+                    Pair(writer_leaf, reader_leaf)
+                    for reader_leaf in dict.fromkeys(reader_leaf for reader_leaf, _ in fits)
+                )
+            for pair in _list_remainders(writer, reader, (old, steps), (new, fits)):
+                if pair not in seen:
+                    seen.add(pair)
                     waiting.append((*pair, leaf.name))
 
 
-def _alike(steps: list[Step]) -> Iterable[list[Step]]:
+def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
     """Steps by name, and by wildcard: what comes after one of them, nobody knows which, may be what is after any."""
-    found: dict[object, list[Step]] = {}
+    groups: dict[object, list[Step]] = {}
     for step in steps:
-        found.setdefault(step[0].name or step[0], []).append(step)
-    return found.values()
+        groups.setdefault(step[0].name or step[0], []).append(step)
+    return groups.values()
 
 
-def _fitting(leaf: Leaf, expected: list[Step], own: set[str]) -> Iterator[Step]:
+def _list_fitting(leaf: Leaf, expected: list[Step], writer_names: set[str]) -> Iterator[Step]:
     """Elements of that name before wildcards; for a wildcard all that it may be, but for the writer's own names."""
     if leaf.names is None:
-        named = [step for step in expected if step[0].names is None and step[0].name == leaf.name]
+        exact = [step for step in expected if step[0].names is None and step[0].name == leaf.name]
         allowing = (step for step in expected if step[0].names is not None and step[0].names.allows(leaf.name))
-        yield from named or allowing
+        yield from exact or allowing
         return
     for step in expected:
         other = step[0]
         if other.names is None:
-            if leaf.names.allows(other.name) and other.name not in own:
+            if leaf.names.allows(other.name) and other.name not in writer_names:
                 yield step
         elif leaf.names.overlaps(other.names):
             yield step
 
 
-def _covered(names: WildcardNames, fits: list[Step], own: set[str]) -> bool:
+def _is_covered(names: WildcardNames, fits: list[Step], writer_names: set[str]) -> bool:
     elements = {leaf.name for leaf, _ in fits if leaf.names is None}
-    return names.within((leaf.names for leaf, _ in fits if leaf.names is not None), elements | own)
+    return names.is_within((leaf.names for leaf, _ in fits if leaf.names is not None), elements | writer_names)
 
 
-def _left(
+def _list_remainders(
     writer: ContentModel, reader: ContentModel, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
 ) -> Iterator[tuple[_States, _States]]:
     """Yield the rest on both sides."""
-    (states, steps), (others, fits) = old, new
-    left = frozenset(rest for _, rest in steps)
+    (states, steps), (reader_states, fits) = old, new
+    writer_rest = frozenset(node for _, node in steps)
     if steps[0][0].names is not None:
-        for alike in _alike(fits):
-            yield left, frozenset(rest for _, rest in alike)
+        for group in _group_steps(fits):
+            yield writer_rest, frozenset(node for _, node in group)
     elif fits:
-        mine = _ahead(writer, next(iter(states)), steps[0][0]) if len(states) == len(steps) == 1 else None
-        theirs = _ahead(reader, next(iter(others)), fits[0][0]) if len(others) == len(fits) == 1 else None
-        if mine is None or theirs is None:
-            yield left, frozenset(rest for _, rest in fits)
+        writer_counter = (
+            _find_counter(writer, next(iter(states)), steps[0][0]) if len(states) == len(steps) == 1 else None
+        )
+        reader_counter = (
+            _find_counter(reader, next(iter(reader_states)), fits[0][0])
+            if len(reader_states) == len(fits) == 1
+            else None
+        )
+        if writer_counter is None or reader_counter is None:
+            yield writer_rest, frozenset(node for _, node in fits)
             return
         # Two counters that run down together: nothing happens until one of them gets to its end.
-        jump = max(1, min((bound for bound in (*mine[:2], *theirs[:2]) if bound), default=1) - 1)
-        yield frozenset({_after(writer, mine, jump)}), frozenset({_after(reader, theirs, jump)})
+        jump = max(1, min((bound for bound in (*writer_counter[:2], *reader_counter[:2]) if bound), default=1) - 1)
+        yield (
+            frozenset({_advance_counter(writer, writer_counter, jump)}),
+            frozenset({_advance_counter(reader, reader_counter, jump)}),
+        )
 
 
 Counter = tuple[int, int | None, int, int]
 
 
-def _ahead(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:
+def _find_counter(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:
     """Least, most, what is repeated, what follows: if an expression starts with one repeated leaf."""
-    kind, *parts = model.parts(node)
-    head, rest = parts if kind == "sequence" else (node, _EMPTY)
-    kind, *parts = model.parts(head)
-    if kind != "repeat" or model.parts(parts[0]) != ("leaf", leaf):
+    kind, *parts = model.find_parts(node)
+    head, following = parts if kind == "sequence" else (node, _EMPTY)
+    kind, *parts = model.find_parts(head)
+    if kind != "repeat" or model.find_parts(parts[0]) != ("leaf", leaf):
         return None
-    return parts[1], parts[2], parts[0], rest
+    return parts[1], parts[2], parts[0], following
 
 
-def _after(model: ContentModel, counter: Counter, jump: int) -> int:
-    least, most, inner, rest = counter
-    return model.sequence(model.repeat(inner, max(least - jump, 0), None if most is None else most - jump), rest)
+def _advance_counter(model: ContentModel, counter: Counter, jump: int) -> int:
+    least, most, inner, following = counter
+    return model.add_sequence(
+        model.repeat(inner, max(least - jump, 0), None if most is None else most - jump), following
+    )
 
 
-def _counted(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
+def _compare_counts(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
     """Yield the outcomes for an all-group, in which only the number of each particle matters."""
-    particles = [(reader.within(node), least, most) for node, least, most in reader.whole_all(writer) or ()]
+    particles = [(reader.list_leaves(node), least, most) for node, least, most in reader.find_whole_all(writer) or ()]
     steps: list[Step] = [(leaf, _EMPTY) for leaves, _, _ in particles for leaf in leaves]
     # If both may be left out, what is in them counts only where they are not.
-    both_optional = reader.parts(reader.start)[0] == "repeat" and writer.parts(writer.start)[0] == "repeat"
-    start = writer.parts(writer.start)[1] if both_optional and _is_optional_all(writer) else writer.start
+    both_optional = reader.find_parts(reader.start)[0] == "repeat" and writer.find_parts(writer.start)[0] == "repeat"
+    start = writer.find_parts(writer.start)[1] if both_optional and _is_optional_all(writer) else writer.start
     fits: dict[Leaf, frozenset[Leaf]] = {}
-    own = {leaf.name for leaf in writer.leaves} - {""}
+    writer_names = {leaf.name for leaf in writer.leaves} - {""}
     for leaf in writer.leaves:
         writer.spend(len(steps))
-        found = list(_fitting(leaf, steps, own))
-        fits[leaf] = frozenset(other for other, _ in found)
-        if not found or (leaf.names is not None and not _covered(leaf.names, found, own)):
+        fitting = list(_list_fitting(leaf, steps, writer_names))
+        fits[leaf] = frozenset(other for other, _ in fitting)
+        if not fitting or (leaf.names is not None and not _is_covered(leaf.names, fitting, writer_names)):
             yield Unexpected(leaf, tuple(other for other, _ in steps), repeated=False)
-        yield from (Pair(leaf, other) for other, _ in found)
+        yield from (Pair(leaf, other) for other, _ in fitting)
     for leaves, least, most in particles:
-        sure = {other for other, found in fits.items() if found and found <= leaves}
-        maybe = [other for other, found in fits.items() if found & leaves]
-        low, high = writer.count(start, _weigher(sure, {*maybe}))
+        certain = {other for other, leaves_found in fits.items() if leaves_found and leaves_found <= leaves}
+        possible = [other for other, leaves_found in fits.items() if leaves_found & leaves]
+        low, high = writer.count(start, _make_weigher(certain, {*possible}))
         if low < least:
             yield Incomplete(tuple(leaves))
         if most is not None and high > most:
-            yield Unexpected(maybe[0], tuple(leaves), repeated=True)
+            yield Unexpected(possible[0], tuple(leaves), repeated=True)
 
 
 def _is_optional_all(model: ContentModel) -> bool:
-    kind, *parts = model.parts(model.start)
-    return kind == "repeat" and (parts[1], parts[2]) == (0, 1) and model.parts(parts[0])[0] == "all"
+    kind, *parts = model.find_parts(model.start)
+    return kind == "repeat" and (parts[1], parts[2]) == (0, 1) and model.find_parts(parts[0])[0] == "all"
 
 
-def _weigher(sure: set[Leaf], maybe: set[Leaf]) -> Callable[[Leaf], tuple[int, int]]:
-    return lambda leaf: (int(leaf in sure), int(leaf in maybe))
+def _make_weigher(certain: set[Leaf], possible: set[Leaf]) -> Callable[[Leaf], tuple[int, int]]:
+    return lambda leaf: (int(leaf in certain), int(leaf in possible))

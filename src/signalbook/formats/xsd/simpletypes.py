@@ -15,22 +15,22 @@ from signalbook.formats.patternexamples import make_example
 from signalbook.formats.xsd.limits import XS, local
 
 _MAX_NESTING: Final = 16
-_MAX_SHOWN: Final = 5
-_ANYTHING: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
+_MAX_LISTED: Final = 5
+_ANY_TYPES: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
 _SPACES: Final = ("preserve", "replace", "collapse")
 # Values that are distinguished, or found again, in the whole document.
 _IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
 _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
 # Names are made of the characters of tokens.
-_WITHIN: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"{XS}language": f"{XS}NMTOKEN"}
+_TOKEN_TYPES: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"{XS}language": f"{XS}NMTOKEN"}
 # Integers that have an exact float, by its type.
-_EXACT: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
+_MAX_EXACT_INTEGERS: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
 # Strings differ from these by their white space alone.
-_SPACED: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
+_WHITESPACE_TYPES: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
 # What making a text for a pattern costs, and how many characters the texts should have at least.
 _EXAMPLE_STEPS: Final = 200
 _EXAMPLE_CHARS: Final = (0, 1, 2, 4, 8, 16)
-_LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
+_LENGTH_FACETS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
 class SimpleTypeProblem(NamedTuple):
@@ -47,7 +47,7 @@ class _Facets:
 
     def __init__(self, xsd: Any) -> None:
         self.xsd = xsd
-        self.chain = list(_chain(xsd))
+        self.chain = list(_list_chain(xsd))
 
     @cached_property
     def builtin(self) -> Any:
@@ -60,31 +60,35 @@ class _Facets:
 
     @property
     def spaces(self) -> int:
-        found = self.xsd.white_space
-        return _SPACES.index(found) if found in _SPACES else 0
+        white_space = self.xsd.white_space
+        return _SPACES.index(white_space) if white_space in _SPACES else 0
 
-    def facet(self, tag: str) -> Any:
+    def find_facet(self, tag: str) -> Any:
         """The nearest facet of a kind, that of a built-in type, too."""
-        return next((part.facets[tag] for part in self.chain if tag in part.facets), None) or _inherited(
+        return next((part.facets[tag] for part in self.chain if tag in part.facets), None) or _find_inherited(
             self.builtin, tag
         )
 
-    def value(self, tag: str) -> Any:
-        return getattr(self.facet(tag), "value", None)
+    def find_value(self, tag: str) -> Any:
+        return getattr(self.find_facet(tag), "value", None)
 
     @cached_property
     def patterns(self) -> list[frozenset[str]]:
         """The patterns of each restriction, of which one must match; without those of built-in types."""
-        own = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
-        return [frozenset(part.facets[names.XSD_PATTERN].regexps) for part in own if names.XSD_PATTERN in part.facets]
+        restrictions = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
+        return [
+            frozenset(part.facets[names.XSD_PATTERN].regexps)
+            for part in restrictions
+            if names.XSD_PATTERN in part.facets
+        ]
 
     @cached_property
     def assertions(self) -> frozenset[str]:
-        found: list[str] = []
+        assertions: list[str] = []
         for part in self.chain:
             tests = part.facets.get(names.XSD_ASSERTION, [])
-            found += [test.path for test in (tests if isinstance(tests, list) else [tests])]
-        return frozenset(found)
+            assertions += [test.path for test in (tests if isinstance(tests, list) else [tests])]
+        return frozenset(assertions)
 
     @cached_property
     def enumeration(self) -> list[str] | None:
@@ -96,7 +100,7 @@ class _Facets:
 
     @cached_property
     def lengths(self) -> tuple[int, float]:
-        length, least, most = (self.value(tag) for tag in _LENGTHS)
+        length, least, most = (self.find_value(tag) for tag in _LENGTH_FACETS)
         if length is not None:
             return length, length
         return least or 0, float("inf") if most is None else most
@@ -117,17 +121,17 @@ class _Facets:
     @property
     def asked_digits(self) -> tuple[float, float]:
         """The digits that the facets alone require."""
-        total, fraction = self.value(names.XSD_TOTAL_DIGITS), self.value(names.XSD_FRACTION_DIGITS)
+        total, fraction = self.find_value(names.XSD_TOTAL_DIGITS), self.find_value(names.XSD_FRACTION_DIGITS)
         endless = float("inf")
         return endless if total is None else total, endless if fraction is None else fraction
 
     @cached_property
     def bounds(self) -> tuple[tuple[Any, bool], tuple[Any, bool]]:
         """The least and the greatest value, None for none, each with whether it is one itself."""
-        found = []
+        bounds = []
         tags = ((names.XSD_MIN_INCLUSIVE, names.XSD_MIN_EXCLUSIVE), (names.XSD_MAX_INCLUSIVE, names.XSD_MAX_EXCLUSIVE))
         for side, (inclusive, exclusive) in enumerate(tags):
-            inside, outside = self.value(inclusive), self.value(exclusive)
+            inside, outside = self.find_value(inclusive), self.find_value(exclusive)
             if outside is not None and self.is_integer:
                 near = int(outside) + (-1 if side else 1)
                 inside = near if inside is None else (min if side else max)(inside, near)
@@ -135,11 +139,11 @@ class _Facets:
             if inside is not None and outside is not None:
                 takes_inside = inside < outside if side else inside > outside
                 inside, outside = (inside, None) if takes_inside else (None, outside)
-            found.append((outside, False) if inside is None else (inside, True))
-        return found[0], found[1]
+            bounds.append((outside, False) if inside is None else (inside, True))
+        return bounds[0], bounds[1]
 
 
-def _chain(xsd: Any) -> Iterator[Any]:
+def _list_chain(xsd: Any) -> Iterator[Any]:
     """A type and those it restricts, up to a built-in type, a list or a union."""
     while True:
         if not xsd.is_simple():
@@ -150,7 +154,7 @@ def _chain(xsd: Any) -> Iterator[Any]:
         xsd = xsd.base_type
 
 
-def _inherited(builtin: Any, tag: str) -> Any:
+def _find_inherited(builtin: Any, tag: str) -> Any:
     while builtin is not None:
         if tag in builtin.facets:
             return builtin.facets[tag]
@@ -158,91 +162,105 @@ def _inherited(builtin: Any, tag: str) -> Any:
     return None
 
 
-def problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> list[SimpleTypeProblem]:
+def find_problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> list[SimpleTypeProblem]:
     """Return why a text of ``writer`` may not be accepted or read alike by ``reader``; none if all are."""
-    found = _problems(writer, reader, spend, 0)
-    patterns = [pattern for part in _Facets(writer).patterns for pattern in sorted(part)] if found else []
+    problems = _find_problems(writer, reader, spend, 0)
+    patterns = [pattern for part in _Facets(writer).patterns for pattern in sorted(part)] if problems else []
     # A pattern may rule out what types and facets allow, so a text has to show that the reasons are true.
-    if not patterns or any(one.rule in ("undecided", "whitespace_changed") for one in found):
-        return found
+    if not patterns or any(problem.rule in ("undecided", "whitespace_changed") for problem in problems):
+        return problems
     spend(_EXAMPLE_STEPS * len(patterns))
-    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_SHOWN] for chars in _EXAMPLE_CHARS)
+    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_LISTED] for chars in _EXAMPLE_CHARS)
     if any(writer.text_is_valid(text) and not reader.text_is_valid(text) for text in examples if text is not None):
-        return found
-    return [_undecided(writer, reader, "no text of the pattern was found that is refused")]
+        return problems
+    return [_make_undecided_problem(writer, reader, "no text of the pattern was found that is refused")]
 
 
-def _problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
+def _find_problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
     spend(1)
     if writer is reader or (writer.name == reader.name and isinstance(reader, XsdAtomicBuiltin)):
         return []
-    if reader.name in _ANYTHING:
+    if reader.name in _ANY_TYPES:
         return []
     if depth > _MAX_NESTING:
-        return [_undecided(writer, reader, "the types are nested too deep")]
+        return [_make_undecided_problem(writer, reader, "the types are nested too deep")]
     old, new = _Facets(writer), _Facets(reader)
     spend(len(old.chain) + len(new.chain))
     if isinstance(new.builtin, XsdUnion):
-        return _of_union(old, new, spend, depth)
+        return _compare_union(old, new, spend, depth)
     if isinstance(old.builtin, XsdUnion) and old.enumeration is None:
-        return [part for member in old.builtin.member_types for part in _problems(member, reader, spend, depth + 1)]
-    if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
-        return found
-    return _by_variety(old, new, spend, depth)
+        return [
+            part for member in old.builtin.member_types for part in _find_problems(member, reader, spend, depth + 1)
+        ]
+    if old.enumeration is not None and (problems_of_values := _compare_listed(old, new, spend)) is not None:
+        return problems_of_values
+    return _compare_varieties(old, new, spend, depth)
 
 
-def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
-    spaced = isinstance(old.builtin, XsdList)
+def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
+    is_list = isinstance(old.builtin, XsdList)
     if isinstance(new.builtin, XsdList):
-        if not spaced and not _is_one_item(old):
-            return [_changed(old.xsd, new.xsd, "texts with spaces would be read as lists")]
-        items = old.builtin.item_type if spaced else old.xsd
-        found = _problems(items, new.builtin.item_type, spend, depth + 1)
-        lengths = old.lengths if spaced else (1, 1)
-        return found or [*_ranges(lengths, new.lengths, "items"), *_texts(old, new), *_values(old, new, same=spaced)]
-    if spaced:
+        if not is_list and not _is_one_item(old):
+            return [_make_changed_problem(old.xsd, new.xsd, "texts with spaces would be read as lists")]
+        items = old.builtin.item_type if is_list else old.xsd
+        problems = _find_problems(items, new.builtin.item_type, spend, depth + 1)
+        lengths = old.lengths if is_list else (1, 1)
+        return problems or [
+            *_compare_ranges(lengths, new.lengths, "items"),
+            *_compare_texts(old, new),
+            *_compare_values(old, new, same=is_list),
+        ]
+    if is_list:
         if not _takes_any_text(new):
-            return [_changed(old.xsd, new.xsd, "a list need not be such a text")]
-        return _as_text(old, new)
-    return _atomic(old, new)
+            return [_make_changed_problem(old.xsd, new.xsd, "a list need not be such a text")]
+        return _compare_as_text(old, new)
+    return _compare_atomic(old, new)
 
 
 def _is_one_item(facets: _Facets) -> bool:
     """Return True if no text of an atomic type is empty or has spaces in it."""
     if facets.primitive == names.XSD_STRING:
-        return _is_derived(facets.builtin, f"{XS}NMTOKEN") or facets.builtin.name in _WITHIN or _is_derived(
+        return _is_derived(facets.builtin, f"{XS}NMTOKEN") or facets.builtin.name in _TOKEN_TYPES or _is_derived(
             facets.builtin, f"{XS}Name"
         )  # fmt: skip
     return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
 
 
-def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
-    if old.xsd is new.xsd or (old.builtin is new.builtin and not _own(new)):
+def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
+    if old.xsd is new.xsd or (old.builtin is new.builtin and not _is_restricted(new)):
         return []
-    if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
-        return found
-    if _own(new) and not (
-        _own(old) and old.patterns == new.patterns and new.enumeration is None and not new.assertions
+    if old.enumeration is not None and (problems := _compare_listed(old, new, spend)) is not None:
+        return problems
+    if _is_restricted(new) and not (
+        _is_restricted(old) and old.patterns == new.patterns and new.enumeration is None and not new.assertions
     ):
-        return [_undecided(old.xsd, new.xsd, "the union is restricted")]
+        return [_make_undecided_problem(old.xsd, new.xsd, "the union is restricted")]
     members = old.builtin.member_types if isinstance(old.builtin, XsdUnion) else [old.xsd]
-    found = []
+    problems = []
     for member in members:
-        tried = [_problems(member, other, spend, depth + 1) for other in new.builtin.member_types]
-        if all(tried):
-            near = [reasons for reasons in tried if not any(reason.rule == "type_changed" for reason in reasons)]
-            found += (
-                near[0] if len(near) == 1 else [_changed(member, new.xsd, "no member of the union takes all of it")]
+        problems_by_member = [
+            _find_problems(member, reader_member, spend, depth + 1) for reader_member in new.builtin.member_types
+        ]
+        if all(problems_by_member):
+            near_reasons = [
+                reasons
+                for reasons in problems_by_member
+                if not any(reason.rule == "type_changed" for reason in reasons)
+            ]
+            problems += (
+                near_reasons[0]
+                if len(near_reasons) == 1
+                else [_make_changed_problem(member, new.xsd, "no member of the union takes all of it")]
             )
-    return found
+    return problems
 
 
-def _own(facets: _Facets) -> bool:
+def _is_restricted(facets: _Facets) -> bool:
     """Return True if a union, or a list, is restricted."""
     return any(set(part.facets) - {names.XSD_WHITE_SPACE} for part in facets.chain)
 
 
-def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[SimpleTypeProblem] | None:
+def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[SimpleTypeProblem] | None:
     """Listed texts are tried; None where a value has other texts that are not tried, and the types do not tell."""
     texts = old.enumeration or []
     if old.primitive in _NAMESPACED or new.primitive in _NAMESPACED | _IDENTITIES:
@@ -252,47 +270,59 @@ def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Si
     spend(len(texts) * (1 + len(new.enumeration or ()) // 50))
     refused = [text for text in texts if old.xsd.text_is_valid(text) and not new.xsd.text_is_valid(text)]
     if refused:
-        shown = ", ".join(text[:50] for text in refused[:_MAX_SHOWN])
+        examples = ", ".join(text[:50] for text in refused[:_MAX_LISTED])
         rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
-        message = f"{shown} may be written, but is not accepted here"
-        return [SimpleTypeProblem(rule, shown, _text(new.xsd), message)]
+        message = f"{examples} may be written, but is not accepted here"
+        return [SimpleTypeProblem(rule, examples, _format_type(new.xsd), message)]
     exact = old.primitive == names.XSD_STRING and old.spaces <= new.spaces
     by_value = old.primitive == new.primitive not in ("", names.XSD_STRING) and old.is_integer >= new.is_integer
     if exact or (by_value and new.patterns == []):
         return []
     if new.enumeration is None or set(texts) <= set(new.enumeration):
         return None
-    return [_undecided(old.xsd, new.xsd, "a listed value may have other texts")]
+    return [_make_undecided_problem(old.xsd, new.xsd, "a listed value may have other texts")]
 
 
-def _atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
-    if new.primitive in _EXACT and old.primitive != new.primitive:
-        return _floats(old, new)
+def _compare_atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
+    if new.primitive in _MAX_EXACT_INTEGERS and old.primitive != new.primitive:
+        return _compare_floats(old, new)
     takes_any_text = _takes_any_text(new)
-    if old.primitive not in (names.XSD_STRING, new.primitive) and (takes_any_text or new.builtin.name in _SPACED):
-        return _as_text(old, new)
+    if old.primitive not in (names.XSD_STRING, new.primitive) and (
+        takes_any_text or new.builtin.name in _WHITESPACE_TYPES
+    ):
+        return _compare_as_text(old, new)
     if old.primitive != new.primitive and not takes_any_text:
-        return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
+        return [
+            _make_changed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a {_format_type(new.xsd)}")
+        ]
     if old.primitive == names.XSD_DECIMAL:
         if new.is_integer and not old.is_integer:
-            return [_narrowed(old.xsd, new.xsd, "decimals may have a point, integers may not")]
+            return [_make_narrowed_problem(old.xsd, new.xsd, "decimals may have a point, integers may not")]
     elif not takes_any_text and not _is_within(old.builtin, new.builtin):
-        return [_narrowed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
-    elif _identity(old.builtin) != _identity(new.builtin):
+        return [
+            _make_narrowed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a {_format_type(new.xsd)}")
+        ]
+    elif _find_identity_type(old.builtin) != _find_identity_type(new.builtin):
         why = "identifiers and references to them are checked in the whole document"
-        return [_undecided(old.xsd, new.xsd, why)]
+        return [_make_undecided_problem(old.xsd, new.xsd, why)]
     if old.spaces < new.spaces:
         return [
-            SimpleTypeProblem("whitespace_changed", *_both(old, new), "white space is written that is not kept here")
+            SimpleTypeProblem(
+                "whitespace_changed", *_format_both(old, new), "white space is written that is not kept here"
+            )
         ]
     constrained = new.patterns or new.enumeration is not None or new.lengths != (0, float("inf"))
     if old.spaces > new.spaces and constrained:
         return [
             SimpleTypeProblem(
-                "whitespace_changed", *_both(old, new), "white space counts here, but does not for the writer"
+                "whitespace_changed", *_format_both(old, new), "white space counts here, but does not for the writer"
             )
         ]
-    return [*_ranges(old.lengths, new.lengths, "characters"), *_texts(old, new), *_values(old, new, same=True)]
+    return [
+        *_compare_ranges(old.lengths, new.lengths, "characters"),
+        *_compare_texts(old, new),
+        *_compare_values(old, new, same=True),
+    ]
 
 
 def _takes_any_text(facets: _Facets) -> bool:
@@ -301,22 +331,30 @@ def _takes_any_text(facets: _Facets) -> bool:
     return bool(name == names.XSD_STRING or (name == names.XSD_ANY_URI and facets.xsd.xsd_version != "1.0"))
 
 
-def _floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
+def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if old.primitive == names.XSD_FLOAT:
-        return _texts(old, new) + _values(old, new, same=False)
+        return _compare_texts(old, new) + _compare_values(old, new, same=False)
     if old.primitive not in (names.XSD_DECIMAL, names.XSD_DOUBLE):
-        return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a number")]
-    exact = _EXACT[new.primitive]
+        return [_make_changed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a number")]
+    exact = _MAX_EXACT_INTEGERS[new.primitive]
     (low, _), (high, _) = old.bounds
     if not old.is_integer or low is None or high is None or low < -exact or high > exact:
-        return [_narrowed(old.xsd, new.xsd, f"a {_text(old.xsd)} may have more digits than a {local(new.primitive)}")]
-    return _texts(old, new) + _values(old, new, same=False)
+        return [
+            _make_narrowed_problem(
+                old.xsd, new.xsd, f"a {_format_type(old.xsd)} may have more digits than a {local(new.primitive)}"
+            )
+        ]
+    return _compare_texts(old, new) + _compare_values(old, new, same=False)
 
 
-def _as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
+def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Values of any kind as texts: fine, unless more is asked of the texts."""
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
-        return [_changed(old.xsd, new.xsd, f"the text of a {_text(old.xsd)} need not be one that is accepted here")]
+        return [
+            _make_changed_problem(
+                old.xsd, new.xsd, f"the text of a {_format_type(old.xsd)} need not be one that is accepted here"
+            )
+        ]
     return []
 
 
@@ -330,10 +368,11 @@ def _is_derived(builtin: Any, name: str) -> bool:
 
 def _is_within(old: Any, new: Any) -> bool:
     return (
-        new.name in _SPACED
+        new.name in _WHITESPACE_TYPES
         or _is_derived(old, new.name)
         or any(
-            _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name) for name, wider in _WITHIN.items()
+            _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name)
+            for name, wider in _TOKEN_TYPES.items()
         )
     )
 
@@ -343,107 +382,113 @@ def wider_type(builtin: Any, name: str) -> Any:
     return builtin.maps.types[name]
 
 
-def _identity(builtin: Any) -> str:
+def _find_identity_type(builtin: Any) -> str:
     return next((name for name in _IDENTITIES if _is_derived(builtin, name)), "")
 
 
-def _ranges(old: tuple[float, float], new: tuple[float, float], what: str) -> list[SimpleTypeProblem]:
-    found = []
+def _compare_ranges(old: tuple[float, float], new: tuple[float, float], unit: str) -> list[SimpleTypeProblem]:
+    problems = []
     if old[0] < new[0]:
-        message = f"texts of {old[0]} {what} may be written, but at least {new[0]} are needed here"
-        found.append(SimpleTypeProblem("min_length_increased", str(old[0]), str(new[0]), message))
+        message = f"texts of {old[0]} {unit} may be written, but at least {new[0]} are needed here"
+        problems.append(SimpleTypeProblem("min_length_increased", str(old[0]), str(new[0]), message))
     if old[1] > new[1]:
         rule = "max_length_added" if old[1] == float("inf") else "max_length_decreased"
-        shown = "any number of" if old[1] == float("inf") else str(old[1])
-        message = f"texts of {shown} {what} may be written, but at most {new[1]} are accepted here"
-        found.append(SimpleTypeProblem(rule, shown, str(new[1]), message))
-    return found
+        old_maximum = "any number of" if old[1] == float("inf") else str(old[1])
+        message = f"texts of {old_maximum} {unit} may be written, but at most {new[1]} are accepted here"
+        problems.append(SimpleTypeProblem(rule, old_maximum, str(new[1]), message))
+    return problems
 
 
-def _texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
+def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Patterns and assertions are not looked into: the same ones, or more of them for the writer."""
-    found = []
+    problems = []
     is_one_line = old.spaces > 0  # a dot stands for any character but the end of a line
-    for wanted in new.patterns:
-        if not any(given <= wanted for given in old.patterns) and not (is_one_line and ".*" in wanted):
-            shown = " or ".join(sorted(wanted))
+    for required in new.patterns:
+        if not any(writer_patterns <= required for writer_patterns in old.patterns) and not (
+            is_one_line and ".*" in required
+        ):
+            pattern_text = " or ".join(sorted(required))
             rule = "pattern_changed" if old.patterns else "pattern_added"
             before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
-            message = f"texts may be written that need not match {shown}; patterns are not compared with each other"
-            found.append(SimpleTypeProblem(rule, before, shown, message))
+            message = (
+                f"texts may be written that need not match {pattern_text}; patterns are not compared with each other"
+            )
+            problems.append(SimpleTypeProblem(rule, before, pattern_text, message))
     for test in sorted(new.assertions - old.assertions):
-        found.append(_undecided(old.xsd, new.xsd, f"the assertion {test} is not proven"))
-    return found
+        problems.append(_make_undecided_problem(old.xsd, new.xsd, f"the assertion {test} is not proven"))
+    return problems
 
 
-def _values(old: _Facets, new: _Facets, *, same: bool) -> list[SimpleTypeProblem]:
-    found = []
+def _compare_values(old: _Facets, new: _Facets, *, same: bool) -> list[SimpleTypeProblem]:
+    problems = []
     if new.enumeration is not None and (old.enumeration is None or not same or old.primitive in _NAMESPACED):
         message = "only listed values are accepted here, but others may be written"
         if old.enumeration is None or set(old.enumeration) - set(new.enumeration) or old.primitive in _NAMESPACED:
-            found.append(SimpleTypeProblem("enumeration_added", *_both(old, new), message))
+            problems.append(SimpleTypeProblem("enumeration_added", *_format_both(old, new), message))
     for side, word in enumerate(("min", "max")):
         if not _is_inside(old, new, side):
             (before, _), (after, _) = old.bounds[side], new.bounds[side]
             rule = f"{word}imum_added" if before is None else f"{word}imum_{'decreased' if side else 'increased'}"
             message = f"values {'above' if side else 'below'} {after} may be written, but are not accepted here"
-            found.append(SimpleTypeProblem(rule, str(before), str(after), message))
+            problems.append(SimpleTypeProblem(rule, str(before), str(after), message))
     if new.primitive == names.XSD_DECIMAL:
-        for before, after, what in zip(old.digits, new.asked_digits, ("total", "fraction"), strict=True):
+        for before, after, digits in zip(old.digits, new.asked_digits, ("total", "fraction"), strict=True):
             if before > after:
-                message = f"numbers of more than {after} {what} digits may be written"
-                found.append(SimpleTypeProblem(f"{what}_digits_decreased", str(before), str(after), message))
-    zone = new.value(names.XSD_EXPLICIT_TIMEZONE)
-    if zone in ("required", "prohibited") and old.value(names.XSD_EXPLICIT_TIMEZONE) != zone:
+                message = f"numbers of more than {after} {digits} digits may be written"
+                problems.append(SimpleTypeProblem(f"{digits}_digits_decreased", str(before), str(after), message))
+    zone = new.find_value(names.XSD_EXPLICIT_TIMEZONE)
+    if zone in ("required", "prohibited") and old.find_value(names.XSD_EXPLICIT_TIMEZONE) != zone:
         message = f"a time zone is {zone} here, but not for the writer"
-        found.append(SimpleTypeProblem("timezone_changed", *_both(old, new), message))
-    return found
+        problems.append(SimpleTypeProblem("timezone_changed", *_format_both(old, new), message))
+    return problems
 
 
 def _is_inside(old: _Facets, new: _Facets, side: int) -> bool:
-    wanted, takes_it = new.bounds[side]
-    if wanted is None:
+    reader_bound, takes_it = new.bounds[side]
+    if reader_bound is None:
         return True
-    given, has_it = old.bounds[side]
-    if given is None and old.primitive == names.XSD_DECIMAL and old.asked_digits[0] != float("inf"):
+    writer_bound, has_it = old.bounds[side]
+    if writer_bound is None and old.primitive == names.XSD_DECIMAL and old.asked_digits[0] != float("inf"):
         most = Decimal(10) ** int(old.asked_digits[0])
-        given, has_it = (most if side else -most), False
+        writer_bound, has_it = (most if side else -most), False
         if old.is_integer:
-            given, has_it = int(given) + (-1 if side else 1), True
-    if given is None:
+            writer_bound, has_it = int(writer_bound) + (-1 if side else 1), True
+    if writer_bound is None:
         return False
     try:
-        if old.primitive != names.XSD_DECIMAL and getattr(given, "tzinfo", None) != getattr(wanted, "tzinfo", None):
+        if old.primitive != names.XSD_DECIMAL and getattr(writer_bound, "tzinfo", None) != getattr(
+            reader_bound, "tzinfo", None
+        ):
             return False
-        if given == wanted:
+        if writer_bound == reader_bound:
             return takes_it or not has_it
-        return bool(given < wanted if side else given > wanted)
+        return bool(writer_bound < reader_bound if side else writer_bound > reader_bound)
     except TypeError:
         return False
 
 
-def _both(old: _Facets, new: _Facets) -> tuple[str, str]:
-    return _text(old.xsd), _text(new.xsd)
+def _format_both(old: _Facets, new: _Facets) -> tuple[str, str]:
+    return _format_type(old.xsd), _format_type(new.xsd)
 
 
-def _changed(old: Any, new: Any, why: str) -> SimpleTypeProblem:
-    return SimpleTypeProblem("type_changed", _text(old), _text(new), why)
+def _make_changed_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
+    return SimpleTypeProblem("type_changed", _format_type(old), _format_type(new), why)
 
 
-def _narrowed(old: Any, new: Any, why: str) -> SimpleTypeProblem:
-    return SimpleTypeProblem("type_narrowed", _text(old), _text(new), why)
+def _make_narrowed_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
+    return SimpleTypeProblem("type_narrowed", _format_type(old), _format_type(new), why)
 
 
-def _undecided(old: Any, new: Any, why: str) -> SimpleTypeProblem:
+def _make_undecided_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
     message = f"it could not be shown that all that may be written is accepted: {why}"
-    return SimpleTypeProblem("undecided", _text(old), _text(new), message)
+    return SimpleTypeProblem("undecided", _format_type(old), _format_type(new), message)
 
 
-def _text(xsd: Any) -> str:
+def _format_type(xsd: Any) -> str:
     """A type as people write it."""
     if xsd.local_name:
         return str(xsd.local_name)
-    top = list(_chain(xsd))[-1]
+    top = list(_list_chain(xsd))[-1]
     if isinstance(top, XsdUnion):
         return "union"
-    return f"list of {_text(top.item_type)}" if isinstance(top, XsdList) else f"restricted {top.local_name}"
+    return f"list of {_format_type(top.item_type)}" if isinstance(top, XsdList) else f"restricted {top.local_name}"

@@ -75,7 +75,7 @@ class Term:
     @cached_property
     def listed_count(self) -> int:
         """The number of listed values in the schema and its parts, each of which may be compared with a value."""
-        self.__dict__["listed"] = 0  # for parts that contain the schema
+        self.__dict__["listed_count"] = 0  # for parts that contain the schema
         return sum(map(_count_listed, self.keywords.values(), self.keywords))
 
     @cached_property
