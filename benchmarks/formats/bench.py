@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from benchmarks.registry.bench import machine
 
 from signalbook.formats import Format, SchemaError, find
-from signalbook.formats.compatibility import SchemaText, violations
+from signalbook.formats.compatibility import SchemaText, list_differences
 
 RESULTS = Path(__file__).parents[1] / "results" / "formats.json"
 SIZES = [1 << power for power in range(16, 27, 2)]
@@ -71,7 +71,7 @@ def costs(shape: Shape, old: bytes, new: bytes) -> dict[str, Any]:
         return found | {"refused": findings[0].rule}
     # With a space behind, or the caches would know them.
     texts = [SchemaText(document=document + b" ", format=shape.format) for document in (new, old)]
-    differences, found["compare"] = timed(lambda: violations("full", *texts))
+    differences, found["compare"] = timed(lambda: list_differences("full", *texts))
     found["differences"] = sorted({difference.rule for _, difference in differences})
     found["hash"] = timed(lambda: fingerprint(reader, new + b"  ", shape.format))[1]
     return found

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from signalbook.errors import SignalbookError
-from signalbook.formats.base import pointer
+from signalbook.formats.base import format_pointer
 from signalbook.storage.reports import ReportingPipeline, ReportReader, StoredReport
 from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
@@ -247,7 +247,7 @@ def _check_sums(report: BatchReport) -> Iterator[Finding]:
 def _check_times(report: BatchReport) -> Iterator[Finding]:
     stated = [("/finished", report.finished)]
     parts: list[tuple[str, Lag | DefinitionCounts]] = [("/lag", report.lag)] if report.lag else []
-    parts += [(pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
+    parts += [(format_pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
     stated += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIME_FIELDS]
     for path, text in stated:
         if text and not _is_time(text):

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from signalbook.formats import PayloadError
-from signalbook.formats.base import MAX_DOCUMENT_BYTES, is_json, media_type, pointer, shorten, too_large
+from signalbook.formats.base import MAX_DOCUMENT_BYTES, check_size, format_pointer, is_json, parse_media_type, shorten
 from signalbook.values import Finding
 
 
@@ -22,19 +22,19 @@ def test_other_content_types_are_not_json(text: str) -> None:
 
 
 def test_media_type_has_no_parameters() -> None:
-    assert media_type(" Text/XML ; charset=utf-8") == "text/xml"
+    assert parse_media_type(" Text/XML ; charset=utf-8") == "text/xml"
 
 
 def test_pointers_escape() -> None:
-    assert pointer(["a/b", 0, "~"]) == "/a~1b/0/~0"
-    assert pointer([]) == ""
+    assert format_pointer(["a/b", 0, "~"]) == "/a~1b/0/~0"
+    assert format_pointer([]) == ""
 
 
 def test_documents_have_limits() -> None:
     """Empty and too large documents have findings (G-23)."""
-    assert [finding.rule for finding in too_large(b" \n")] == ["empty"]
-    assert [finding.rule for finding in too_large(b"x" * (MAX_DOCUMENT_BYTES + 1))] == ["size"]
-    assert too_large(b"{}") == []
+    assert [finding.rule for finding in check_size(b" \n")] == ["empty"]
+    assert [finding.rule for finding in check_size(b"x" * (MAX_DOCUMENT_BYTES + 1))] == ["size"]
+    assert check_size(b"{}") == []
 
 
 def test_long_messages_are_truncated() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from signalbook.formats.base import find
-from signalbook.formats.compatibility import SchemaText, violations
+from signalbook.formats.compatibility import SchemaText, list_differences
 
 JSON_SCHEMA = "JsonSchema/draft-07"
 STRUCTURE = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/a", "name": "R"}
@@ -71,7 +71,7 @@ def columns(format: str, document: bytes) -> None:
 def compare(format: str, document: bytes) -> None:
     # With a space behind, since equal documents need no comparison.
     new, old = (SchemaText(document=text, format=format) for text in (document, document + b" "))
-    assert violations("full", new, old) == []
+    assert list_differences("full", new, old) == []
 
 
 def lines(run: Callable[[], None]) -> int:
@@ -129,7 +129,7 @@ def test_lists_of_values_are_compared_as_sets(format: str, schema: Callable[[int
         texts = [json.dumps(schema(count)).encode() + b" " for count in (number, number - missing)]
         new, old = (SchemaText(document=text, format=format) for text in texts)
         result: list[object] = []
-        ran = lines(lambda: result.extend(violations("full", new, old)))
+        ran = lines(lambda: result.extend(list_differences("full", new, old)))
         assert len(result) == missing
         return ran
 
@@ -150,4 +150,4 @@ def test_a_comparison_ends_although_all_parts_are_compared_with_all() -> None:
     parts = [{"properties": {f"k{i}": {"type": "integer"}}} for i in range(1500)]
     new, old = (json.dumps({"allOf": parts[:number]}).encode() for number in (1500, 1499))
     texts = [SchemaText(document=document, format=JSON_SCHEMA) for document in (new, old)]
-    assert any(difference.rule == "undecided" for _, difference in violations("backward", *texts))
+    assert any(difference.rule == "undecided" for _, difference in list_differences("backward", *texts))

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from signalbook.formats.members import MAX_MEMBERS, LinkedMembers, Member, Walk, members
+from signalbook.formats.members import MAX_MEMBERS, LinkedMembers, Member, Walk, list_members
 from signalbook.values import JSONObject
 
 AVRO = yaml.safe_load(r"""
@@ -65,7 +65,7 @@ OF_ORDER = {"customer_id": "Who pays.", "lines": "what", "by_post": "", "more": 
     ],
 )
 def test_members_have_paths_and_descriptions(format: str, document: str, expected: dict[str, str]) -> None:
-    found_members = members(document.encode(), format)
+    found_members = list_members(document.encode(), format)
     assert {member.path: member.description for member in found_members} == expected
 
 
@@ -82,22 +82,22 @@ DEEP = b'{"properties":{"a":' * 5000 + b"{}" + b"}}" * 5000
     [b"", b"\x00", b"{", b"[]", b"null", b"1", b"<a", b'"x"', b"{" * 100_000, DEEP, b"\xff\xfe", b'{"fields":[1,{}]}'],
 )
 def test_unreadable_document_has_no_members(format: str, document: bytes) -> None:
-    assert members(document, format) == ()
+    assert list_members(document, format) == ()
 
 
 def test_number_of_members_is_bounded() -> None:
     document: JSONObject = {"properties": {f"f{number}": {} for number in range(MAX_MEMBERS + 1)}}
-    assert len(members(json.dumps(document).encode(), "JsonSchema/draft-07")) == MAX_MEMBERS
+    assert len(list_members(json.dumps(document).encode(), "JsonSchema/draft-07")) == MAX_MEMBERS
 
 
 @pytest.mark.parametrize("format", ["Nothing/1", "", "/", "Thrift"])
 def test_unknown_formats_have_no_members(format: str) -> None:
-    assert members(b'{"properties":{"a":{}}}', format) == ()
+    assert list_members(b'{"properties":{"a":{}}}', format) == ()
 
 
 def test_total_size_of_descriptions_is_bounded() -> None:
     schema = {"properties": {f"a{number}": {"description": "x" * 1_000} for number in range(500)}}
-    found_members = members(json.dumps(schema).encode(), "JsonSchema/draft-07")
+    found_members = list_members(json.dumps(schema).encode(), "JsonSchema/draft-07")
     assert 98 < len(found_members) < 100
 
 

@@ -12,8 +12,8 @@ from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.references import (
     ReferableSchema,
     SchemaNames,
-    identities,
     index_keys,
+    list_identities,
     lookup_keys,
     match_reference,
 )
@@ -28,12 +28,14 @@ def proto(xid: str, name: str = "", root: str = "") -> ReferableSchema:
 
 def test_the_paths_of_a_schema() -> None:
     """The paths consist of the id and the name, alone and below the root of the group, which is its id by default."""
-    assert proto(f"{G}/schemas/status").names() == {"status.proto", "g/status.proto"}
+    assert proto(f"{G}/schemas/status").list_names() == {"status.proto", "g/status.proto"}
     stated = proto(f"{G}/schemas/status.proto", root="google/rpc/")
-    assert stated.names() == {"status.proto", "google/rpc/status.proto"}
-    assert "google/rpc/status.proto" in proto(f"{G}/schemas/google.rpc.status").names()
-    assert "google/rpc/status.proto" in proto("/schemagroups/google.rpc/schemas/status").names()
-    assert "a/b.proto" in proto(f"{G}/schemas/x", "a/b.proto").names() & proto(f"{G}/schemas/x", "a/b").names()
+    assert stated.list_names() == {"status.proto", "google/rpc/status.proto"}
+    assert "google/rpc/status.proto" in proto(f"{G}/schemas/google.rpc.status").list_names()
+    assert "google/rpc/status.proto" in proto("/schemagroups/google.rpc/schemas/status").list_names()
+    assert (
+        "a/b.proto" in proto(f"{G}/schemas/x", "a/b.proto").list_names() & proto(f"{G}/schemas/x", "a/b").list_names()
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
     names = product(("c", "b.c", "a.b.c"), ("", "y/c"), ("", "r/s"))
     schemas = [proto(f"{G}/schemas/{schema_id}", name, root) for schema_id, name, root in names]
     for schema in schemas:
-        assert all(lookup_keys(name) & index_keys(schema) for name in schema.names())
+        assert all(lookup_keys(name) & index_keys(schema) for name in schema.list_names())
     assert index_keys(proto(f"{G}/schemas/a.b.c")) == {"file:a.b.c", "file:b/c"}
     assert lookup_keys("../a/./b/c.proto") == {"id:../a/./b/c.proto", "file:b/c", "file:c"}
 
@@ -141,4 +143,4 @@ def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | 
     ],
 )
 def test_a_document_that_cannot_be_read_has_no_names(format: str, document: bytes) -> None:
-    assert identities(document, format) == ()
+    assert list_identities(document, format) == ()

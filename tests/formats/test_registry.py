@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats import find, supported
+from signalbook.formats import find, list_supported
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_unknown_format_is_not_found(format: str) -> None:
 
 def test_lists_what_can_be_validated() -> None:
     """The supported formats can be found (G-25)."""
-    assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3", "XSD/1.1"} <= set(supported())
-    assert all(find(name.removesuffix("/*")) for name in supported())
+    assert {"JsonSchema/draft-07", "Avro/1.11", "Protobuf/3", "XSD/1.1"} <= set(list_supported())
+    assert all(find(name.removesuffix("/*")) for name in list_supported())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.formats import Anything, find
-from signalbook.formats.compatibility import SchemaText, comparing
+from signalbook.formats.compatibility import SchemaText, find_comparison
 from signalbook.values import dump_json, parse_json
 
 SCENARIOS = [
@@ -41,7 +41,7 @@ def test_scenario_schemas_are_valid(sample_file: Callable[[str], Path], scenario
 def test_scenario_schemas_read_themselves(sample_file: Callable[[str], Path], scenario: str) -> None:
     """An unchanged schema has no differences (G-30)."""
     for name, format_name, document in versions(sample_file(f"{scenario}.xreg.json")):
-        comparer, text = comparing(format_name), SchemaText(document=document, format=format_name)
+        comparer, text = find_comparison(format_name), SchemaText(document=document, format=format_name)
         assert comparer is not None
         assert comparer.differences(text, SchemaText(document=document + b"\n", format=format_name)) == [], name
 

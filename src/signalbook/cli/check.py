@@ -426,14 +426,14 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """
-    from signalbook.formats.base import SchemaError, supported
-    from signalbook.formats.compatibility import SchemaText, comparing, finding, violations
+    from signalbook.formats.base import SchemaError, list_supported
+    from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences, make_finding
 
     for schema in (new, old):
         if not schema.format:
             raise _build_format_error(f"the format of {schema.label} is unknown")
-        if comparing(schema.format) is None:
-            comparable = ", ".join(name for name in supported() if comparing(name) is not None)
+        if find_comparison(schema.format) is None:
+            comparable = ", ".join(name for name in list_supported() if find_comparison(name) is not None)
             raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {comparable} can")
     # What is no schema of its format cannot be compared.
     broken = [_find_violation(schema) for schema in (new, old)]
@@ -441,12 +441,12 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
         return Verdict.refused(*(error for error in broken if error is not None))
     texts = [SchemaText(document=file.content, format=file.format, resolve=file.resolve) for file in (new, old)]
     try:
-        differences = violations(rule, *texts)
+        differences = list_differences(rule, *texts)
     except SchemaError as error:
         raise SignalbookError(f"{new.name} cannot be compared with {old.label}: {error}") from None
     if not differences:
         return Verdict()
-    faults = [finding(*violation, document=new.name, against=old.label) for violation in differences]
+    faults = [make_finding(*violation, document=new.name, against=old.label) for violation in differences]
     detail = f"{new.name} does not fit behind {old.label}"
     return Verdict.refused(
         RegistryError("compatibility_violation", subject=new.name, compat=rule, detail=detail, faults=faults)

@@ -109,10 +109,10 @@ def run(
 
 def _sort_by_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[SchemaFile, Xid]]:
     """Return the files in an order in which those that others refer to come first, as far as there is one."""
-    from signalbook.formats.references import ReferableSchema, SchemaNames, identities, referred_names
+    from signalbook.formats.references import ReferableSchema, SchemaNames, list_identities, list_referred_names
 
     def named(schema: SchemaFile, target: Xid) -> ReferableSchema:
-        return ReferableSchema(str(target), schema.format, identities=identities(schema.content, schema.format))
+        return ReferableSchema(str(target), schema.format, identities=list_identities(schema.content, schema.format))
 
     names = SchemaNames([named(schema, target) for schema, target in files])
     by_xid = {str(target): (schema, target) for schema, target in files}
@@ -120,7 +120,7 @@ def _sort_by_references(files: list[tuple[SchemaFile, Xid]]) -> list[tuple[Schem
 
     def add(xid: str, trail: tuple[str, ...]) -> None:
         schema, target = by_xid[xid]
-        referred = (names.find(name, str(target.owner)) for name in referred_names(schema.content, schema.format))
+        referred = (names.find(name, str(target.owner)) for name in list_referred_names(schema.content, schema.format))
         for other in referred:
             if other is not None and other not in ordered and other not in (*trail, xid):
                 add(other, (*trail, xid))
@@ -178,9 +178,9 @@ def _parse_document(schema: SchemaFile) -> JSONObject:
 def _check_format(registry: Registry, schema: SchemaFile, target: Xid) -> None:
     """Raise ``SignalbookError`` for a new schema whose format neither the file nor an option tells."""
     if not schema.format and registry.find(target, deep=False) is None:
-        from signalbook.formats.base import supported
+        from signalbook.formats.base import list_supported
 
-        formats = ", ".join(supported())
+        formats = ", ".join(list_supported())
         raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {formats}")
 
 

@@ -151,11 +151,11 @@ def _walk_up(folder: Path, top: Path) -> Iterator[Path]:
 @lru_cache(maxsize=8)
 def _index_by_identity(files: _Files) -> dict[str, list[Path]]:
     """Return the files of a folder by the names that they give themselves."""
-    from signalbook.formats.references import identities
+    from signalbook.formats.references import list_identities
 
     paths_by_name: dict[str, list[Path]] = {}
     for path, content in files.read_small(islice(_list_named(files), MAX_FILES), MAX_FILE_BYTES):
-        for name in identities(content, _FORMATS_BY_SUFFIX[path.suffix]):
+        for name in list_identities(content, _FORMATS_BY_SUFFIX[path.suffix]):
             paths_by_name.setdefault(name, []).append(path)
     return paths_by_name
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from signalbook.codegen.base import Generated, Generator, GeneratorInput, Inexpressible
 from signalbook.codegen.naming import last_part, unique
 from signalbook.codegen.yamlfiles import yaml_file
-from signalbook.formats.base import family
+from signalbook.formats.base import find_family
 from signalbook.messages import CompiledDefinition, SchemaDocument
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.normalise import canonical_protocol
@@ -148,7 +148,7 @@ class _Document:
         if use.schema is None or document is None:
             return None
         name = self._schema_names[use.document]
-        kind = family(use.schema.format)
+        kind = find_family(use.schema.format)
         if name not in self._schemas:
             schema = _build_schema(document, use.schema.format, f"#/components/schemas/{name}/schema")
             self._schemas[name] = schema | ({"x-xid": use.resource} if use.resource else {})

@@ -20,7 +20,7 @@ from signalbook.codegen.datatypes import (
     union,
 )
 from signalbook.formats.avro.document import PRIMITIVES, Type
-from signalbook.formats.avro.format import AvroSchema, shape_of
+from signalbook.formats.avro.format import AvroSchema, make_shape
 from signalbook.formats.shape import Scalar
 from signalbook.values import JSONObject
 
@@ -57,7 +57,7 @@ class AvroTypes:
                 return ClosedSet(tuple(schema["symbols"]))
             case "record" | "error":
                 return self._record(schema)
-        shape = shape_of(definition, self._types)
+        shape = make_shape(definition, self._types)
         return PlainType(SCALARS[shape.sent or shape.kind]) if isinstance(shape, Scalar) else ANY
 
     def _record(self, schema: JSONObject) -> DataType:

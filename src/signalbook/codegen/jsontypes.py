@@ -19,7 +19,7 @@ from signalbook.codegen.datatypes import (
     union,
 )
 from signalbook.formats.jsonschema import normal
-from signalbook.formats.jsonschema.document import absolute, fragment_of, lookup, uri_of
+from signalbook.formats.jsonschema.document import find_fragment, lookup, make_uri, resolve_uri
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.jsonschema.normal import BOTH, NormalForm, Objects
 from signalbook.formats.jsonschema.reader import read
@@ -94,8 +94,8 @@ class JsonTypes:
                 return uri
             old = self._document.dialect.year < 2019
             base = uri.partition("#")[0]
-            fragment = fragment_of(reference)
-            target = uri_of(absolute(base, reference), fragment)
+            fragment = find_fragment(reference)
+            target = make_uri(resolve_uri(base, reference), fragment)
             if not (old or schema.keys() <= _ANNOTATIONS) or (fragment and not fragment.startswith("/")):
                 return uri
             uri = target
@@ -105,7 +105,7 @@ class JsonTypes:
         base, _, fragment = uri.partition("#")
         root = self._document.documents.get(base)
         try:
-            return None if root is None else lookup(root, fragment_of(f"#{fragment}"))
+            return None if root is None else lookup(root, find_fragment(f"#{fragment}"))
         except (LookupError, ValueError):
             return None
 

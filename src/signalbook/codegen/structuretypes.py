@@ -20,7 +20,7 @@ from signalbook.codegen.datatypes import (
     union,
 )
 from signalbook.formats.jsonstructure.format import JsonStructure
-from signalbook.formats.jsonstructure.types import FLOATS, INTEGERS, PRIMITIVES, Structure, required, resolved
+from signalbook.formats.jsonstructure.types import FLOATS, INTEGERS, PRIMITIVES, Structure, list_required, resolve_type
 from signalbook.values import JSON, JSONObject
 
 _PLAIN_KINDS: Final[dict[str, PlainKind]] = {
@@ -69,7 +69,7 @@ class StructureTypes:
             case "map":
                 return MapType(self.of(schema["values"], f"{hint} value", f"{path}/values"))
             case "tuple":
-                members = self._structure.properties(schema)
+                members = self._structure.list_properties(schema)
                 return ListType(
                     union(
                         self.of(members[name], f"{hint} {name}", f"{path}/properties/{name}")
@@ -84,7 +84,7 @@ class StructureTypes:
         """Return a record; one that is ``selected`` among others says so in the member ``selector``."""
 
         def fill(record: DataRecord) -> None:
-            sets = required(self._structure, schema)
+            sets = list_required(self._structure, schema)
             always = set(sets[0]).intersection(*sets[1:])
             chosen = [RecordMember(name=selector, type=ClosedSet((selected,)), required=True)] if selector else []
             record.members = (*chosen, *self._build_members(schema, hint, path, always, selector))
@@ -99,7 +99,7 @@ class StructureTypes:
     def _build_members(
         self, schema: JSONObject, hint: str, path: str, always: set[str], selector: str
     ) -> Iterator[RecordMember]:
-        for name, member in self._structure.properties(schema).items():
+        for name, member in self._structure.list_properties(schema).items():
             if name != selector:
                 yield RecordMember(
                     name=name,
@@ -114,7 +114,7 @@ class StructureTypes:
         for name, choice in schema["choices"].items():
             place = f"{path}/choices/{name}"
             if selector:
-                target = resolved(self._structure, choice)
+                target = resolve_type(self._structure, choice)
                 yield self._build_object(target, name, place, name, selector) if target.get("type") == "object" else ANY
             else:
                 yield self._build_single(name, choice, f"{hint} {name}", place)

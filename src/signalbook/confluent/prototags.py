@@ -21,10 +21,10 @@ from signalbook.formats.protobuf.statements import (
     Tokens,
     apply_edits,
     find_message_name,
+    join_tokens,
     list_options,
     parse_statements,
     replace_options,
-    text_of,
 )
 from signalbook.values import dump_json
 
@@ -122,7 +122,7 @@ def _build_field_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -> 
     missing_tags, options = list(tags), []
     for option in list_options(entity.statement.tokens):
         if not _is_meta(option, "field_meta"):
-            options.append(text_of(text, option))
+            options.append(join_tokens(text, option))
         elif option[-1].text == "}":
             options.append(_rewrite_option(text, option, missing_tags))
             missing_tags = []
@@ -148,7 +148,7 @@ def _rewrite_option(text: str, option: Tokens, tags: Sequence[str]) -> str:
     opening = next(token for token in option if token.text == "{")
     if tags:
         edits.append((opening.end - first, opening.end - first, f" tags: [{', '.join(map(_quote, tags))}]"))
-    return apply_edits(text_of(text, option), edits)
+    return apply_edits(join_tokens(text, option), edits)
 
 
 def _find_field_name(tokens: Tokens) -> str:

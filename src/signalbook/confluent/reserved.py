@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from signalbook.confluent.metadata import properties
 from signalbook.confluent.protobuf import build_file_descriptor
-from signalbook.formats.base import family
+from signalbook.formats.base import find_family
 from signalbook.formats.compatibility import SchemaText
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON
@@ -37,14 +37,14 @@ def find_conflicts(schema: SchemaText, reserved: Set[str], reserved_before: Set[
 
 def list_top_level_fields(schema: SchemaText) -> set[str]:
     """Return the names of the fields of an Avro record, a JSON object or the first Protobuf message of a document."""
-    if family(schema.format) == "protobuf":
+    if find_family(schema.format) == "protobuf":
         described = build_file_descriptor(schema.document.decode("utf-8"), schema.resolve or (lambda _: None))
         messages = FileDescriptorProto.FromString(described).message_type
         return {field.name for message in messages[:1] for field in message.field}
     value = parse_untrusted_json(schema.document)
     if not isinstance(value, dict):
         return set()
-    if family(schema.format) == "jsonschema":
+    if find_family(schema.format) == "jsonschema":
         return set(value["properties"]) if isinstance(value.get("properties"), dict) else set()
     fields = value.get("fields")
     return {field["name"] for field in fields if isinstance(field, dict)} if isinstance(fields, list) else set()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
-from signalbook.formats.compatibility import RULES, comparing
+from signalbook.formats.compatibility import RULES, find_comparison
 from signalbook.model import SPECVERSION
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
@@ -150,8 +150,8 @@ def load_table() -> dict[str, Capability]:
         Capability(
             name="formats",
             default=[],
-            initial=list(formats.supported()),
-            offer=_describe_array(formats.supported()),
+            initial=list(formats.list_supported()),
+            offer=_describe_array(formats.list_supported()),
             check=_check_formats,
         ),
         _make_list("ignores", IGNORES),
@@ -238,7 +238,7 @@ def _choose(row: Capability, requested: Any, values: tuple[str, ...]) -> list[st
 
 def _check_formats(row: Capability, requested: Any) -> JSON:
     """Formats that are listed, and any other version of them that can be read (R120)."""
-    values = dict.fromkeys(formats.supported())
+    values = dict.fromkeys(formats.list_supported())
     for item in requested if isinstance(requested, list) else ():
         reader = formats.find(item) if isinstance(item, str) and "/" in item else None
         if reader is not None:
@@ -287,7 +287,7 @@ def _check_compatibilities(row: Capability, requested: Any) -> JSON:
 def can_compare(capabilities: JSONObject, format: str, rule: str) -> bool:
     """Return True if ``rule`` is in force for documents of ``format``, by its own name or an alias."""
     reader = formats.find(format)
-    if reader is None or comparing(format) is None:
+    if reader is None or find_comparison(format) is None:
         return False
     names = (format, reader.canonical(format) or format)
     return any(
@@ -305,7 +305,7 @@ def is_offered(listed: Iterable[str], format: str) -> bool:
     names = (format, (reader and reader.canonical(format)) or format)
     if any(_covers(pattern, name) for pattern in listed for name in names):
         return True
-    return "/" not in format and any(formats.family(pattern) == formats.family(format) for pattern in listed)
+    return "/" not in format and any(formats.find_family(pattern) == formats.find_family(format) for pattern in listed)
 
 
 def _covers(pattern: str, name: str) -> bool:
@@ -319,13 +319,13 @@ def _covers(pattern: str, name: str) -> bool:
 
 def _is_comparable(key: str) -> bool:
     """Return True if ``key`` covers a format whose schemas can be compared, or is a version of one."""
-    return any(_covers(key, name) for name in _list_comparable()) or ("/" in key and comparing(key) is not None)
+    return any(_covers(key, name) for name in _list_comparable()) or ("/" in key and find_comparison(key) is not None)
 
 
 @cache
 def _list_comparable() -> tuple[str, ...]:
     """The formats whose schemas can be compared."""
-    return tuple(name for name in formats.supported() if comparing(name) is not None)
+    return tuple(name for name in formats.list_supported() if find_comparison(name) is not None)
 
 
 def _list_families() -> JSONObject:

@@ -15,7 +15,7 @@ from signalbook.formats.imports import ROOT_LABEL, is_built_in
 from signalbook.formats.references import (
     ReferableSchema,
     SchemaNames,
-    identity_of_key,
+    find_identity,
     index_keys,
     is_referable,
     lookup_keys,
@@ -100,7 +100,7 @@ def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Itera
         version = None if target is None else rows.get(target.default_version)
         if version is None or group is None or (xid.kind is Kind.VERSION and version.xid != xid):
             continue
-        identities = filter(None, map(identity_of_key, keys))
+        identities = filter(None, map(find_identity, keys))
         yield xid, make_referable_schema(xid.resource, version.attributes, group.attributes, identities)
 
 

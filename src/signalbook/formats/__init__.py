@@ -1,6 +1,6 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
-from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, find, supported
+from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, find, list_supported
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, as_sent, is_lossy
 
 __all__ = [
@@ -19,5 +19,5 @@ __all__ = [
     "as_sent",
     "find",
     "is_lossy",
-    "supported",
+    "list_supported",
 ]

@@ -189,7 +189,7 @@ class Format(Protocol):
         ...
 
 
-def too_large(document: bytes) -> list[Finding]:
+def check_size(document: bytes) -> list[Finding]:
     """A finding if a schema document is empty (G-23) or beyond ``MAX_DOCUMENT_BYTES``."""
     if not document.strip():
         return [Finding(path="", rule="empty", message="the schema document is empty")]
@@ -204,7 +204,7 @@ def shorten(message: str) -> str:
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 
 
-def media_type(content_type: str) -> str:
+def parse_media_type(content_type: str) -> str:
     """The type/subtype of a Content-Type, lower case, without parameters."""
     return _known(content_type)[0] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[0]
 
@@ -234,7 +234,7 @@ def read_json(payload: bytes) -> JSON:
     try:
         return parse_json(payload, max_values=MAX_VALUES, exact=True)
     except JSONError as error:
-        raise refused("decode_error", "json", f"not JSON: {error}") from None
+        raise make_payload_error("decode_error", "json", f"not JSON: {error}") from None
 
 
 class JsonValues:
@@ -243,7 +243,7 @@ class JsonValues:
     def decode(self: Schema, payload: bytes, content_type: str = "") -> JSON:
         """Decode JSON and validate it. Raises ``PayloadError``."""
         if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         value = read_json(payload)
         if findings := self.validate(value):
             raise PayloadError("schema_violation", findings)
@@ -252,8 +252,8 @@ class JsonValues:
     def encode(self: Schema, value: JSON, content_type: str = "") -> bytes:
         """Validate a value and write it as JSON. Raises ``PayloadError``."""
         if content_type and not is_json(content_type):
-            raise unsupported(content_type, self.format)
-        payload = json_payload(value)
+            raise make_unsupported_error(content_type, self.format)
+        payload = encode_json(value)
         if findings := self.validate(value):
             raise PayloadError("schema_violation", findings)
         return payload
@@ -263,7 +263,7 @@ class JsonValues:
         return writer
 
 
-def json_payload(value: JSON) -> bytes:
+def encode_json(value: JSON) -> bytes:
     """``value`` as JSON text that reads back as the same. Raises ``PayloadError`` for what JSON has no form for."""
     try:
         text = dump_json(value)
@@ -273,16 +273,16 @@ def json_payload(value: JSON) -> bytes:
         why = "it has values that JSON does not have, such as bytes, dates or NaN"
     except (JSONError, TypeError, ValueError, OverflowError, RecursionError) as error:
         why = str(error) or "nested too deep"
-    raise refused("schema_violation", "json", f"not JSON: {why}")
+    raise make_payload_error("schema_violation", "json", f"not JSON: {why}")
 
 
-def unsupported(content_type: str, format: str) -> PayloadError:
+def make_unsupported_error(content_type: str, format: str) -> PayloadError:
     """The error for a payload encoding that ``format`` neither reads nor writes."""
     text = f"{format} has no payloads of content type {content_type!r}"
     return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
 
 
-def refused(reason: Reason, rule: str, message: str) -> PayloadError:
+def make_payload_error(reason: Reason, rule: str, message: str) -> PayloadError:
     """The error for a payload as a whole."""
     return PayloadError(reason, _wrap_finding(rule, shorten(message)))
 
@@ -293,12 +293,12 @@ def _wrap_finding(rule: str, message: str) -> tuple[Finding, ...]:
     return (Finding(path="", rule=rule, message=message),)
 
 
-def finding_at(path: Path, rule: str, message: str) -> Finding:
+def make_finding(path: Path, rule: str, message: str) -> Finding:
     """A finding in a value or document at ``path``."""
-    return Finding(path=pointer(path), rule=rule, message=shorten(message))
+    return Finding(path=format_pointer(path), rule=rule, message=shorten(message))
 
 
-def pointer(path: Iterable[str | int]) -> str:
+def format_pointer(path: Iterable[str | int]) -> str:
     """A JSON Pointer (RFC 6901) of path segments."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
@@ -310,20 +310,20 @@ ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsons
 
 def find(format: str) -> Format | None:
     """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
-    offered = _find_offered().get(family(format))
+    offered = _find_offered().get(find_family(format))
     if offered is None:
         return None
     format_reader = _load(offered)
     return format_reader if format_reader.canonical(format) is not None else None
 
 
-def family(format: str) -> str:
+def find_family(format: str) -> str:
     """The name of a format without its version, in lower case, other spellings undone (G-13)."""
     name = format.partition("/")[0].strip().lower()
     return ALIASES.get(name, name)
 
 
-def schema_text(content: bytes, format: str = "") -> bytes:
+def extract_text(content: bytes, format: str = "") -> bytes:
     """Return the text that a format reads of a document; for a JSON string, the text in it.
 
     A schema that is not JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string. For Avro a string
@@ -335,12 +335,12 @@ def schema_text(content: bytes, format: str = "") -> bytes:
         value = parse_untrusted_json(content)
     except JSONError:
         return content
-    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+    if not isinstance(value, str) or (find_family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
         return content
     return value.encode("utf-8")
 
 
-def supported() -> tuple[str, ...]:
+def list_supported() -> tuple[str, ...]:
     """Return the formats and versions that capability documents list (G-25); ``Name/*`` stands for any release."""
     return tuple(version for name in sorted(_find_offered()) for version in _load(_find_offered()[name]).versions)
 

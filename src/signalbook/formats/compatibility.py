@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from signalbook.formats.base import MAX_FINDINGS, Resolve, family, find, shorten
+from signalbook.formats.base import MAX_FINDINGS, Resolve, find, find_family, shorten
 from signalbook.values import JSON, Finding
 from signalbook.work import spend
 
@@ -85,7 +85,7 @@ class Comparison:
 
 
 @runtime_checkable
-class Comparing(Protocol):
+class FormatComparison(Protocol):
     """The additional methods of a ``Format`` that can compare schemas."""
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
@@ -99,7 +99,7 @@ class Comparing(Protocol):
 
 @runtime_checkable
 class Succeeding(Protocol):
-    """The additional methods of a ``Comparing`` format for which it matters which schema is newer."""
+    """The additional methods of a ``FormatComparison`` for which it matters which schema is newer."""
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
         """Return hazards of ``new`` for ``old`` that no pair of reader and writer shows, such as a freed number.
@@ -109,13 +109,13 @@ class Succeeding(Protocol):
         ...
 
 
-def comparing(format: str) -> Comparing | None:
+def find_comparison(format: str) -> FormatComparison | None:
     """The comparison for ``format``, or None where there is none."""
     reader = find(format)
-    return reader if isinstance(reader, Comparing) else None
+    return reader if isinstance(reader, FormatComparison) else None
 
 
-def directions(rule: str) -> tuple[Direction, ...]:
+def list_directions(rule: str) -> tuple[Direction, ...]:
     """Return the directions of a rule of ``RULES``, in any case: new readers of old data, or the reverse."""
     match rule.casefold().removesuffix("_transitive"):
         case "backward":
@@ -131,33 +131,33 @@ def is_transitive(rule: str) -> bool:
     return rule.casefold().endswith("_transitive")
 
 
-def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
+def list_differences(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
     """Return why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
 
     Schemas of different formats are never compatible; each format decides about its versions. Raises ``SchemaError``
     for a document that cannot be used, ``LookupError`` for a format without a comparison.
     """
-    if family(new.format) != family(old.format):
-        first = directions(rule)[0]
+    if find_family(new.format) != find_family(old.format):
+        first = list_directions(rule)[0]
         writer, reader = (old, new) if first == "backward" else (new, old)
         text = f"schemas of {new.format} and of {old.format} do not read each other's data"
         return [(first, Difference(path="", rule="format", old=writer.format, new=reader.format, message=text))]
-    compare = comparing(new.format)
-    if compare is None or comparing(old.format) is None:
+    compare = find_comparison(new.format)
+    if compare is None or find_comparison(old.format) is None:
         raise LookupError(f"no comparison for schemas of format {new.format!r} and {old.format!r}")
     differences = [
         (direction, difference)
-        for direction in directions(rule)
+        for direction in list_directions(rule)
         for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
     ]
     reported = {(difference.path, difference.rule) for _, difference in differences}
     more = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
     return differences + [
-        (directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in reported
+        (list_directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in reported
     ]
 
 
-def finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
+def make_finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
     """A difference in words about ``document``, the newer one; old and new are what the two documents have there."""
     backward = direction == "backward"
     heading = f"reading data of {against}" if backward else f"read by {against}"

@@ -28,7 +28,7 @@ def is_built_in(path: str) -> bool:
     return path in _RENAMED or path in _list_common() or is_well_known(path) or path in _list_own()
 
 
-def renamed(path: str) -> bytes | None:
+def find_renamed(path: str) -> bytes | None:
     """The text of a file that is built in, and is not at ``path`` in ``include_folders``."""
     return (_find_package() / _RENAMED[path]).read_bytes() if path in _RENAMED else None
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote
 
-from signalbook.formats.base import family, find
+from signalbook.formats.base import find, find_family
 from signalbook.formats.xsd import limits
 from signalbook.formats.xsd.limits import XS
 from signalbook.largejson import parse_untrusted_json
@@ -53,14 +53,14 @@ class Listing(Protocol):
         ...
 
 
-def members(document: bytes, format: str) -> tuple[Member, ...]:
+def list_members(document: bytes, format: str) -> tuple[Member, ...]:
     """The first members that a document of a ``format`` declares; none if it cannot be read.
 
     They are ``MAX_MEMBERS`` at most, with ``MAX_TEXT`` characters: many documents are looked at together.
     """
     if len(document) > MAX_BYTES:
         return ()
-    listed = _LISTED.get(family(format)) or _find_listing(format)
+    listed = _LISTED.get(find_family(format)) or _find_listing(format)
     try:
         return tuple(_limit_members(listed(document))) if listed else ()
     except (JSONError, limits.XMLError, RecursionError):
@@ -74,7 +74,7 @@ class LinkedMembers:
     """
 
     def __init__(self, document: bytes, format: str) -> None:
-        self._family = family(format)
+        self._family = find_family(format)
         self._root: JSON = None
         if self._family in ("avro", "jsonschema", "jsonstructure") and len(document) <= MAX_BYTES:
             with suppress(JSONError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
-from signalbook.formats.base import IMPORT, SchemaError, family, find
+from signalbook.formats.base import IMPORT, SchemaError, find, find_family
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_built_in
 from signalbook.values import Finding
@@ -69,13 +69,13 @@ def has_open_references(findings: Iterable[Finding]) -> bool:
     return any(finding.rule == IMPORT for finding in findings)
 
 
-def identities(document: bytes, format: str) -> tuple[str, ...]:
+def list_identities(document: bytes, format: str) -> tuple[str, ...]:
     """Return the names that a document gives itself; none for a format that has no such names."""
     reader = find(format)
     return tuple(name for name in reader.identities(document) if is_indexable(name)) if is_importing(reader) else ()
 
 
-def referred_names(document: bytes, format: str, findings: Sequence[Finding] | None = None) -> list[str]:
+def list_referred_names(document: bytes, format: str, findings: Sequence[Finding] | None = None) -> list[str]:
     """Return the names by which a document refers to others, as it asks for them.
 
     ``findings`` are those of ``Format.check``, if they are known already.
@@ -93,7 +93,7 @@ def referred_names(document: bytes, format: str, findings: Sequence[Finding] | N
 
 def is_referable(format: str) -> bool:
     """Return True if schemas of this format can be referred to by names."""
-    return family(format) in _SUFFIXES
+    return find_family(format) in _SUFFIXES
 
 
 class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
@@ -113,25 +113,25 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
     @property
     def family(self) -> str:
         """The family of its format."""
-        return family(self.format)
+        return find_family(self.format)
 
-    def stems(self) -> set[str]:
+    def list_stems(self) -> set[str]:
         """Return the paths of the file that it stands for, without the ending: by id and by name.
 
         Dots may stand for folders, because an id has no slashes.
         """
         return list_stems(self.xid.split("/")[4], self.family) | list_stems(self._file_name, self.family)
 
-    def rooted_stems(self) -> set[str]:
-        """Return ``stems``, and each of them below the import root. A group without a root has its id as the root."""
-        stems = self.stems()
+    def list_rooted_stems(self) -> set[str]:
+        """Return the stems, and each of them below the import root. A group without a root has its id as the root."""
+        stems = self.list_stems()
         root = (self.root or self.xid.split("/")[2].replace(".", "/")).strip("/")
         return stems | {f"{root}/{stem}" for stem in stems}
 
-    def names(self) -> set[str]:
+    def list_names(self) -> set[str]:
         """Return every name that a document can use for this schema, apart from its xid."""
         suffixes = _SUFFIXES.get(self.family, ())
-        paths = {f"{stem}{suffix}" for stem in self.rooted_stems() for suffix in suffixes}
+        paths = {f"{stem}{suffix}" for stem in self.list_rooted_stems() for suffix in suffixes}
         # JSON Schema makes all paths absolute.
         return paths.union(self.identities, {f"/{path}" for path in paths} if self.family == "jsonschema" else ())
 
@@ -166,7 +166,7 @@ class SchemaNames:
         for schema in schemas:
             for identity in schema.identities:
                 self._by_identity[identity].add(schema)
-            for stem in schema.rooted_stems():
+            for stem in schema.list_rooted_stems():
                 self._by_stem[stem].add(schema)
 
     def find(self, name: str, group: str) -> str | None:
@@ -187,7 +187,7 @@ class SchemaNames:
 def index_keys(schema: ReferableSchema) -> set[str]:
     """Return the keys by which an index finds a schema, whichever of its names a document uses."""
     keys = {_build_identity_key(identity) for identity in schema.identities}
-    return keys | {_build_file_key(stem) for stem in schema.stems() if is_indexable(stem)}
+    return keys | {_build_file_key(stem) for stem in schema.list_stems() if is_indexable(stem)}
 
 
 def lookup_keys(name: str) -> set[str]:
@@ -207,7 +207,7 @@ def is_indexable(name: str) -> bool:
     return 0 < len(name) <= _LONGEST_NAME and name.isascii() and "\0" not in name
 
 
-def identity_of_key(key: str) -> str:
+def find_identity(key: str) -> str:
     """Return the identity that a key of ``index_keys`` stands for, empty for the key of a path."""
     return key.removeprefix(_IDENTITY) if key.startswith(_IDENTITY) else ""
 

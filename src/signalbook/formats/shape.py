@@ -127,30 +127,30 @@ MAX_LEAVES: Final = 10_000
 _NARROWED: Final = f"JSON text, since all members together are more than {MAX_LEAVES} columns"
 
 
-def bounded(shape: Struct) -> Struct:
+def limit_columns(shape: Struct) -> Struct:
     """Return ``shape`` with its widest members as JSON text, if it would make more than ``MAX_LEAVES`` columns.
 
     Definitions that use each other several times multiply: thirty lines of schema can make a billion columns. Members
     that are one column each stay, however many they are: the schema has to name every one of them. Of members that
     are equally wide the last become text, so that one that is added leaves the others as they are.
     """
-    widths = [leaves(field.shape) for field in shape.fields]
+    widths = [count_leaves(field.shape) for field in shape.fields]
     total = sum(widths)
     if total <= MAX_LEAVES:
         return shape
     fields = list(shape.fields)
     for width, place in sorted(((width, place) for place, width in enumerate(widths)), reverse=True):
         text = _narrow_objects(fields[place].shape)
-        if total <= MAX_LEAVES or width == leaves(text):
+        if total <= MAX_LEAVES or width == count_leaves(text):
             break
-        total -= width - leaves(text)
+        total -= width - count_leaves(text)
         description = f"{fields[place].description} ({_NARROWED})".strip()
         fields[place] = replace(fields[place], shape=text, description=description, narrowed=True)
     return replace(shape, fields=tuple(fields))
 
 
-def narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
-    """Yield the path of each member that ``bounded`` made JSON text; ``above`` is the path of ``shape``."""
+def list_narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
+    """Yield the path of each member that ``limit_columns`` made JSON text; ``above`` is the path of ``shape``."""
     match shape:
         case Struct():
             for field in shape.fields:
@@ -158,11 +158,11 @@ def narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
                 if field.narrowed:
                     yield path
                 else:
-                    yield from narrowed_members(field.shape, path)
+                    yield from list_narrowed_members(field.shape, path)
         case ListOf():
-            yield from narrowed_members(shape.item, above)
+            yield from list_narrowed_members(shape.item, above)
         case MapOf():
-            yield from narrowed_members(shape.value, above)
+            yield from list_narrowed_members(shape.value, above)
 
 
 def _narrow_objects(shape: Shape) -> Shape:
@@ -177,10 +177,10 @@ def _narrow_objects(shape: Shape) -> Shape:
     return shape
 
 
-def leaves(shape: Shape) -> int:
+def count_leaves(shape: Shape) -> int:
     """Return the number of columns of ``shape`` in a columnar file."""
     if isinstance(shape, Struct):
-        return sum(leaves(field.shape) for field in shape.fields)
+        return sum(count_leaves(field.shape) for field in shape.fields)
     if isinstance(shape, ListOf):
-        return leaves(shape.item)
-    return 1 + leaves(shape.value) if isinstance(shape, MapOf) else 1
+        return count_leaves(shape.item)
+    return 1 + count_leaves(shape.value) if isinstance(shape, MapOf) else 1

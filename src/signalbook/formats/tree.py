@@ -93,18 +93,18 @@ class Room:
             self.nodes = max(self.nodes, 0) + reserved
 
 
-def text(value: Any) -> str:
+def format_text(value: Any) -> str:
     """A description or bound as one short text."""
     short = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
     return short if len(short) <= _MAX_TEXT_CHARS else f"{short[:_MAX_TEXT_CHARS]}…"
 
 
-def constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def list_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Return the members of a JSON schema that limit its values, as written."""
-    return tuple((name, text(schema[name])) for name in names if name in schema)
+    return tuple((name, format_text(schema[name])) for name in names if name in schema)
 
 
-def few(values: Any) -> tuple[Any, ...]:
+def take_first(values: Any) -> tuple[Any, ...]:
     """The first of the values that a schema names."""
     return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()
 

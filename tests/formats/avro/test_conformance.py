@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from signalbook.formats.avro import FORMAT
-from signalbook.formats.avro.json_encoding import surplus, violations
+from signalbook.formats.avro.json_encoding import list_surplus, list_violations
 from signalbook.values import JSON, JSONObject, dump_json
 
 INNER = {"type": "record", "name": "n.m.In", "fields": [{"name": "b", "type": "int"}]}
@@ -66,5 +66,5 @@ AB: JSONObject = {"type": "record", "name": "AB", "fields": [*A["fields"], {"nam
 )
 def test_members_that_a_record_does_not_have(value: JSON, node: Any, paths: list[str]) -> None:
     """A reader ignores them, but a writer must not lose them (K-40, K-52)."""
-    assert list(violations(value, node, {})) == []
-    assert [finding.path for finding in surplus(value, node, {})] == paths
+    assert list(list_violations(value, node, {})) == []
+    assert [finding.path for finding in list_surplus(value, node, {})] == paths

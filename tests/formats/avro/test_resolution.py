@@ -15,7 +15,7 @@ from tests.examples import examples
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT, resolution
 from signalbook.formats.avro.document import read
-from signalbook.formats.compatibility import Difference, SchemaText, comparing
+from signalbook.formats.compatibility import Difference, SchemaText, find_comparison
 from signalbook.values import JSON, JSONObject, dump_json
 
 
@@ -214,7 +214,7 @@ def test_the_number_of_differences_is_bounded() -> None:
 
 
 def test_avro_is_compared() -> None:
-    assert comparing("Avro/1.11") is FORMAT
+    assert find_comparison("Avro/1.11") is FORMAT
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -344,5 +344,5 @@ def test_a_schema_reads_itself(node: JSON) -> None:
     document = settled(node)
     again = {**document, "doc": "again"} if isinstance(document, dict) else document
     assert FORMAT.differences(text(document), text(document)) == []
-    actual = resolution.differences(read(dump_json(again)), read(dump_json(document)), enum_defaults=True)
+    actual = resolution.find_differences(read(dump_json(again)), read(dump_json(document)), enum_defaults=True)
     assert {difference.rule for difference in actual} <= {"alias_ambiguous", "union_ambiguous"}

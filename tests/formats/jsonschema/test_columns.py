@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
-from signalbook.formats.shape import MAX_LEAVES, leaves
+from signalbook.formats.shape import MAX_LEAVES, count_leaves
 
 TEXT = Scalar(kind="string")
 RECURSIVE = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "integer"}}}
@@ -93,4 +93,4 @@ def test_definitions_that_multiply_do_not_make_a_billion_columns(parse: Any) -> 
     refs = [{"$ref": f"#/definitions/l{i}"} for i in range(41)]
     levels = {f"l{i}": {"type": "object", "properties": dict.fromkeys("xyz", refs[i + 1])} for i in range(40)}
     shape = parse({"definitions": {**levels, "l40": {"type": "string"}}, "$ref": "#/definitions/l0"}).shape()
-    assert 3 <= leaves(shape) <= MAX_LEAVES
+    assert 3 <= count_leaves(shape) <= MAX_LEAVES

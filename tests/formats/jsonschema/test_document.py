@@ -14,15 +14,15 @@ from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.document import (
     DEFAULT,
-    absolute,
-    by_format,
-    by_schema_uri,
+    check_weight,
     choose,
-    fragment_of,
+    find_by_format,
+    find_by_schema_uri,
+    find_fragment,
     load,
     lookup,
-    overweight,
-    uri_of,
+    make_uri,
+    resolve_uri,
 )
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 
@@ -239,7 +239,7 @@ def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
 )
 def test_schema_uris_vary(uri: str, version: str) -> None:
     """A trailing # and the choice of http or https do not matter (G-14)."""
-    dialect = by_schema_uri(uri)
+    dialect = find_by_schema_uri(uri)
     assert dialect is not None
     assert dialect.version == version
 
@@ -254,7 +254,7 @@ def test_format_and_schema_must_agree() -> None:
 
 def test_unknown_versions_are_refused() -> None:
     assert choose({"$schema": "https://example.com/my-own"}, "JsonSchema")[1]
-    assert by_format("JsonSchema/Unknown") is None
+    assert find_by_format("JsonSchema/Unknown") is None
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_document_may_speak_for_itself() -> None:
     ],
 )
 def test_references_become_absolute(base: str, reference: str, document: str) -> None:
-    assert absolute(base, reference) == document
+    assert resolve_uri(base, reference) == document
 
 
 def test_pointers_are_followed() -> None:
@@ -321,9 +321,9 @@ def test_pointers_are_followed() -> None:
 
 
 def test_fragments_are_quoted_both_ways() -> None:
-    uri = uri_of("https://example.com/a", "/x y/ü$")
+    uri = make_uri("https://example.com/a", "/x y/ü$")
     assert " " not in uri
-    assert fragment_of(uri) == "/x y/ü$"
+    assert find_fragment(uri) == "/x y/ü$"
 
 
 BASE = "https://example.com/a"
@@ -334,7 +334,7 @@ def weigh(root: JSON, pointer: str = "", further_documents: dict[str, JSON] | No
         BASE: root,
         **{f"https://example.com/{name}": other for name, other in (further_documents or {}).items()},
     }
-    return overweight(documents, BASE, pointer)
+    return check_weight(documents, BASE, pointer)
 
 
 def doubling(lines: int, keyword: str = "allOf") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.formats import SchemaError
-from signalbook.formats.compatibility import SchemaText, comparing, violations
+from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences
 from signalbook.formats.jsonstructure import FORMAT
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
@@ -46,7 +46,9 @@ def ref(name: str) -> JSON:
 
 
 def why(new: JSONObject, old: JSONObject, direction: str = "backward") -> list[tuple[str, str]]:
-    return [(difference.path, difference.rule) for _, difference in violations(direction, text(**new), text(**old))]
+    return [
+        (difference.path, difference.rule) for _, difference in list_differences(direction, text(**new), text(**old))
+    ]
 
 
 V = "/properties/v"
@@ -290,7 +292,7 @@ def test_types_without_values_give_no_reasons() -> None:
 
 
 def test_differences_have_both_sides() -> None:
-    ((direction, difference),) = violations("forward", text(**of({"type": "number"})), text(**of(INT)))
+    ((direction, difference),) = list_differences("forward", text(**of({"type": "number"})), text(**of(INT)))
     assert (direction, difference.old, difference.new) == ("forward", "number", "int32")
     assert "fraction" in difference.message
 
@@ -301,7 +303,7 @@ def test_annotations_do_not_matter() -> None:
 
 
 def test_all_rules_are_offered() -> None:
-    assert comparing(DRAFT) is not None
+    assert find_comparison(DRAFT) is not None
 
 
 def test_imports_are_not_followed() -> None:
@@ -386,5 +388,5 @@ def test_both_documents_are_read_once_for_both_directions(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("signalbook.formats.jsonstructure.format.parse_untrusted_json", counted)
     new, old = (text(type="string", enum=values) for values in (["read", "once"], ["once"]))
-    assert [direction for direction, _ in violations("full", new, old)] == ["forward"]
+    assert [direction for direction, _ in list_differences("full", new, old)] == ["forward"]
     assert sorted(read) == sorted([new.document, old.document])

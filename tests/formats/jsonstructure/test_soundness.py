@@ -11,7 +11,7 @@ from tests.examples import examples
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonstructure import FORMAT
-from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, resolved
+from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, resolve_type
 from signalbook.values import JSON, JSONObject, dump_json
 
 DRAFT = "JsonStructure/draft-04"
@@ -128,7 +128,7 @@ class Maker:
 
     def value(self, structure: Structure, schema: JSON, depth: int = 0) -> JSON:
         """Return a probable value of a type."""
-        schema = resolved(structure, schema) if isinstance(schema, dict) else {"type": "any"}
+        schema = resolve_type(structure, schema) if isinstance(schema, dict) else {"type": "any"}
         kind = schema.get("type")
         if isinstance(kind, list):
             chosen = self.dice.choice(kind)
@@ -142,7 +142,7 @@ class Maker:
             return [self.value(structure, schema["items"], depth + 1) for _ in range(self.dice.randint(0, 2))]
         if kind == "map":
             return {name: self.value(structure, schema["values"], depth + 1) for name in self.some(MEMBERS)}
-        members = structure.properties(schema)
+        members = structure.list_properties(schema)
         if kind == "tuple":
             return [self.value(structure, members[name], depth + 1) for name in schema["tuple"]]
         if kind == "choice":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from signalbook.formats import SchemaError
-from signalbook.formats.compatibility import Difference, SchemaText, comparing
+from signalbook.formats.compatibility import Difference, SchemaText, find_comparison
 from signalbook.formats.protobuf import FORMAT, comparison
 
 THREE = 'syntax = "proto3"; '
@@ -201,7 +201,7 @@ def test_unusable_documents_are_errors() -> None:
 
 
 def test_protobuf_is_compared() -> None:
-    assert comparing("Protobuf/3") is FORMAT
+    assert find_comparison("Protobuf/3") is FORMAT
 
 
 def cycle(size: int) -> str:

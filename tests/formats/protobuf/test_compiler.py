@@ -7,7 +7,7 @@ import yaml
 
 from signalbook.formats import SchemaError, Struct
 from signalbook.formats.protobuf import FORMAT
-from signalbook.formats.protobuf.compiler import MAX_FILES, compile_set, gather, imports
+from signalbook.formats.protobuf.compiler import MAX_FILES, compile_set, gather, list_imports
 
 MAIN = b'syntax = "proto3"; import "q/x.proto"; message A { q.B b = 1; }'
 
@@ -17,7 +17,7 @@ def test_imports_are_found_where_they_count() -> None:
         import "a.proto"; import public 'b/c.proto'; /* import "no.proto"; */ // import "no.proto";
         import "google/protobuf/timestamp.proto"; message A { string s = 1 [default = "import x"]; }
     """
-    assert list(imports(document)) == ["a.proto", "b/c.proto"]
+    assert list(list_imports(document)) == ["a.proto", "b/c.proto"]
 
 
 def test_imports_go_through_the_resolver() -> None:
@@ -120,5 +120,5 @@ def test_unterminated_texts_are_scanned_once(noise: str) -> None:
     """The end of a text or comment was looked for from each place where one might begin, for hours."""
     document = f'import "a.proto";\n{noise}'.encode()
     began = time.process_time()
-    assert list(imports(document)) == ["a.proto"]
+    assert list(list_imports(document)) == ["a.proto"]
     assert time.process_time() - began < 60  # some milliseconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.formats.compatibility import Difference, SchemaText, violations
+from signalbook.formats.compatibility import Difference, SchemaText, list_differences
 from signalbook.formats.protobuf import FORMAT
 
 THREE = 'syntax = "proto3"; '
@@ -83,10 +83,10 @@ def test_the_number_of_hazards_is_bounded() -> None:
 @pytest.mark.parametrize("rule", ["backward", "forward", "full_transitive"])
 def test_every_rule_asks_for_reservations(rule: str) -> None:
     """Numbers are unique in every direction of data; a repeated finding is reported once (G-27, G-30)."""
-    differences = violations(rule, text(""), text("int32 a = 1;"))
+    differences = list_differences(rule, text(""), text("int32 a = 1;"))
     assert [difference.rule for _, difference in differences] == [
         "field_number_not_reserved",
         "field_name_not_reserved",
     ]
-    removed = violations(rule, text(f"{THREE}message N {{}}"), text(f"{THREE}message M {{}} message N {{}}"))
+    removed = list_differences(rule, text(f"{THREE}message N {{}}"), text(f"{THREE}message M {{}} message N {{}}"))
     assert [difference.rule for _, difference in removed] == ["message_removed"]

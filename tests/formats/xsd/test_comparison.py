@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from signalbook.formats.compatibility import SchemaText, comparing, violations
+from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences
 from signalbook.work import Work
 
 XS = "http://www.w3.org/2001/XMLSchema"
@@ -16,7 +16,7 @@ def text(body: str, attributes: str = "", version: str = "1.1") -> SchemaText:
 
 
 def why(old: SchemaText, new: SchemaText, direction: str = "backward") -> list[tuple[str, str]]:
-    return [(difference.path, difference.rule) for _, difference in violations(direction, new, old)]
+    return [(difference.path, difference.rule) for _, difference in list_differences(direction, new, old)]
 
 
 def of(content: str, attributes: str = "", mixed: bool = False) -> str:
@@ -343,7 +343,7 @@ def test_groups_and_other_documents() -> None:
 
 def test_versions_of_the_language_are_one_format() -> None:
     assert why(text(of(seq(A)), version="1.0"), text(of(seq(A)), version="1.1"), "full") == []
-    assert comparing("XSD/1.0") is comparing("xsd") is not None
+    assert find_comparison("XSD/1.0") is find_comparison("xsd") is not None
 
 
 def test_open_content() -> None:

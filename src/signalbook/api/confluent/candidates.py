@@ -38,7 +38,7 @@ from signalbook.confluent.schemas import (
 )
 from signalbook.confluent.tags import list_tags
 from signalbook.formats import SchemaError
-from signalbook.formats.avro.document import READABLE_FAULTS, defined_names
+from signalbook.formats.avro.document import READABLE_FAULTS, list_defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.compiler import UNDEFINED
@@ -229,7 +229,7 @@ def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSON
     targets = dict(zip(body.references, referred, strict=True))
     for body_reference, target in targets.items():
         # An Avro schema names types, whatever its references are called.
-        types = defined_names(target.document) if target.type == "AVRO" else ()
+        types = list_defined_names(target.document) if target.type == "AVRO" else ()
         type_names = (name for name in types if name != body_reference.name and name.rpartition(".")[2] in body.text)
         defined = next(type_names, None)
         type_member: JSONObject = {} if defined is None else {"type": defined}

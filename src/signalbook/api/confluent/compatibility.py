@@ -17,8 +17,15 @@ from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import family
-from signalbook.formats.compatibility import Difference, Direction, SchemaText, directions, is_transitive, violations
+from signalbook.formats.base import find_family
+from signalbook.formats.compatibility import (
+    Difference,
+    Direction,
+    SchemaText,
+    is_transitive,
+    list_differences,
+    list_directions,
+)
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
@@ -64,7 +71,7 @@ def find_differences(
             pairs = _find_violations(required_rule, new, text_of(old, subjects), policy)
         except (SchemaError, LookupError) as error:
             return [(f"version {old.version} cannot be compared: {error}", old)]
-        types = _AVRO_ERROR_TYPES if family(new.format) == "avro" else {}
+        types = _AVRO_ERROR_TYPES if find_family(new.format) == "avro" else {}
         for direction, difference in pairs:
             text = f"{difference} ({direction}, version {old.version})"
             kind = types.get(difference.rule)
@@ -86,29 +93,29 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
 def _find_violations(
     required_rule: str, new: SchemaText, old: SchemaText, policy: JSON
 ) -> list[tuple[Direction, Difference]]:
-    """Return why ``new`` may not follow ``old``, as ``violations`` does, by the policy of the subject's config.
+    """Return why ``new`` may not follow ``old``, as ``list_differences`` does, by the policy of the subject's config.
 
     Protobuf is judged by its bytes, as Confluent does, unless the policy is ``STRICT``. By the policy ``LENIENT``,
     writers by a JSON Schema are taken to write no other properties than those that it names.
     """
-    families = {family(new.format), family(old.format)}
+    families = {find_family(new.format), find_family(old.format)}
     if families == {"protobuf"} and policy != "STRICT":
         return [
             (direction, difference)
-            for direction in directions(required_rule)
+            for direction in list_directions(required_rule)
             for difference in PROTOBUF.wire_differences(*((new, old) if direction == "backward" else (old, new)))
         ]
     if families == {"jsonschema"} and policy == "LENIENT":
         return [
             violation
-            for direction in directions(required_rule)
+            for direction in list_directions(required_rule)
             for violation in (
-                violations(direction, new, _close(old))
+                list_differences(direction, new, _close(old))
                 if direction == "backward"
-                else violations(direction, _close(new), old)
+                else list_differences(direction, _close(new), old)
             )
         ]
-    return violations(required_rule, new, old)
+    return list_differences(required_rule, new, old)
 
 
 def _close(text: SchemaText) -> SchemaText:

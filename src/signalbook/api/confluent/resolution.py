@@ -14,7 +14,7 @@ from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import MAX_REFERENCES, Reference, read_stored_references
-from signalbook.formats.avro.document import defined_names
+from signalbook.formats.avro.document import list_defined_names
 from signalbook.formats.base import Resolve
 from signalbook.formats.references import match_reference
 from signalbook.values import dump_json
@@ -37,7 +37,7 @@ def load_resolver(
         targets = dict(zip(waiting, find_referred(subjects, waiting.values(), deleted=deleted), strict=True))
         documents |= {name: target.text.encode("utf-8") for name, target in targets.items()}
         for target in targets.values():
-            for name in defined_names(target.document) if target.type == "AVRO" else ():
+            for name in list_defined_names(target.document) if target.type == "AVRO" else ():
                 types.setdefault(name, target.document)
         waiting = {
             reference.name: (reference, target.subject.context)

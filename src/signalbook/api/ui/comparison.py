@@ -20,8 +20,8 @@ from signalbook.engine.read.schemas import SchemaReferences, load_schema
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import schema_text
-from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, violations
+from signalbook.formats.base import extract_text
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, list_differences, make_finding
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Kind, Xid, XidError
@@ -270,7 +270,7 @@ def _list_verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> It
             continue
         try:
             with Work(steps=request.settings.max_work, seconds=_WORK_SECONDS).on_the_spot():
-                pairs = violations(direction, *texts)
+                pairs = list_differences(direction, *texts)
         except (SchemaError, LookupError, TooComplex, OutOfTime) as error:
             yield Verdict(
                 direction=direction, question=question, answer="not known", why=str(error)[:_MAX_REASON_CHARS]
@@ -296,7 +296,7 @@ def _find_obstacle(side: _Side) -> str:
 def _build_verdict(direction: Direction, question: str, differences: list[Difference], old: _Side) -> Verdict:
     undecided = [difference.message for difference in differences if difference.rule == "undecided"]
     answer = "not known" if undecided and len(undecided) == len(differences) else "no" if differences else "yes"
-    lines = (finding(direction, difference, document="", against=f"“{old.xid.id}”") for difference in differences)
+    lines = (make_finding(direction, difference, document="", against=f"“{old.xid.id}”") for difference in differences)
     return Verdict(
         direction=direction,
         question=question,
@@ -323,7 +323,7 @@ def _format_value(value: JSON) -> str:
 
 def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText:
     references = SchemaReferences(view, request.base_url)
-    content = schema_text(side.content or b"", side.format)
+    content = extract_text(side.content or b"", side.format)
     return SchemaText(document=content, format=side.format, resolve=references.make_resolver(side.xid))
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from markupsafe import escape
 
-from signalbook.formats.base import pointer
+from signalbook.formats.base import format_pointer
 from signalbook.formats.tree import Described, SchemaNode, sample
 from signalbook.messages import CompiledDefinition, Message, Outbound, OutboundError, Surroundings, to_record
 from signalbook.messages import build as build_message
@@ -138,7 +138,7 @@ def build_samples(
 def _remove_members(value: Any, paths: Collection[str], path: str) -> Any:
     """Return the value at ``path`` without members at ``paths``."""
     if isinstance(value, dict):
-        places = {path + pointer((name,)): name for name in value}
+        places = {path + format_pointer((name,)): name for name in value}
         return {name: _remove_members(value[name], paths, at) for at, name in places.items() if at not in paths}
     if isinstance(value, list):
         items = {f"{path}/{index}": item for index, item in enumerate(value)}

@@ -13,7 +13,7 @@ from signalbook.codegen.standalone.patterns import portable
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import is_json, media_type
+from signalbook.formats.base import is_json, parse_media_type
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition, Param, required_inputs
@@ -182,7 +182,7 @@ def _choose_mode(definition: CompiledDefinition) -> tuple[str, str]:
     options = definition.definition.get("envelopeoptions") or {}
     outer = str(definition.definition.get("datacontenttype") or "")
     form = outer if outer.lower().startswith(MEDIA_TYPE) else str(options.get("format") or "")
-    if form and media_type(form) != JSON_FORMAT:
+    if form and parse_media_type(form) != JSON_FORMAT:
         raise Inexpressible(f"its events are {form}; this target has them in {JSON_FORMAT} alone")
     return str(options.get("mode") or ""), form
 

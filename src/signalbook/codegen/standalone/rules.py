@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from signalbook.codegen.base import Inexpressible
 from signalbook.codegen.standalone.patterns import portable
-from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, walk
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, find_fragment, resolve_uri, walk
 from signalbook.values import JSON, JSONObject, step_into
 
 MOST_RULES: Final = 200_000
@@ -110,7 +110,7 @@ class SchemaRules:
         return place
 
     def _resolve(self, reference: str, scope: str) -> Place:
-        target, fragment = absolute(scope, reference), fragment_of(reference)
+        target, fragment = resolve_uri(scope, reference), find_fragment(reference)
         if target not in self._resources:
             raise Inexpressible(f"its schema refers to {target}, whose rules are not at hand")
         node = self._resources[target]
@@ -180,7 +180,7 @@ class SchemaRules:
             if not isinstance(reference, str) or (keyword != "$ref" and self._year < _YEAR_REF_BESIDE):
                 continue
             # One anchor of a name is found from everywhere alike.
-            if keyword == "$dynamicRef" and self._dynamic[fragment_of(reference)] > 1:
+            if keyword == "$dynamicRef" and self._dynamic[find_fragment(reference)] > 1:
                 raise Inexpressible(f"its schema has {keyword} {reference}, which depends on who refers to it")
             if keyword == "$recursiveRef" and self._dynamic[""] > 1:
                 raise Inexpressible(f"its schema has {keyword}, which depends on who refers to it")
@@ -298,4 +298,4 @@ def _read_bounds(node: JSONObject) -> JSONObject:
 
 def _find_scope(node: JSONObject, scope: str) -> str:
     identifier = node.get("$id") or node.get("id")
-    return absolute(scope, identifier) if isinstance(identifier, str) and not identifier.startswith("#") else scope
+    return resolve_uri(scope, identifier) if isinstance(identifier, str) and not identifier.startswith("#") else scope

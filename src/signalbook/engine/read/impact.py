@@ -12,7 +12,7 @@ from signalbook.access.decisions import Access
 from signalbook.engine.schemanames import NAME, make_referable_schema
 from signalbook.engine.search.links import IMPORT, PINNED
 from signalbook.errors import RegistryError
-from signalbook.formats.references import identity_of_key, is_indexable
+from signalbook.formats.references import find_identity, is_indexable
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.index import IndexReader, Referrer
 from signalbook.storage.schema import stored_xid
@@ -143,7 +143,7 @@ class BackwardLinks:
         identities: dict[int, list[str]] = defaultdict(list)
         keys = [row.key for row in rows if row.xid.kind is Kind.VERSION]
         for key, link in self.index.links(keys) if keys else ():
-            if link.kind == NAME and (identity := identity_of_key(link.target)):
+            if link.kind == NAME and (identity := find_identity(link.target)):
                 identities[key].append(identity)
         return identities
 
@@ -186,7 +186,7 @@ def _list_targets(
     if default_row is not None and group is not None:
         document_names = identities.get(default_row.key, ())
         schema = make_referable_schema(node.resource, default_row.attributes, group.attributes, document_names)
-        yield from filter(is_indexable, schema.names())
+        yield from filter(is_indexable, schema.list_names())
 
 
 def _choose_shown_xid(source: Xid, referrer: Referrer) -> Xid:

@@ -10,7 +10,7 @@ from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.schemanames import StoredNames, load_named
 from signalbook.errors import RegistryError
-from signalbook.formats.base import Resolve, schema_text
+from signalbook.formats.base import Resolve, extract_text
 from signalbook.formats.references import follow_references, read_as_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named
@@ -95,7 +95,7 @@ class SchemaReferences:
             schema = load_schema(self._view, target)
         except RegistryError:
             return None
-        return None if schema.content is None else schema_text(schema.content, schema.format)
+        return None if schema.content is None else extract_text(schema.content, schema.format)
 
     def _follow_xref(self, target: Xid) -> Xid:
         """Return the target of a cross reference, or of a Version of one."""

@@ -17,8 +17,8 @@ from signalbook.engine.read.view import View
 from signalbook.engine.search.links import IMPORT
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import schema_text
-from signalbook.formats.compatibility import SchemaText, finding, violations
+from signalbook.formats.base import extract_text
+from signalbook.formats.compatibility import SchemaText, list_differences, make_finding
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
@@ -119,7 +119,7 @@ class _Trial:
         self._target = target
         self._stored = load_schema(view, target)
         self._format = candidate.format or self._stored.format
-        self._content = schema_text(candidate.content, self._format)
+        self._content = extract_text(candidate.content, self._format)
         self._requested_rule = candidate.compatibility
         owner = row if target.kind is Kind.RESOURCE else view.reader.get(target.resource)
         self._owner = owner
@@ -143,7 +143,7 @@ class _Trial:
         rule = self._requested_rule or self._rule
         if self._stored.content is None:
             return TrialEffect(outcome="unknown", rule=rule, why="the document that is stored is not in this registry")
-        stored = schema_text(self._stored.content, self._stored.format)
+        stored = extract_text(self._stored.content, self._stored.format)
         new = SchemaText(document=self._content, format=self._format, resolve=self._after.make_resolver(self._version))
         old = SchemaText(document=stored, format=self._stored.format, resolve=self._before.make_resolver(self._version))
         return self._compare(self._target, rule, new, old)
@@ -230,7 +230,7 @@ class _Trial:
             return TrialEffect(
                 outcome="unknown", rule=rule, why=f"it was not compared: {_MAX_COMPARISONS} schemas are at a time"
             )
-        text = schema_text(schema.content, schema.format)
+        text = extract_text(schema.content, schema.format)
         new = SchemaText(document=text, format=schema.format, resolve=self._after.make_resolver(xid))
         old = SchemaText(document=text, format=schema.format, resolve=self._before.make_resolver(xid))
         return self._compare(xid, rule, new, old)
@@ -238,13 +238,13 @@ class _Trial:
     def _compare(self, xid: Xid, rule: str, new: SchemaText, old: SchemaText) -> TrialEffect:
         try:
             with self._work.on_the_spot():
-                differences = violations(rule, new, old)
+                differences = list_differences(rule, new, old)
         except (LookupError, TooComplex, OutOfTime) as error:
             return TrialEffect(outcome="unknown", rule=rule, why=str(error))
         except SchemaError as error:
             return self._judge_unreadable(rule, old, error)
         findings = tuple(
-            finding(direction, difference, document=str(xid), against="what is stored")
+            make_finding(direction, difference, document=str(xid), against="what is stored")
             for direction, difference in differences
         )
         decided = [item for item in findings if item.rule != "undecided"]
@@ -255,7 +255,7 @@ class _Trial:
         """Return the outcome for a schema that could not be read: whether it can be now."""
         try:
             with self._work.on_the_spot():
-                violations(rule, old, old)
+                list_differences(rule, old, old)
         except (SchemaError, LookupError, TooComplex, OutOfTime) as now:
             return TrialEffect(outcome="unknown", rule=rule, why=f"what is stored cannot be read: {now}")
         return TrialEffect(outcome="breaks", rule=rule, why=f"it could not be read any more: {error}")

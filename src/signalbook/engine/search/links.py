@@ -14,9 +14,9 @@ from typing import Final
 
 from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine.schemanames import NAME, list_name_keys
-from signalbook.formats.base import family
-from signalbook.formats.protobuf.compiler import imports
-from signalbook.formats.references import is_indexable, read_as_xids, referred_names
+from signalbook.formats.base import find_family
+from signalbook.formats.protobuf.compiler import list_imports
+from signalbook.formats.references import is_indexable, list_referred_names, read_as_xids
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
 from signalbook.values import Finding, JSONObject
@@ -42,14 +42,14 @@ _GROUPS: Final = "messagegroups"
 
 
 def list_imported_names(content: bytes, form: str, findings: Sequence[Finding] | None = None) -> tuple[str, ...]:
-    """Return the names by which a schema document refers to others; ``findings`` as in ``referred_names``."""
-    names = imports(content) if family(form) == "protobuf" else referred_names(content, form, findings)
+    """Return the names by which a schema document refers to others; ``findings`` as in ``list_referred_names``."""
+    names = list_imports(content) if find_family(form) == "protobuf" else list_referred_names(content, form, findings)
     return tuple(islice(dict.fromkeys(filter(is_indexable, names)), MAX_LINKS))
 
 
 def list_mentions(content: bytes, form: str) -> tuple[str, ...]:
     """Return the strings of a schema document that look like xids or URLs."""
-    if family(form) == "protobuf" or content.count(b"/") < _MIN_SLASHES:
+    if find_family(form) == "protobuf" or content.count(b"/") < _MIN_SLASHES:
         return ()
     texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _MIN_SLASHES)
     return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from signalbook.engine.search.links import PINNED, SCHEMA
-from signalbook.formats.base import family
+from signalbook.formats.base import find_family
 from signalbook.formats.members import Member
 from signalbook.model import builtin, compile_model
 from signalbook.storage.base import Row
@@ -177,7 +177,7 @@ def _list_facets(xid: Xid, properties: Mapping[str, str | None]) -> list[str]:
     for kind, name in ((FORMAT, "format"), (PROTOCOL, "protocol"), (ENVELOPE, "envelope")):
         if value := properties[name]:
             # By name alone, too, such as avro for Avro/1.11.
-            short = family(value) if kind == FORMAT else value.partition("/")[0]
+            short = find_family(value) if kind == FORMAT else value.partition("/")[0]
             facets += dict.fromkeys((make_facet(kind, value), make_facet(kind, short)))
     return facets
 

@@ -22,10 +22,10 @@ from signalbook.engine.write.validation import check_formats, check_imports, mak
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import (
-    comparing,
-    finding,
+    find_comparison,
     is_transitive,
-    violations,
+    list_differences,
+    make_finding,
 )
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
@@ -262,7 +262,7 @@ def _compare_pair(
         (compared_version.document, str(compared_version.attributes["format"]))
         for compared_version in (version, ancestor)
     ]
-    outcome = yield from check_with_references(pair, texts, version.xid, partial(violations, rule), context)
+    outcome = yield from check_with_references(pair, texts, version.xid, partial(list_differences, rule), context)
     if outcome is None:
         return None
     if outcome.error is not None:
@@ -277,7 +277,7 @@ def _compare_pair(
     if differences:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         comparisons.findings += [
-            finding(direction, difference, document=str(version.xid), against=against)
+            make_finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in differences[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
     elif not outcome.referred:  # what another document says may change, and the pair is known by two digests alone
@@ -407,7 +407,7 @@ def _report_nothing_compared(resource: ResourceCopy, type: ResourceType, context
         is_comparable = (
             version.ancestorid not in (None, version.id) if before is None else _is_replaced(version, before)
         )
-        if is_comparable and comparing(str(version.attributes.get("format", ""))) is not None:
+        if is_comparable and find_comparison(str(version.attributes.get("format", ""))) is not None:
             reason = "it has no rule" if type.validatecompatibility else "its model asks for no comparison"
             message = f'the document of Version "{version.id}" was compared with nothing: {reason}'
             path = f"{resource.xid}/meta#compatibility"

@@ -14,13 +14,13 @@ from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, 
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
-from signalbook.formats.base import schema_text
+from signalbook.formats.base import extract_text
 from signalbook.formats.references import (
     ReferableSchema,
     follow_references,
-    identities,
     index_keys,
     is_referable,
+    list_identities,
     lookup_keys,
     read_as_xids,
 )
@@ -387,8 +387,8 @@ class Context:
         if self.stored.written[xid].xref is not None:
             # The identities are names of its target.
             return make_referable_schema(xid, version.attributes, {})
-        text = schema_text(self.documents.read(version.document), format)
-        return make_referable_schema(xid, version.attributes, {}, identities(text, format))
+        text = extract_text(self.documents.read(version.document), format)
+        return make_referable_schema(xid, version.attributes, {}, list_identities(text, format))
 
     def _set_import_root(self, schema: ReferableSchema) -> ReferableSchema:
         """Return a schema with the import root of its Group as this write leaves that."""
@@ -401,7 +401,7 @@ class Context:
             return None
         version = self.stored.find_shown_after_write(xid)
         return (
-            None if version is None or version.document is None else schema_text(self.documents.read(version.document))
+            None if version is None or version.document is None else extract_text(self.documents.read(version.document))
         )
 
     def take_missing(self, *, contents: bool = False) -> Lookup | None:

@@ -22,9 +22,9 @@ from signalbook.engine.search.links import (
 from signalbook.engine.search.text import INLINE, MAX_PATH_AND_TEXT_CHARS, MAX_TEXT_CHARS, make_entry
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
-from signalbook.formats.base import schema_text
-from signalbook.formats.members import MAX_BYTES, Member, members
-from signalbook.formats.references import identities, identity_of_key
+from signalbook.formats.base import extract_text
+from signalbook.formats.members import MAX_BYTES, Member, list_members
+from signalbook.formats.references import find_identity, list_identities
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
 from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry, Link, Text
@@ -172,7 +172,7 @@ def _read_document_links(links: Iterable[Link]) -> DocumentLinks:
     by_kind: dict[str, list[str]] = defaultdict(list)
     for link in links:
         by_kind[link.kind].append(link.target)
-    names = filter(None, map(identity_of_key, by_kind[NAME]))
+    names = filter(None, map(find_identity, by_kind[NAME]))
     return DocumentLinks(mentions=by_kind["schema"], imports=by_kind[IMPORT], identities=list(names))
 
 
@@ -230,14 +230,14 @@ def _describe_document(
 
     def describe_content() -> DocumentDescription:
         work.spend(len(content) // _BYTES_PER_STEP)
-        text = schema_text(content, form)
+        text = extract_text(content, form)
         is_small = len(text) <= MAX_BYTES
         links = DocumentLinks(
             mentions=list_mentions(text, form) if is_small else (),
             imports=list_imported_names(text, form, work.known_result(check)) if is_small else (),
-            identities=identities(text, form),
+            identities=list_identities(text, form),
         )
-        return DocumentDescription(members(text, form), links)
+        return DocumentDescription(list_members(text, form), links)
 
     name = document or digest(content)
     # Names of other documents follow from the check of this one: until it is done, that is a part of this work.

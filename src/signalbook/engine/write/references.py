@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from signalbook import work
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve, schema_text
+from signalbook.formats.base import Resolve, extract_text
 from signalbook.formats.compatibility import SchemaText
 from signalbook.xid import Xid
 
@@ -120,6 +120,6 @@ def _check_texts(
 
 
 def read_text(content: bytes, format: str) -> bytes:
-    """``schema_text``, at the price of reading it."""
+    """``extract_text``, at the price of reading it."""
     work.spend(len(content))
-    return schema_text(content, format)
+    return extract_text(content, format)

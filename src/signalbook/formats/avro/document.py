@@ -14,7 +14,7 @@ from typing import Any, Final
 import fastavro
 
 from signalbook.formats.avro.defaults import MAX_COMPARISONS, DefaultCheck, TooManyDefaults
-from signalbook.formats.base import IMPORT, Path, Resolve, SchemaError, finding_at, shorten, too_large
+from signalbook.formats.base import IMPORT, Path, Resolve, SchemaError, check_size, make_finding, shorten
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
 
@@ -100,7 +100,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     root = _parse_json(document)
     try:
         resolved = resolver.type(root, "", ())
-        heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
+        heavy = not resolver.findings and count_types(resolved, resolver.types) > MAX_WEIGHT
     except RecursionError:
         # As deep as Python's stack is more than any payload is worth.
         heavy = True
@@ -121,7 +121,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     return names
 
 
-def defined_names(document: bytes) -> tuple[str, ...]:
+def list_defined_names(document: bytes) -> tuple[str, ...]:
     """Return the full names of the types that a document defines at its top level."""
     try:
         root = parse_untrusted_json(document, max_depth=MAX_DEPTH)
@@ -137,7 +137,7 @@ def defined_names(document: bytes) -> tuple[str, ...]:
 
 
 def _parse_json(document: bytes) -> JSON:
-    findings = too_large(document)
+    findings = check_size(document)
     if findings:
         raise SchemaError(findings)
     try:
@@ -175,7 +175,7 @@ class _Resolver:
     """Where a default is, the field or enum that has it, and the type of its values."""
 
     def report(self, path: Path, rule: str, message: str) -> None:
-        self.findings.append(finding_at(path, rule, message))
+        self.findings.append(make_finding(path, rule, message))
 
     def type(self, node: JSON, space: str, path: Path) -> Type:
         if isinstance(node, str):
@@ -220,7 +220,7 @@ class _Resolver:
         if not node:
             self.report(path, "union", "a union has at least one alternative")
         alternatives = [self.type(item, space, (*path, index)) for index, item in enumerate(node)]
-        kinds = [branch_name(item) if not isinstance(item, list) else "union" for item in alternatives]
+        kinds = [find_branch_name(item) if not isinstance(item, list) else "union" for item in alternatives]
         if "union" in kinds:
             self.report(path, "union", "a union is no alternative of a union")
         if not self.findings and len(set(kinds)) < len(kinds):
@@ -282,7 +282,7 @@ class _Resolver:
             self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
         elif not all(map(_AVRO_NAME.fullmatch, spaces)):
             message = f"the namespace of {full!r} has more than letters, digits and _ between dots"
-            self.faults.append(finding_at((*path, "name"), NAMESPACE, message))
+            self.faults.append(make_finding((*path, "name"), NAMESPACE, message))
         return full
 
     def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
@@ -303,7 +303,7 @@ class _Resolver:
             for path, holder, owner in self.defaults:
                 fault = check.find_fault(holder["default"], owner)
                 if fault is not None:
-                    self.faults.append(finding_at((*path, *fault[0]), DEFAULT, fault[1]))
+                    self.faults.append(make_finding((*path, *fault[0]), DEFAULT, fault[1]))
                     wrong.append(holder)
         except TooManyDefaults:
             self.report((), "weight", f"the defaults take more than {MAX_COMPARISONS} comparisons with types")
@@ -362,7 +362,7 @@ def _strip_logical(node: JSONObject) -> JSONObject:
     return {key: value for key, value in node.items() if key != "logicalType"}
 
 
-def branch_name(node: Type) -> str:
+def find_branch_name(node: Type) -> str:
     """The name by which a union knows an alternative (Avro specification, JSON encoding)."""
     if isinstance(node, str):
         return node
@@ -400,7 +400,7 @@ def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
     return False
 
 
-def weight(node: Type, types: Mapping[str, JSONObject]) -> int:
+def count_types(node: Type, types: Mapping[str, JSONObject]) -> int:
     """Count the types in ``node`` written out in full. A recursive one counts once where it recurs.
 
     Twenty records that each contain the next one twice are a million: decoding even an empty one takes as long.
@@ -408,7 +408,7 @@ def weight(node: Type, types: Mapping[str, JSONObject]) -> int:
     return 1 + _measure(node, types, lambda _: 1, recursive=1)
 
 
-def empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
+def has_empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
     """Return True if an array has items that take no bytes: ten bytes of payload can then claim 2^60 items."""
     arrays = (item for item in walk(node, types) if isinstance(item, dict) and item["type"] == "array")
     return any(_measure(item["items"], types, _count_own_bytes, recursive=1) == 0 for item in arrays)

@@ -17,10 +17,18 @@ from fastavro import _read_py
 from fastavro.read import SchemaResolutionError
 
 from signalbook.formats.avro import json_encoding, resolution
-from signalbook.formats.avro.document import PRIMITIVES, Names, Type, defined_names, empty_items, is_recursive, read
+from signalbook.formats.avro.document import (
+    PRIMITIVES,
+    Names,
+    Type,
+    has_empty_items,
+    is_recursive,
+    list_defined_names,
+    read,
+)
 from signalbook.formats.avro.indices import check_indices, has_indices
-from signalbook.formats.avro.json_encoding import surplus, violations
-from signalbook.formats.avro.tree import tree_of
+from signalbook.formats.avro.json_encoding import list_surplus, list_violations
+from signalbook.formats.avro.tree import make_tree
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
@@ -28,11 +36,11 @@ from signalbook.formats.base import (
     Schema,
     SchemaError,
     is_json,
-    media_type,
+    make_payload_error,
+    make_unsupported_error,
+    parse_media_type,
     read_json,
-    refused,
     shorten,
-    unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct
@@ -60,7 +68,7 @@ _LOGICAL: Final[dict[tuple[str, str], Kind]] = {
 }
 
 
-def shape_of(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
+def make_shape(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
     """The shape of values of ``node``; a union of more than null and one type, and recursion, become ``Anything``."""
     return _build_shape(node, types, nullable, frozenset())
 
@@ -110,7 +118,7 @@ def _build_scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
     return Scalar(kind=_LOGICAL.get((kind, logical), _PLAIN_KINDS[kind]), nullable=nullable)
 
 
-def constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
+def find_constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
     """The enum fields of a record, each with its symbols."""
     node = types.get(node, node) if isinstance(node, str) else node
     values_by_name: dict[str, frozenset[JSON]] = {}
@@ -160,9 +168,9 @@ class AvroSchema:
     def encode(self, value: JSON, content_type: str = "") -> bytes:
         """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         # The writer of the library drops members that a record does not have, and so would lose what it was given.
-        findings = self.validate(value) or list(islice(surplus(value, self.type, self.names.types), MAX_FINDINGS))
+        findings = self.validate(value) or list(islice(list_surplus(value, self.type, self.names.types), MAX_FINDINGS))
         if findings:
             raise PayloadError("schema_violation", findings)
         try:
@@ -170,7 +178,9 @@ class AvroSchema:
                 return dump_json(json_encoding.encode(value, self.type, self.names.types))
             return self._encode_binary(value)
         except BROKEN as error:
-            raise refused("schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}") from None
+            raise make_payload_error(
+                "schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}"
+            ) from None
 
     def _encode_binary(self, value: JSON) -> bytes:
         stream = BytesIO()
@@ -186,12 +196,12 @@ class AvroSchema:
         if is_json(content_type):
             return self._decode_text(payload)
         if not self.is_binary(content_type):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         return self._decode_binary(payload)
 
     def is_binary(self, content_type: str) -> bool:
         """Return True if payloads of a content type are in the binary encoding."""
-        name = media_type(content_type)
+        name = parse_media_type(content_type)
         return not name or name == "application/octet-stream" or ("avro" in name and not is_json(name))
 
     def _decode_text(self, payload: bytes) -> JSON:
@@ -208,7 +218,7 @@ class AvroSchema:
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
         except BROKEN as error:
-            raise refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
+            raise make_payload_error("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
         return self._decode_binary(stream.getvalue())
 
     def _decode_binary(self, payload: bytes) -> JSON:
@@ -223,11 +233,13 @@ class AvroSchema:
                 check_indices(payload, written.type, written.names.types)
         except BROKEN as error:
             why = _STREAM.sub(", the payload ends", str(error)) or type(error).__name__
-            raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+            raise make_payload_error(
+                "decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}"
+            ) from None
         # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
         if stream.tell() != len(payload):
             surplus = len(payload) - stream.tell()
-            raise refused("decode_error", "avro", f"{surplus} bytes follow the datum")
+            raise make_payload_error("decode_error", "avro", f"{surplus} bytes follow the datum")
         return value
 
     @cached_property
@@ -255,7 +267,7 @@ class AvroSchema:
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in an already decoded value."""
-        return list(islice(violations(value, self.type, self.names.types), MAX_FINDINGS))
+        return list(islice(list_violations(value, self.type, self.names.types), MAX_FINDINGS))
 
     def with_numbers(self, value: JSON) -> JSON:
         """A value that was kept as JSON, with NaN and infinities for their names where no type takes these as text."""
@@ -267,15 +279,15 @@ class AvroSchema:
 
     @cached_property
     def _shape(self) -> Shape:
-        return shape_of(self.type, self.names.types)
+        return make_shape(self.type, self.names.types)
 
     def tree(self) -> SchemaNode:
         """Return the tree of conforming values."""
-        return tree_of(self.type, self.names.types)
+        return make_tree(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
-        return constants(self.type, self.names.types)
+        return find_constants(self.type, self.names.types)
 
 
 def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
@@ -292,7 +304,7 @@ def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
 
 def _read_default(part: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
     # of the field as it was: defaults in its own type are part of its default
-    value = {"default": json_encoding.default(part, types)} if "default" in part else {}
+    value = {"default": json_encoding.read_default(part, types)} if "default" in part else {}
     return {**part, **value, "type": _read_defaults(part["type"], types)}
 
 
@@ -337,14 +349,14 @@ class AvroFormat:
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
         start = name or names.root
         # Not a matter of taste: a payload of ten bytes would have a reader make 2**60 items.
-        if empty_items(start, names.types):
+        if has_empty_items(start, names.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
         return AvroSchema(format=self.canonical(format) or self.name, names=names, type=start, link=name or "")
 
     def identities(self, document: bytes) -> tuple[str, ...]:
         """Return the full names of the types at the top level."""
-        return defined_names(document)
+        return list_defined_names(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with the types that others define. A type that nobody defines is an error."""
@@ -361,7 +373,7 @@ class AvroFormat:
 
         Raises ``SchemaError``.
         """
-        return resolution.differences(
+        return resolution.find_differences(
             _read_names(reader.document, reader.resolve),
             _read_names(writer.document, writer.resolve),
             enum_defaults=_release(reader.format) >= _ENUM_DEFAULTS,

@@ -16,25 +16,25 @@ from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
 from signalbook.formats.avro.defaults import FLOATS, explain_scalar
-from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
-from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
+from signalbook.formats.avro.document import PRIMITIVES, Type, find_branch_name
+from signalbook.formats.base import MAX_FINDINGS, Path, make_finding
 from signalbook.values import JSON, NONFINITE, Finding, JSONObject
 
 _MAX_VALUE_DEPTH: Final = 64
 
 
-def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+def list_violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
     """Every violation in ``value``, with its JSON Pointer."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if len(path) > _MAX_VALUE_DEPTH:
-        yield finding_at(path, "depth", f"nested deeper than {_MAX_VALUE_DEPTH} levels")
+        yield make_finding(path, "depth", f"nested deeper than {_MAX_VALUE_DEPTH} levels")
     elif isinstance(node, list):
         yield from _check_union(value, node, types, path)
     elif isinstance(node, dict) and node["type"] in _CONTAINERS:
         yield from _check_container(value, node, types, path)
     elif wrong := _explain_wrong(value, node):
-        yield finding_at(path, "type", wrong)
+        yield make_finding(path, "type", wrong)
 
 
 _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
@@ -43,15 +43,15 @@ _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list
 def _check_container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
     kind = node["type"]
     if not isinstance(value, _CONTAINERS[kind]):
-        yield finding_at(path, "type", f"{value!r} is no {kind}")
+        yield make_finding(path, "type", f"{value!r} is no {kind}")
     elif kind == "record":
         for field in node["fields"]:
             if field["name"] in value or "default" not in field:
-                yield from violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
+                yield from list_violations(value.get(field["name"]), field["type"], types, (*path, field["name"]))
     else:
         inner = node["values"] if kind == "map" else node["items"]
         for key, item in value.items() if kind == "map" else enumerate(value):
-            yield from violations(item, inner, types, (*path, key))
+            yield from list_violations(item, inner, types, (*path, key))
 
 
 def _check_union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
@@ -59,36 +59,36 @@ def _check_union(value: JSON, node: list[Type], types: Mapping[str, JSONObject],
     if value is None and len(branches) < len(node):
         return
     if len(branches) == 1:
-        yield from violations(value, branches[0], types, path)
-    elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
-        yield finding_at(path, "union", f"{value!r} is none of the alternatives")
+        yield from list_violations(value, branches[0], types, path)
+    elif all(any(True for _ in list_violations(value, branch, types, path)) for branch in branches):
+        yield make_finding(path, "union", f"{value!r} is none of the alternatives")
 
 
-def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
+def list_surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
     """Every member of a conforming value that its record does not have: a reader skips it, a writer would lose it."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if isinstance(node, list):
         if value is not None:
-            yield from surplus(value, chosen(value, node, types), types, path)
+            yield from list_surplus(value, choose_branch(value, node, types), types, path)
     elif isinstance(node, dict) and node["type"] == "record":
         fields = {field["name"]: field["type"] for field in node["fields"]}
         for name, item in value.items():
             if name in fields:
-                yield from surplus(item, fields[name], types, (*path, name))
+                yield from list_surplus(item, fields[name], types, (*path, name))
             else:
-                yield finding_at((*path, name), "unknown", f"the record {node['name']} has no such field")
+                yield make_finding((*path, name), "unknown", f"the record {node['name']} has no such field")
     elif isinstance(node, dict) and node["type"] in ("map", "array"):
         inner = node["values"] if node["type"] == "map" else node["items"]
         for key, item in value.items() if node["type"] == "map" else enumerate(value):
-            yield from surplus(item, inner, types, (*path, key))
+            yield from list_surplus(item, inner, types, (*path, key))
 
 
-def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
+def choose_branch(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
     """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
     # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
-    fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
-    return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
+    fitting = [branch for branch in branches if not any(True for _ in list_violations(value, branch, types))]
+    return next((branch for branch in fitting if not any(True for _ in list_surplus(value, branch, types))), fitting[0])
 
 
 def with_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
@@ -127,7 +127,7 @@ def _convert_alternative(value: JSON, node: list[Type], types: Mapping[str, JSON
     branches = [branch for branch in node if branch != "null"]
     # Where one alternative takes a name as text, it is text.
     if len(branches) > 1:
-        if not any(True for _ in violations(value, node, types)):
+        if not any(True for _ in list_violations(value, node, types)):
             return value
         branches = [branch for branch in branches if _is_like(value, branch, types)]
     return _convert_numbers(value, branches[0], types) if branches else value
@@ -191,8 +191,8 @@ def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject
     """Return a value of a union: under the name of the alternative that it is of."""
     if value is None:
         return None
-    branch = chosen(value, branches, types)
-    return {branch_name(branch): encode(value, branch, types)}
+    branch = choose_branch(value, branches, types)
+    return {find_branch_name(branch): encode(value, branch, types)}
 
 
 def _simplify_value(value: JSON, kind: str, node: Type) -> JSON:
@@ -201,7 +201,7 @@ def _simplify_value(value: JSON, kind: str, node: Type) -> JSON:
     return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
 
 
-def default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
+def read_default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
     """Return the default of a record's field, with values as the binary decoder gives them."""
     reader = _Reader(types)
     value = reader.field({}, field, ())
@@ -218,7 +218,7 @@ class _Reader:
         self.tagged = True
 
     def report(self, path: Path, rule: str, message: str) -> None:
-        self.findings.append(finding_at(path, rule, message))
+        self.findings.append(make_finding(path, rule, message))
 
     def read(self, value: JSON, node: Type, path: Path) -> JSON:
         if isinstance(node, str) and node not in PRIMITIVES:
@@ -236,7 +236,7 @@ class _Reader:
             return self.read(value, node[0], path)  # a default belongs to the first alternative
         if value is None and "null" in node:
             return None
-        branches = {branch_name(item): item for item in node if item != "null"}
+        branches = {find_branch_name(item): item for item in node if item != "null"}
         if isinstance(value, dict) and len(value) == 1:
             ((tag, inner),) = value.items()
             if tag in branches:

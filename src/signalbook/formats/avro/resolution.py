@@ -38,7 +38,7 @@ _LOGICAL: Final = {
 }
 
 
-def differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Difference]:
+def find_differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Difference]:
     """Every reason why the top-level type of ``writer`` does not resolve to that of ``reader``.
 
     ``enum_defaults``: whether an enum's default stands for symbols it does not know, as from release 1.9 on. A path
@@ -69,10 +69,10 @@ class _Resolution(Comparison):
 
     def compare(self, reader: Type, writer: Type, path: str) -> None:
         self.step()
-        reader, writer = _look_up(reader, self.reader), _look_up(writer, self.writer)
+        reader, writer = _resolve_name(reader, self.reader), _resolve_name(writer, self.writer)
         if isinstance(writer, list):
             for branch in writer:
-                self.alternative(reader, _look_up(branch, self.writer), path, of=writer)
+                self.alternative(reader, _resolve_name(branch, self.writer), path, of=writer)
         elif isinstance(reader, list):
             self.alternative(reader, writer, path, of=None)
         else:
@@ -80,7 +80,9 @@ class _Resolution(Comparison):
 
     def alternative(self, reader: Type, writer: Type, path: str, *, of: list[Type] | None) -> None:
         """Compare one type that may have been written, where the reader or the writer (``of``) has a union."""
-        candidates = [_look_up(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])]
+        candidates = [
+            _resolve_name(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])
+        ]
         matching = [branch for branch in candidates if self.matches(branch, writer)]
         if not matching:
             message = f"{_format_type(writer)} can be written, but the reader takes only {_format_type(reader)}"
@@ -93,14 +95,14 @@ class _Resolution(Comparison):
             )
             return
         same_named = [
-            branch for branch in matching if isinstance(writer, dict) and _name_of(branch) == _name_of(writer)
+            branch for branch in matching if isinstance(writer, dict) and _format_name(branch) == _format_name(writer)
         ]
-        if same_named and _name_of(matching[0]) and same_named[0] is not matching[0]:
+        if same_named and _format_name(matching[0]) and same_named[0] is not matching[0]:
             message = (
-                f"a {_name_of(writer)} may be read as {_name_of(matching[0])}, the first alternative of the same short "
-                "name"
+                f"a {_format_name(writer)} may be read as {_format_name(matching[0])}, the first alternative of "
+                "the same short name"
             )
-            self.report(path, "union_ambiguous", _name_of(writer), _name_of(matching[0]), message)
+            self.report(path, "union_ambiguous", _format_name(writer), _format_name(matching[0]), message)
         # An optional type keeps the path of its field: only a choice between types has to be named.
         several = sum(branch != "null" for branch in candidates) > 1
         self.single(matching[0], writer, f"{path}<{_format_label(matching[0])}>" if several and path else path)
@@ -108,13 +110,13 @@ class _Resolution(Comparison):
     def matches(self, reader: Type, writer: Type) -> bool:
         """Return True if two types match in the specification's sense, without their members."""
         self.step()
-        reader, writer = _look_up(reader, self.reader), _look_up(writer, self.writer)
+        reader, writer = _resolve_name(reader, self.reader), _resolve_name(writer, self.writer)
         # To the specification a union matches anything; its alternatives are compared when values are.
         if isinstance(reader, list) or isinstance(writer, list):
             return True
-        kind = _kind_of(reader)
-        if kind != _kind_of(writer):
-            return kind in _PROMOTIONS.get(_kind_of(writer), ())
+        kind = _find_kind(reader)
+        if kind != _find_kind(writer):
+            return kind in _PROMOTIONS.get(_find_kind(writer), ())
         if kind in ("array", "map"):
             inner = _INNER[kind][0]
             return self.matches(reader[inner], writer[inner])
@@ -127,14 +129,16 @@ class _Resolution(Comparison):
 
     def single(self, reader: Type, writer: Type, path: str) -> None:
         """Compare two types that are no unions."""
-        kind = _kind_of(reader)
-        if kind != _kind_of(writer) and kind not in _PROMOTIONS.get(_kind_of(writer), ()):
+        kind = _find_kind(reader)
+        if kind != _find_kind(writer) and kind not in _PROMOTIONS.get(_find_kind(writer), ()):
             message = f"{_format_type(writer)} cannot be read as {_format_type(reader)}"
             self.report(path, "type_changed", _format_type(writer), _format_type(reader), message)
             return
-        if _name_of(reader) and not self.same_name(reader, writer):
-            message = f"{_name_of(writer)} is not called that any more, and {_name_of(reader)} has no alias for it"
-            self.report(path, "name_changed", _name_of(writer), _name_of(reader), message)
+        if _format_name(reader) and not self.same_name(reader, writer):
+            message = (
+                f"{_format_name(writer)} is not called that any more, and {_format_name(reader)} has no alias for it"
+            )
+            self.report(path, "name_changed", _format_name(writer), _format_name(reader), message)
             return
         self.logical(reader, writer, path)
         inside: dict[str, Callable[[Any, Any, str], None]] = {
@@ -217,20 +221,20 @@ class _Resolution(Comparison):
 _INNER: Final = {"array": ("items", "[]"), "map": ("values", "{}")}
 
 
-def _look_up(node: Type, names: Names) -> Type:
+def _resolve_name(node: Type, names: Names) -> Type:
     return names.types[node] if isinstance(node, str) and node not in PRIMITIVES else node
 
 
-def _kind_of(node: Type) -> str:
+def _find_kind(node: Type) -> str:
     return node if isinstance(node, str) else str(node["type"])
 
 
-def _name_of(node: Type) -> str:
+def _format_name(node: Type) -> str:
     return str(node.get("name", "")) if isinstance(node, dict) else ""
 
 
 def _format_label(node: Type) -> str:
-    return _name_of(node) or _kind_of(node)
+    return _format_name(node) or _find_kind(node)
 
 
 def _list_names(part: JSONObject) -> list[str]:
@@ -254,8 +258,8 @@ def _format_type(node: Type, depth: int = 0) -> str:
     """Return a type as people write it."""
     if isinstance(node, list):
         return "union of " + ", ".join(_format_type(branch, depth + 1) for branch in node[:10])
-    kind = _kind_of(node)
+    kind = _find_kind(node)
     if kind in _INNER:
         return f"{kind} of {_format_type(node[_INNER[kind][0]], depth + 1) if depth < 5 else 'more'}"
     meaning = _find_meaning(node)
-    return " ".join(filter(None, (kind, _name_of(node)))) + (f" ({_format_logical(meaning)})" if meaning else "")
+    return " ".join(filter(None, (kind, _format_name(node)))) + (f" ({_format_logical(meaning)})" if meaning else "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from signalbook.formats.avro.document import PRIMITIVES, Type
-from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_constraints, take_first
 from signalbook.values import JSONObject
 
 _NODE_KINDS: Final[dict[str, Kind]] = {
@@ -35,7 +35,7 @@ _LOGICAL: Final[dict[str, Kind]] = {
 _BOUNDS: Final = ("precision", "scale", "size", "default")
 
 
-def tree_of(root: Type, types: Mapping[str, JSONObject]) -> SchemaNode:
+def make_tree(root: Type, types: Mapping[str, JSONObject]) -> SchemaNode:
     """A type, with the named types it uses in their places."""
     return _Tree(types).node(root, "", ())
 
@@ -63,7 +63,7 @@ class _Tree:
             type=" ".join(part for part in (kind, logical, full) if part),
             name=name,
             required=_is_required(field),
-            description=text((field or {}).get("doc") or schema.get("doc") or ""),
+            description=format_text((field or {}).get("doc") or schema.get("doc") or ""),
             constraints=_list_constraints(schema, field),
             values=_list_values(schema, kind),
             members=members,
@@ -90,7 +90,7 @@ class _Tree:
             name=name,
             required=_is_required(field),
             nullable=nullable,
-            description=text((field or {}).get("doc") or ""),
+            description=format_text((field or {}).get("doc") or ""),
             members=members,
             cut=len(members) < len(alternatives),
         )
@@ -109,11 +109,11 @@ def _is_required(field: JSONObject | None) -> bool:
 
 
 def _list_constraints(schema: JSONObject, field: JSONObject | None) -> tuple[tuple[str, str], ...]:
-    symbols = (("one of", ", ".join(few(schema["symbols"]))),) if "symbols" in schema else ()
-    return (*symbols, *constraints(schema, _BOUNDS[:3]), *constraints(field or {}, _BOUNDS[3:]))
+    symbols = (("one of", ", ".join(take_first(schema["symbols"]))),) if "symbols" in schema else ()
+    return (*symbols, *list_constraints(schema, _BOUNDS[:3]), *list_constraints(field or {}, _BOUNDS[3:]))
 
 
 def _list_values(schema: JSONObject, kind: str) -> tuple[Any, ...]:
     if kind == "fixed":
         return (bytes(int(schema["size"])),) if int(schema["size"]) <= 1024 and "logicalType" not in schema else ()
-    return few(schema.get("symbols"))
+    return take_first(schema.get("symbols"))

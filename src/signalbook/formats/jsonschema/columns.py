@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
-from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects, closed
-from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects, find_closed_values
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, limit_columns
 from signalbook.values import JSON
 
 _INT64: Final = 2**63
@@ -22,7 +22,7 @@ _MAX_CLOSED_MEMBERS: Final = 1_000
 _ANYTHING: Final = Anything(nullable=True)
 
 
-def shape_of(document: JsonSchemaDocument, node: NormalForm) -> Shape:
+def make_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
@@ -46,7 +46,7 @@ def _build_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
         kind = _TIME_FORMATS.get(node.strings.format) if node.strings.values is None else None
         return Scalar(kind=kind or "string", sent="string" if kind else None, nullable=node.null)
     if node.arrays:
-        return ListOf(item=shape_of(document, node.arrays.item), nullable=node.null)
+        return ListOf(item=make_shape(document, node.arrays.item), nullable=node.null)
     return _build_object(document, node) if node.objects else _ANYTHING
 
 
@@ -54,10 +54,12 @@ def _build_object(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
-        return bounded(Struct(fields=_build_fields(document, part), nullable=node.null, open=part.extra is not None))
+        return limit_columns(
+            Struct(fields=_build_fields(document, part), nullable=node.null, open=part.extra is not None)
+        )
     if part.extra is None or part.extra is ANY or not part.extra.here_exact:
         return Anything(nullable=node.null)
-    return MapOf(value=shape_of(document, part.extra), nullable=node.null)
+    return MapOf(value=make_shape(document, part.extra), nullable=node.null)
 
 
 def _build_fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
@@ -65,7 +67,7 @@ def _build_fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, .
         Field(
             name=name,
             attribute=attribute,
-            shape=shape_of(document, part.properties[name]),
+            shape=make_shape(document, part.properties[name]),
             required=name in part.required,
             description=part.properties[name].description,
         )
@@ -111,15 +113,15 @@ def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
     return (-_INT64 if low is None else low), (_INT64 - 1 if high is None else high)
 
 
-def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
+def find_constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     """Required members of an object that have a closed set of scalar values, by name (K-30)."""
-    return {path[0]: values for path, values in closed_members(node, 1).items()}
+    return {path[0]: values for path, values in find_closed_members(node, 1).items()}
 
 
 _ClosedMembers = dict[tuple[str, ...], frozenset[JSON]]
 
 
-def closed_members(node: NormalForm, depth: int) -> _ClosedMembers:
+def find_closed_members(node: NormalForm, depth: int) -> _ClosedMembers:
     """Return the closed sets of scalar values of required members, by path, at most ``depth`` names long.
 
     An object with another value there, or with none, does not conform. If there are very many members inside of other
@@ -144,7 +146,7 @@ def _collect_closed_members(part: Objects, depth: int, cache: dict[tuple[int, in
     for name, member in part.properties.items():
         if name not in part.required:
             continue
-        if values := closed(member):
+        if values := find_closed_values(member):
             closed_sets[name,] = values
         elif depth > 1 and member.objects and member.kinds == 1 and not member.null:
             inner_sets = _find_closed_members(member.objects, depth - 1, cache)

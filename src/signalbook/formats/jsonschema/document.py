@@ -18,9 +18,9 @@ from signalbook.formats.base import (
     Resolve,
     SchemaError,
     UnresolvedReferences,
-    pointer,
+    check_size,
+    format_pointer,
     shorten,
-    too_large,
 )
 from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
@@ -80,12 +80,12 @@ _BY_VERSION: Final = {
 }
 
 
-def by_format(format: str) -> SchemaDialect | None:
+def find_by_format(format: str) -> SchemaDialect | None:
     """The dialect ``JsonSchema/<version>`` names, or ``None`` if it names none that is known."""
     return _BY_VERSION.get(format.partition("/")[2].strip().lower())
 
 
-def by_schema_uri(uri: str) -> SchemaDialect | None:
+def find_by_schema_uri(uri: str) -> SchemaDialect | None:
     """The dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
     return _BY_URI.get(_normalize_uri(uri))
 
@@ -96,11 +96,11 @@ def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
     A version that ``format`` states holds where ``$schema`` is the URI of something else, such as of a meta-schema that
     extends that version: a warning.
     """
-    stated = by_format(format)
+    stated = find_by_format(format)
     uri = root.get("$schema") if isinstance(root, dict) else None
     if not isinstance(uri, str):
         return stated or DEFAULT, []
-    declared = by_schema_uri(uri)
+    declared = find_by_schema_uri(uri)
     if declared is None:
         text = f"{shorten(repr(uri))} is not a known version of JSON Schema"
         if stated is not None:
@@ -120,7 +120,7 @@ def _normalize_uri(uri: str) -> str:
 _BY_URI: Final = {_normalize_uri(dialect.uri): dialect for dialect in DIALECTS}
 
 
-def absolute(base: str, reference: str) -> str:
+def resolve_uri(base: str, reference: str) -> str:
     """Return the URI of the document that ``reference`` points into, resolved against ``base``."""
     return base if reference.startswith("#") or not reference else urldefrag(_join_uris(base, reference)).url
 
@@ -132,12 +132,12 @@ def _join_uris(base: str, reference: str) -> str:
         return reference
 
 
-def fragment_of(reference: str) -> str:
+def find_fragment(reference: str) -> str:
     """The fragment of a reference: a JSON Pointer, an anchor, or ``""`` for a whole document."""
     return unquote(reference.partition("#")[2])
 
 
-def uri_of(document: str, pointer: str) -> str:
+def make_uri(document: str, pointer: str) -> str:
     """The URI of a place in a document."""
     return f"{document}#{quote(pointer, safe='/~!$&()*+,;=:@')}"
 
@@ -163,10 +163,10 @@ _BELOW: Final = (
 )  # fmt: skip
 
 
-def overweight(documents: Mapping[str, JSON], base: str, pointer: str = "") -> list[Finding]:
+def check_weight(documents: Mapping[str, JSON], base: str, pointer: str = "") -> list[Finding]:
     """A finding if some payload could make a validator visit more than ``MAX_WEIGHT`` sub-schemas at one place.
 
-    ``documents`` are the schema documents by URI, ``base`` and ``pointer`` say where the schema in question stands.
+    ``documents`` are the schema documents by URI, ``base`` and ``pointer`` are the place of the schema in question.
     """
     try:
         weight = _Weigher(documents).reference(f"#{pointer}", base, 0)
@@ -204,7 +204,7 @@ class _Weigher:
 
     def reference(self, reference: str, base: str, depth: int) -> int:
         """The weight of what is named; within a cycle the validator remembers its answer, so that counts once."""
-        document, pointer = absolute(base, reference), fragment_of(reference)
+        document, pointer = resolve_uri(base, reference), find_fragment(reference)
         key = f"{document}#{pointer}"
         if key not in self.known:
             self.known[key] = None
@@ -294,18 +294,18 @@ class JsonSchemaDocument:
         An unknown meta-schema counts as this version, for validators too.
         """
         uri = root.get("$schema") if isinstance(root, dict) else None
-        return isinstance(uri, str) and by_schema_uri(uri) not in (None, self.dialect)
+        return isinstance(uri, str) and find_by_schema_uri(uri) not in (None, self.dialect)
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
         """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
         if len(uris) == 1 and uris[0].removesuffix("#") == self.base:
             # Not by a reference: the document itself is the outermost place that dynamic references look at.
-            return compiled(self.dialect, self.root, self.registry, base_uri=self.base)
+            return compile_validator(self.dialect, self.root, self.registry, base_uri=self.base)
         refs = [{"$ref": uri} for uri in uris]
-        return compiled(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
+        return compile_validator(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
 
 
-def compiled(
+def compile_validator(
     dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
 ) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
@@ -336,7 +336,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
             root, _, warnings = _read_document(document, format)
             return [*warnings, _warn_unfollowed(root)]
         if not closed.certain:
-            compiled(closed.dialect, closed.root, None)
+            compile_validator(closed.dialect, closed.root, None)
         return list(closed.warnings)
     except SchemaError as error:
         return list(error.findings)
@@ -349,7 +349,7 @@ def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect, warnings = _read_document(document, format)
     if _is_plain(document):
         patterns = _find_patterns(document, root)
-        _check_weight(regexes.heavy(patterns))
+        _check_weight(regexes.check_patterns(patterns))
         return _build(root, dialect, {}, warnings, certain=_is_certain_to_compile(document, root, dialect, patterns))
     if _has_external(root):
         return None
@@ -375,7 +375,7 @@ def _is_plain(document: bytes) -> bool:
 def _find_patterns(document: bytes, root: JSON) -> set[str]:
     """Return the patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
     if b"patternProperties" in document:
-        return regexes.patterns([root])
+        return regexes.find_patterns([root])
     return {pattern.decode() for pattern in _PATTERN.findall(document)}
 
 
@@ -397,7 +397,7 @@ def _is_certain_to_compile(document: bytes, root: JSON, dialect: SchemaDialect, 
 @lru_cache(maxsize=1024)
 def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
     try:
-        compiled(dialect, {"pattern": pattern}, None)
+        compile_validator(dialect, {"pattern": pattern}, None)
     except UNUSABLE:
         return False
     return True
@@ -406,9 +406,10 @@ def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
 def _weigh_and_build(
     root: JSON, dialect: SchemaDialect, documents: Mapping[str, JSON], warnings: tuple[Finding, ...]
 ) -> JsonSchemaDocument:
-    base = base_uri(root)
+    base = find_base_uri(root)
     _check_weight(
-        overweight({base: root, **documents}, base) or regexes.heavy(regexes.patterns((root, *documents.values())))
+        check_weight({base: root, **documents}, base)
+        or regexes.check_patterns(regexes.find_patterns((root, *documents.values())))
     )
     return _build(root, dialect, documents, warnings)
 
@@ -426,7 +427,7 @@ def _build(
     *,
     certain: bool = False,
 ) -> JsonSchemaDocument:
-    base = base_uri(root)
+    base = find_base_uri(root)
     document = JsonSchemaDocument(
         dialect=dialect, root=root, base=base, documents={base: root, **documents}, certain=certain, warnings=warnings
     )
@@ -439,15 +440,15 @@ def _build(
     return document
 
 
-def base_uri(root: JSON) -> str:
+def find_base_uri(root: JSON) -> str:
     """The URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
     identifier = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
-    return absolute(BASE, identifier) if isinstance(identifier, str) else BASE
+    return resolve_uri(BASE, identifier) if isinstance(identifier, str) else BASE
 
 
 def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
     """Return the value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
-    findings = too_large(document)
+    findings = check_size(document)
     if findings:
         raise SchemaError(findings)
     try:
@@ -463,17 +464,19 @@ def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, t
 
 def _find_meta_problems(root: JSON, dialect: SchemaDialect) -> list[Finding]:
     findings = []
-    for error in meta_validator(dialect).iter_errors(root):
-        findings.append(Finding(path=pointer(error.instance_path), rule="metaschema", message=shorten(error.message)))
+    for error in find_meta_validator(dialect).iter_errors(root):
+        findings.append(
+            Finding(path=format_pointer(error.instance_path), rule="metaschema", message=shorten(error.message))
+        )
         if len(findings) == MAX_FINDINGS:
             break
     return findings
 
 
 @lru_cache(maxsize=8)
-def meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
+def find_meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
     """Tells whether a value is a schema at all."""
-    return compiled(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
+    return compile_validator(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 
 def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dict[str, JSON]:
@@ -482,7 +485,7 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
     Raises ``UnresolvedReferences`` with all references that lead to no document, or to one that cannot be used.
     """
     documents: dict[str, JSON] = {}
-    own_uri = base_uri(root)
+    own_uri = find_base_uri(root)
     missing: dict[str, Finding] = {}
     waiting = list(_find_external(root))
     while waiting:
@@ -507,12 +510,12 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
     return documents
 
 
-def public_uri(uri: str) -> str:
+def make_public_uri(uri: str) -> str:
     """Return the name to look a document up by: references relative to a document without ``$id`` become paths."""
     return uri.removeprefix(_ROOT)
 
 
-def identities(document: bytes) -> tuple[str, ...]:
+def list_identities(document: bytes) -> tuple[str, ...]:
     """Return the URI that a document states as its own; a relative one as the path that it is from the root."""
     try:
         stated = msgspec.json.decode(document, type=_Identified)
@@ -520,7 +523,7 @@ def identities(document: bytes) -> tuple[str, ...]:
         return ()
     identifier = stated.id or stated.old_id
     uri = urldefrag(_join_uris(BASE, identifier)).url if isinstance(identifier, str) else BASE
-    return () if uri == BASE else (public_uri(uri),)
+    return () if uri == BASE else (make_public_uri(uri),)
 
 
 class _Identified(msgspec.Struct):
@@ -540,20 +543,20 @@ class _ExternalReference:
         """Return the document: that of the URI, or else of the path that the reference is, whatever the base URI."""
         if resolve is None:
             return None
-        content = resolve(public_uri(self.uri))
-        as_path = absolute(BASE, self.written)
+        content = resolve(make_public_uri(self.uri))
+        as_path = resolve_uri(BASE, self.written)
         if content is None and as_path != self.uri and as_path.startswith(_ROOT):
-            content = resolve(public_uri(as_path))
+            content = resolve(make_public_uri(as_path))
         return content
 
     def dangling(self, why: str) -> Finding:
-        message = f"cannot use {public_uri(self.uri)}: {why}"
+        message = f"cannot use {make_public_uri(self.uri)}: {why}"
         return Finding(path=self.path, rule=IMPORT, message=shorten(message))
 
 
 def _warn_unfollowed(root: JSON) -> Finding:
     """Return the warning that a check by itself did not follow the references of a document."""
-    uris = dict.fromkeys(public_uri(reference.uri) for reference in _find_external(root))
+    uris = dict.fromkeys(make_public_uri(reference.uri) for reference in _find_external(root))
     message = shorten(f"checked in part only: it refers to {', '.join(uris)}")
     return Finding(path="", rule=IMPORT, message=message, severity="warning")
 
@@ -564,31 +567,31 @@ def _has_external(root: JSON) -> bool:
 
 def _find_external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
     """Yield the references to other documents in ``root``."""
-    base = base or base_uri(root)
-    refs = list(references(root, base))
+    base = base or find_base_uri(root)
+    refs = list(list_references(root, base))
     if not refs:
         return
-    own_uris = {base, *(scope for _, _, scope in refs), *nested_ids(root, base)}
+    own_uris = {base, *(scope for _, _, scope in refs), *list_nested_ids(root, base)}
     for path, ref, scope in refs:
-        uri = absolute(scope, ref)
-        if uri not in own_uris and by_schema_uri(uri) is None:
+        uri = resolve_uri(scope, ref)
+        if uri not in own_uris and find_by_schema_uri(uri) is None:
             yield _ExternalReference(uri=uri, written=ref, path=path)
 
 
-def nested_ids(root: JSON, base: str) -> Iterator[str]:
+def list_nested_ids(root: JSON, base: str) -> Iterator[str]:
     """Absolute URIs that parts of a document give themselves with ``$id``."""
     for _, node, scope in walk(root, base):
         if node is not root and any(isinstance(node.get(key), str) for key in ("$id", "id")):
             yield scope
 
 
-def references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
+def list_references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
     """(JSON Pointer, reference, base URI there) of each ``$ref`` in a document."""
     for path, node, scope in walk(root, base):
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             ref = node.get(key)
             if isinstance(ref, str):
-                yield pointer(path), ref, scope
+                yield format_pointer(path), ref, scope
 
 
 def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[str, JSON], str]]:
@@ -599,7 +602,7 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
         if isinstance(node, dict):
             identifier = node.get("$id") or node.get("id")
             if isinstance(identifier, str) and not identifier.startswith("#"):
-                scope = absolute(scope, identifier)
+                scope = resolve_uri(scope, identifier)
             yield path, node, scope
             waiting.extend(((*path, key), item, scope) for key, item in node.items() if key not in _DATA)
         elif isinstance(node, list):
@@ -612,12 +615,12 @@ def link_uri(document: JsonSchemaDocument, link: str) -> str:
     Raises ``SchemaError`` if that part asks for too much work.
     """
     text = link.removeprefix(":")
-    fragment = fragment_of(text) if text.startswith("#") else text
+    fragment = find_fragment(text) if text.startswith("#") else text
     if fragment and not fragment.startswith("/") and not (text.startswith("#") and "/" not in fragment):
         fragment = "/" + fragment
     if fragment.startswith("/"):
-        _check_weight(overweight(document.documents, document.base, fragment))
-    return uri_of(document.base, fragment)
+        _check_weight(check_weight(document.documents, document.base, fragment))
+    return make_uri(document.base, fragment)
 
 
 def _build_unusable(error: BaseException) -> Finding:
@@ -627,6 +630,6 @@ def _build_unusable(error: BaseException) -> Finding:
     return Finding(path="", rule="schema", message=shorten(message))
 
 
-def unusable(error: BaseException) -> SchemaError:
+def make_unusable_error(error: BaseException) -> SchemaError:
     """The ``SchemaError`` for something the validator library refuses to compile."""
     return SchemaError([_build_unusable(error)])

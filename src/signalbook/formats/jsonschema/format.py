@@ -16,17 +16,17 @@ from signalbook.formats.base import (
     Resolve,
     SchemaError,
     UnresolvedReferences,
-    pointer,
+    format_pointer,
     shorten,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
-from signalbook.formats.jsonschema.columns import constants, shape_of
+from signalbook.formats.jsonschema.columns import find_constants, make_shape
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, JsonSchemaDocument, by_format
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, JsonSchemaDocument, find_by_format
 from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
-from signalbook.formats.jsonschema.tree import tree_of
+from signalbook.formats.jsonschema.tree import make_tree
 from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, Finding, digest
@@ -65,21 +65,21 @@ class JsonSchema(JsonValues):
             return []
         errors = islice(self.validator.iter_errors(value), MAX_FINDINGS)
         return [
-            Finding(path=pointer(error.instance_path), rule=error.kind.name, message=shorten(error.message))
+            Finding(path=format_pointer(error.instance_path), rule=error.kind.name, message=shorten(error.message))
             for error in errors
         ]
 
     def shape(self) -> Shape:
         """The columns a conforming payload fits into."""
-        return shape_of(self.document, self.node)
+        return make_shape(self.document, self.node)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level members with a closed set of scalar values."""
-        return constants(self.node)
+        return find_constants(self.node)
 
     def tree(self) -> SchemaNode:
         """Return the tree of conforming values."""
-        return tree_of(self.document, self.uri)
+        return make_tree(self.document, self.uri)
 
     @cached_property
     def node(self) -> NormalForm:
@@ -97,7 +97,7 @@ class JsonSchemaFormat:
         """The canonical spelling; without a version any document that says its own will do."""
         if "/" not in format:
             return self.name
-        dialect = by_format(format)
+        dialect = find_by_format(format)
         return dialect.format if dialect else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
@@ -114,12 +114,12 @@ class JsonSchemaFormat:
                 # messages conform asks few of its validators. To compile one anew takes half a millisecond.
                 loaded.validator(uri)
             except UNUSABLE as error:
-                raise _build_link_error(link, error) if link else documents.unusable(error) from None
+                raise _build_link_error(link, error) if link else documents.make_unusable_error(error) from None
         return JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
 
     def identities(self, document: bytes) -> tuple[str, ...]:
         """Return the ``$id`` of the document."""
-        return documents.identities(document)
+        return documents.list_identities(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
@@ -140,7 +140,7 @@ class JsonSchemaFormat:
 
 
 def _build_link_error(link: str, error: BaseException) -> SchemaError:
-    reason = documents.unusable(error).findings[0].message
+    reason = documents.make_unusable_error(error).findings[0].message
     return SchemaError(
         [Finding(path=link, rule="link", message=f"the deep link {link!r} names no usable schema: {reason}")]
     )

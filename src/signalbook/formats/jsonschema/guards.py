@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal, Union
 
 import msgspec
 
-from signalbook.formats.jsonschema.columns import shape_of
+from signalbook.formats.jsonschema.columns import make_shape
 from signalbook.formats.jsonschema.document import UNUSABLE, JsonSchemaDocument
-from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct
 from signalbook.values import JSON, parse_json
@@ -68,7 +68,7 @@ class _Types:
         return self._loose[node]
 
     def _build_loose(self, node: NormalForm) -> Any:
-        shape = shape_of(self.document, node)
+        shape = make_shape(self.document, node)
         if isinstance(shape, Anything):
             return msgspec.Raw
         if isinstance(shape, Struct):
@@ -100,8 +100,8 @@ class _Types:
         return self._exact[node]
 
     def _build_exact(self, node: NormalForm) -> Any:
-        shape = shape_of(self.document, node)
-        if isinstance(shape, Anything) and unconstrained(node):
+        shape = make_shape(self.document, node)
+        if isinstance(shape, Anything) and is_unconstrained(node):
             return msgspec.Raw
         if isinstance(shape, Anything) or not node.here_exact:
             raise _Inexpressible
@@ -125,7 +125,7 @@ class _Types:
         return bool if node.booleans else type(None)
 
     def _build_members(self, shape: Struct, part: Objects) -> Any:
-        if counted(part) or not (part.extra is None or unconstrained(part.extra)):
+        if has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
             raise _Inexpressible
         self._check_widths(shape, part)
         types = [self.exact(part.properties[field.name]) for field in shape.fields]
@@ -133,18 +133,18 @@ class _Types:
 
     def _check_widths(self, shape: Struct, part: Objects) -> None:
         """Raise ``_Inexpressible`` if members are text only because there are too many columns (``bounded``)."""
-        if any(field.shape is not shape_of(self.document, part.properties[field.name]) for field in shape.fields):
+        if any(field.shape is not make_shape(self.document, part.properties[field.name]) for field in shape.fields):
             raise _Inexpressible
 
     def guard(self, node: NormalForm) -> Check:
         """Return a check of a value left raw. The check returns what to keep. Raises ``_Inexpressible``."""
-        shape = shape_of(self.document, node)
+        shape = make_shape(self.document, node)
         if not isinstance(shape, Anything):
-            return _valid(self._build_validator(node), msgspec.json.Decoder(self.loose(node)).decode)
+            return _make_valid_check(self._build_validator(node), msgspec.json.Decoder(self.loose(node)).decode)
         try:
-            return _readable(msgspec.json.Decoder(self._build_union(node)).decode)
+            return _make_read_check(msgspec.json.Decoder(self._build_union(node)).decode)
         except _Inexpressible:
-            return _valid(self._build_validator(node), lambda raw: raw)
+            return _make_valid_check(self._build_validator(node), lambda raw: raw)
 
     def _build_validator(self, node: NormalForm) -> Callable[[JSON], bool]:
         try:
@@ -196,7 +196,7 @@ def _define_struct(shape: Struct, types: list[Any], *, closed: bool = False) -> 
     )
 
 
-def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
+def _make_valid_check(valid: Callable[[JSON], bool], keep: Check) -> Check:
     def check(raw: msgspec.Raw) -> Any:
         if not valid(parse_json(bytes(raw), exact=True)):
             raise ValueError("refused by the schema")
@@ -205,7 +205,7 @@ def _valid(valid: Callable[[JSON], bool], keep: Check) -> Check:
     return check
 
 
-def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
+def _make_read_check(read: Callable[[msgspec.Raw], Any]) -> Check:
     def check(raw: msgspec.Raw) -> msgspec.Raw:
         read(raw)
         return raw
@@ -213,7 +213,7 @@ def _readable(read: Callable[[msgspec.Raw], Any]) -> Check:
     return check
 
 
-def unconstrained(node: NormalForm) -> bool:
+def is_unconstrained(node: NormalForm) -> bool:
     """Return True if any JSON value is allowed."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
@@ -256,7 +256,7 @@ def _choose_sent_type(shape: Scalar) -> Any:
     return Decimal if shape.kind == "decimal" and shape.sent else _SCALARS[shape.kind]
 
 
-def counted(part: Objects) -> bool:
+def has_member_limits(part: Objects) -> bool:
     """Return True if the number of members has limits of its own."""
     most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
     return part.low > len(part.required) or most
@@ -301,7 +301,7 @@ def _build_number(numbers: Numbers) -> Any:
 
 
 def _build_integer(numbers: Numbers) -> Any:
-    low, high = ends(numbers)
+    low, high = find_ends(numbers)
     limits = {"ge": low, "le": high, "multiple_of": numbers.step or None}
     set_limits = {name: limit for name, limit in limits.items() if limit is not None}
     if any(not -_INT64 <= limit < _INT64 for limit in set_limits.values()):

@@ -135,12 +135,12 @@ ANY: Final = _build_any()
 _FREE: Final = Objects(properties={}, extra=ANY)
 
 
-def unknown(*uris: str) -> NormalForm:
+def make_unknown(*uris: str) -> NormalForm:
     """Return any value. The schemas at ``uris`` define more than the form can."""
     return replace(ANY, exact=False, uris=uris)
 
 
-def objects(
+def make_objects(
     properties: Mapping[str, NormalForm],
     required: Iterable[str],
     extra: NormalForm | None,
@@ -162,7 +162,7 @@ def objects(
     return Objects(properties=possible, required=needed, extra=extra, low=low, high=high, exact=exact)
 
 
-def intersection(nodes: Sequence[NormalForm]) -> NormalForm:
+def intersect_all(nodes: Sequence[NormalForm]) -> NormalForm:
     """Return what all of ``nodes`` (at least one) allow. The first ones' order and description win."""
     return _join_in_pairs(nodes, intersect)
 
@@ -218,11 +218,11 @@ def _intersect_numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     )
     if numbers.values is None:
         return numbers
-    values = frozenset(value for value in numbers.values if within(value, numbers))
+    values = frozenset(value for value in numbers.values if is_within(value, numbers))
     return Numbers(integer=True, values=values, exact=numbers.exact) if values else None
 
 
-def within(value: int, numbers: Numbers) -> bool:
+def is_within(value: int, numbers: Numbers) -> bool:
     """Return True if an integer keeps to bounds and step."""
     low, high = numbers.low, numbers.high
     return (
@@ -232,7 +232,7 @@ def within(value: int, numbers: Numbers) -> bool:
     )
 
 
-def ends(numbers: Numbers) -> tuple[int | None, int | None]:
+def find_ends(numbers: Numbers) -> tuple[int | None, int | None]:
     """The least and the greatest integer between bounds."""
     low = None if numbers.low is None else math.ceil(numbers.low)
     high = None if numbers.high is None else math.floor(numbers.high)
@@ -246,7 +246,7 @@ def ends(numbers: Numbers) -> tuple[int | None, int | None]:
 def _intersect_strings(a: Strings | None, b: Strings | None) -> Strings | None:
     if a is None or b is None:
         return None
-    low, high = max(a.low, b.low), _least(a.high, b.high)
+    low, high = max(a.low, b.low), _choose_least(a.high, b.high)
     values = _intersect_values(a.values, b.values)
     if values is not None:
         values = frozenset(value for value in values if low <= len(value) and (high is None or len(value) <= high))
@@ -261,7 +261,7 @@ def _intersect_arrays(a: Arrays | None, b: Arrays | None) -> Arrays | None:
     if a is None or b is None:
         return None
     item = intersect(a.item, b.item)
-    return Arrays(item=item, low=max(a.low, b.low), high=_least(a.high, b.high), exact=a.exact and b.exact)
+    return Arrays(item=item, low=max(a.low, b.low), high=_choose_least(a.high, b.high), exact=a.exact and b.exact)
 
 
 def _intersect_objects(a: Objects | None, b: Objects | None) -> Objects | None:
@@ -269,12 +269,12 @@ def _intersect_objects(a: Objects | None, b: Objects | None) -> Objects | None:
         return None
     names = dict.fromkeys((*a.properties, *b.properties))
     extra = None if a.extra is None or b.extra is None else intersect(a.extra, b.extra)
-    joined = objects(
+    joined = make_objects(
         {name: intersect(_find_member(a, name), _find_member(b, name)) for name in names},
         a.required | b.required,
         extra,
         low=max(a.low, b.low),
-        high=_least(a.high, b.high),
+        high=_choose_least(a.high, b.high),
         exact=a.exact and b.exact,
     )
     alternatives = a.alternatives or b.alternatives  # of both it is enough to know one
@@ -288,7 +288,7 @@ def _find_member(part: Objects, name: str) -> NormalForm:
     return part.properties.get(name) or part.extra or NEVER
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _choose_least(a: int | None, b: int | None) -> int | None:
     return min((n for n in (a, b) if n is not None), default=None)
 
 
@@ -337,13 +337,13 @@ _MOST_PAIRS: Final = 10_000
 def _exclude(a: Objects, b: Objects) -> bool:
     """Return True if no object is both, because of a member that both require with different values."""
     for name in a.required & b.required:
-        ours, theirs = closed(a.properties[name]), closed(b.properties[name])
+        ours, theirs = find_closed_values(a.properties[name]), find_closed_values(b.properties[name])
         if ours is not None and theirs is not None and not ours & theirs:
             return True
     return False
 
 
-def closed(node: NormalForm) -> frozenset[JSON] | None:
+def find_closed_values(node: NormalForm) -> frozenset[JSON] | None:
     """The closed set of scalar values of a member, or ``None`` where it is open."""
     numbers, strings = node.numbers, node.strings
     if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):

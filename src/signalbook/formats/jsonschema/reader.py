@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from signalbook.formats.jsonschema.document import (
     JsonSchemaDocument,
-    absolute,
-    fragment_of,
+    find_fragment,
+    list_nested_ids,
     lookup,
-    nested_ids,
-    uri_of,
+    make_uri,
+    resolve_uri,
 )
 from signalbook.formats.jsonschema.normal import (
     ANY,
@@ -23,10 +23,10 @@ from signalbook.formats.jsonschema.normal import (
     NormalForm,
     Numbers,
     Strings,
-    intersection,
-    objects,
+    intersect_all,
+    make_objects,
+    make_unknown,
     unite,
-    unknown,
 )
 from signalbook.values import JSON, JSONObject
 
@@ -50,7 +50,7 @@ class Location:
     document: str
     pointer: str
 
-    def below(self, *parts: str | int) -> Location:
+    def descend(self, *parts: str | int) -> Location:
         """The place of a sub-schema."""
         tail = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
         return Location(self.document, self.pointer + tail)
@@ -58,7 +58,7 @@ class Location:
     @property
     def uri(self) -> str:
         """The URI of this place."""
-        return uri_of(self.document, self.pointer)
+        return make_uri(self.document, self.pointer)
 
 
 def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
@@ -90,7 +90,7 @@ class _Reader:
         self.cut = False
         self.depth = 0
         # With an `$id` inside, pointers and references are not what they seem: leave all references to the validator.
-        self.plain = not any(True for base, root in document.documents.items() for _ in nested_ids(root, base))
+        self.plain = not any(True for base, root in document.documents.items() for _ in list_nested_ids(root, base))
 
     def start(self, uri: str) -> NormalForm:
         """The schema at an absolute URI."""
@@ -99,16 +99,16 @@ class _Reader:
 
     def refer(self, reference: str, at: Location) -> NormalForm:
         """Return the normal form of a reference's target. A schema that contains itself is cut there."""
-        target = absolute(at.document, reference)
-        fragment = fragment_of(reference)
+        target = resolve_uri(at.document, reference)
+        fragment = find_fragment(reference)
         place = Location(target, fragment)
         root = self.document.documents.get(target)
         odd = not self.plain or (fragment and not fragment.startswith("/"))
         if root is None or odd or self.document.is_foreign(root):
-            return unknown(place.uri)
+            return make_unknown(place.uri)
         if place.uri in self.open:
             self.cut = True
-            return unknown(place.uri)
+            return make_unknown(place.uri)
         if place.uri not in self.known:
             self.open.add(place.uri)
             self.known[place.uri] = self.read(lookup(root, fragment), place)
@@ -123,9 +123,9 @@ class _Reader:
             return ANY
         if self.depth == MAX_LEVELS:
             self.cut = True
-            return unknown(at.uri)
+            return make_unknown(at.uri)
         self.depth += 1
-        node = intersection(self._read_parts(schema, at))
+        node = intersect_all(self._read_parts(schema, at))
         self.depth -= 1
         if node is ANY and not _find_description(schema):
             return ANY
@@ -139,10 +139,10 @@ class _Reader:
         parts = [self._read_own(schema, at), *self._read_values(schema)]
         if isinstance(reference, str):
             parts.append(self.refer(reference, at))
-        parts += [self.read(item, at.below("allOf", i)) for i, item in enumerate(schema.get("allOf", ()))]
+        parts += [self.read(item, at.descend("allOf", i)) for i, item in enumerate(schema.get("allOf", ()))]
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                choices = [self.read(item, at.below(keyword, i)) for i, item in enumerate(schema[keyword])]
+                choices = [self.read(item, at.descend(keyword, i)) for i, item in enumerate(schema[keyword])]
                 parts.append(unite(choices, once=keyword == "oneOf"))
         return parts
 
@@ -189,7 +189,7 @@ class _Reader:
         items = schema.get("items", True)
         single = not isinstance(items, list) and "prefixItems" not in schema
         return Arrays(
-            item=self.read(items, at.below("items")) if single else ANY,
+            item=self.read(items, at.descend("items")) if single else ANY,
             low=int(schema.get("minItems", 0)),
             high=_parse_whole(schema.get("maxItems")),
             exact=single and schema.get("uniqueItems") is not True,
@@ -197,15 +197,15 @@ class _Reader:
 
     def _read_objects(self, schema: JSONObject, at: Location) -> Any:
         members = {
-            name: self.read(member, at.below("properties", name))
+            name: self.read(member, at.descend("properties", name))
             for name, member in schema.get("properties", {}).items()
         }
         required = schema.get("required", ())
         extra = schema.get("additionalProperties", True)
-        return objects(
+        return make_objects(
             members,
             required if isinstance(required, list) else (),
-            ANY if "patternProperties" in schema else self.read(extra, at.below("additionalProperties")),
+            ANY if "patternProperties" in schema else self.read(extra, at.descend("additionalProperties")),
             low=int(schema.get("minProperties", 0)),
             high=_parse_whole(schema.get("maxProperties")),
         )
@@ -259,7 +259,7 @@ def _build_closed(values: list[JSON]) -> NormalForm:
         numbers=_build_closed_numbers(numbers, whole, small=small),
         strings=(Strings(values=strings) if small else Strings(exact=False)) if strings else None,
         arrays=Arrays(item=ANY, exact=False) if lists else None,
-        objects=objects({}, (), ANY, exact=False) if dicts else None,
+        objects=make_objects({}, (), ANY, exact=False) if dicts else None,
     )
 
 

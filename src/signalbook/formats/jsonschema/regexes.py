@@ -49,7 +49,7 @@ OPTIONS: Final = _build_options(max(_SIZES))
 _BY_SIZE: Final = [(_build_options(size), weight) for size, weight in _SIZES.items()]
 
 
-def heavy(patterns: Collection[str]) -> list[Finding]:
+def check_patterns(patterns: Collection[str]) -> list[Finding]:
     """A finding if patterns take too long to compile."""
     weight = 0
     for pattern in sorted(patterns):
@@ -66,7 +66,7 @@ def heavy(patterns: Collection[str]) -> list[Finding]:
 
 def are_slow(documents: Collection[JSON]) -> bool:
     """Return True if checking a name or listed value of documents by one of their patterns may take a second."""
-    most = max(map(_weigh_compiled, patterns(documents)), default=0)
+    most = max(map(_weigh_compiled, find_patterns(documents)), default=0)
     return most > 0 and any(
         len(text) * most > _MAX_TEXT_WEIGHT for document in documents for text in _walk_texts(document)
     )
@@ -78,7 +78,7 @@ def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
     return validator.is_valid(value)
 
 
-def patterns(documents: Iterable[JSON]) -> set[str]:
+def find_patterns(documents: Iterable[JSON]) -> set[str]:
     """Return all patterns in schema documents, including those that are only data."""
     texts: set[str] = set()
     for node in chain.from_iterable(map(_walk_containers, documents)):

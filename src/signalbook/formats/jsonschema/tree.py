@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, lookup
-from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, find_fragment, lookup, resolve_uri
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_constraints, take_first
 from signalbook.values import JSON, JSONObject
 
 _BOUNDS: Final = (
@@ -27,10 +27,10 @@ _IMPLIED: Final = {"properties": "object", "additionalProperties": "object", "it
 _PARTS: Final = ("oneOf", "anyOf")
 
 
-def tree_of(document: JsonSchemaDocument, uri: str) -> SchemaNode:
+def make_tree(document: JsonSchemaDocument, uri: str) -> SchemaNode:
     """The schema at ``uri``, with what it refers to in its place."""
     base, _, fragment = uri.partition("#")
-    return _Tree(document).node(lookup(document.documents.get(base, True), fragment_of(f"#{fragment}")), base, "", ())
+    return _Tree(document).node(lookup(document.documents.get(base, True), find_fragment(f"#{fragment}")), base, "", ())
 
 
 class _Tree:
@@ -59,7 +59,7 @@ class _Tree:
             name=name,
             required=required,
             nullable="null" in kinds and kind != "null",
-            description=text(merged.get("description") or merged.get("title") or ""),
+            description=format_text(merged.get("description") or merged.get("title") or ""),
             constraints=_list_constraints(merged),
             values=_list_values(merged),
             members=members,
@@ -72,11 +72,11 @@ class _Tree:
         whole = True
         reference = result.pop("$ref", None)
         if isinstance(reference, str):
-            target = f"{absolute(base, reference)}#{fragment_of(reference)}"
+            target = f"{resolve_uri(base, reference)}#{find_fragment(reference)}"
             if target in above:
                 return result, base, above, False
             above = (*above, target)
-            there, fragment = absolute(base, reference), fragment_of(reference)
+            there, fragment = resolve_uri(base, reference), find_fragment(reference)
             referred = self._look_up(there, fragment)
             more, base, above, whole = self._merge(referred, there, above)
             result = _join_schemas(more, result)
@@ -174,9 +174,9 @@ def _list_items(schema: JSONObject) -> list[JSON]:
 
 
 def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    limits = constraints(schema, _BOUNDS)
+    limits = list_constraints(schema, _BOUNDS)
     if isinstance(schema.get("enum"), list):
-        limits = (("one of", ", ".join(text(value) for value in few(schema["enum"]))), *limits)
+        limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)
     return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
@@ -184,4 +184,4 @@ def _list_values(schema: Mapping[str, JSON]) -> tuple[JSON, ...]:
     for name in ("const", "default", "example"):
         if name in schema:
             return (schema[name],)
-    return few(schema.get("examples")) or few(schema.get("enum"))
+    return take_first(schema.get("examples")) or take_first(schema.get("enum"))

@@ -9,7 +9,7 @@ from itertools import compress
 from operator import and_, not_
 from typing import Final, NamedTuple
 
-from signalbook.formats.base import MAX_FINDINGS, pointer
+from signalbook.formats.base import MAX_FINDINGS, format_pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import (
     Clause,
@@ -20,9 +20,9 @@ from signalbook.formats.inclusion import (
     make_undecided,
 )
 from signalbook.formats.jsonstructure import primitives
-from signalbook.formats.jsonstructure.document import containers, identities
+from signalbook.formats.jsonstructure.document import list_containers, list_identities
 from signalbook.formats.jsonstructure.primitives import Family
-from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, required, resolved
+from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, list_required, resolve_type
 from signalbook.values import JSON, JSONObject, canonical_json
 from signalbook.work import spend
 
@@ -76,7 +76,7 @@ def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
     if reader.fingerprint == writer.fingerprint:
         return []
     comparison = _Comparison(reader, writer)
-    old, new = writer.top(), reader.top()
+    old, new = writer.find_top(), reader.find_top()
     if old is not None and new is not None:
         top = TypePair(comparison.writer.make_type(old), comparison.reader.make_type(new), True)
         return find_refutations([top], comparison.examine, max_clauses=MAX_STEPS)
@@ -146,7 +146,7 @@ class _ComparedDocument:
         waiting: list[JSON] = [structure.root]
         while waiting:
             node = waiting.pop()
-            if not containers(node):  # such as a list of very many values
+            if not list_containers(node):  # such as a list of very many values
                 continue
             for name, item in node.items() if isinstance(node, dict) else enumerate(node):
                 if isinstance(item, (dict, list)):
@@ -166,7 +166,7 @@ class _ComparedDocument:
         while node in self._parents:
             node, name = self._parents[node]
             steps.append(name)
-        return pointer(reversed(steps)) + type.suffix + pointer(parts)
+        return format_pointer(reversed(steps)) + type.suffix + format_pointer(parts)
 
     def list_alternatives(self, type: Type) -> tuple[Type, ...]:
         """Return the parts of a type after references and unions are resolved, each of one kind."""
@@ -200,14 +200,14 @@ class _ComparedDocument:
         if name not in PRIMITIVES:
             return [] if name == "any" else values
         if "const" in schema or "enum" in schema:  # what they list was found to be of the type
-            accepted = map(self._listed_values(schema).__contains__, identities(values))
+            accepted = map(self._listed_values(schema).__contains__, list_identities(values))
             return list(compress(values, map(not_, accepted)))
         return [value for value in values if PRIMITIVES[name](value, schema)]
 
     def _listed_values(self, schema: JSONObject) -> frozenset[str | bytes]:
         if id(schema) not in self._listed:
-            values = frozenset(identities(schema["enum"] if "enum" in schema else [schema["const"]]))
-            self._listed[id(schema)] = values & {*identities([schema["const"]])} if "const" in schema else values
+            values = frozenset(list_identities(schema["enum"] if "enum" in schema else [schema["const"]]))
+            self._listed[id(schema)] = values & {*list_identities([schema["const"]])} if "const" in schema else values
         return self._listed[id(schema)]
 
     def find_members(self, type: Type) -> _ObjectMembers | None:
@@ -230,11 +230,11 @@ class _ComparedDocument:
         if type.kind == "choice" and not type.case:
             return [Clause((replace(type, case=name),)) for name in type.schema["choices"]]
         if type.kind == "tuple":
-            properties = self.structure.properties(type.schema)
+            properties = self.structure.list_properties(type.schema)
             return [Clause(tuple(self.make_type(properties[name]) for name in type.schema["tuple"]))]
         if type.kind in PRIMITIVES and primitives.is_empty(type.schema):
             return []
-        if primitives.family(type.kind) != "object":
+        if primitives.find_family(type.kind) != "object":
             return [Clause()]
         members = self.find_members(type)
         if members is None:
@@ -246,12 +246,14 @@ class _ComparedDocument:
         if schema["type"] == "map":
             more = self.make_type(schema["values"], schema, "values")
             return _ObjectMembers(properties={}, required=_require_members(), more=more, instance=False)
-        sets = _RequiredSets.from_sets([frozenset(names) for names in required(self.structure, schema)], self._spend)
+        sets = _RequiredSets.from_sets(
+            [frozenset(names) for names in list_required(self.structure, schema)], self._spend
+        )
         if sets is None:
             return None
         more = schema.get("additionalProperties", True)
         return _ObjectMembers(
-            properties={name: self.make_type(item) for name, item in self.structure.properties(schema).items()},
+            properties={name: self.make_type(item) for name, item in self.structure.list_properties(schema).items()},
             required=sets,
             more=None if more is False else self.make_type(more, schema, "additionalProperties"),
             instance=True,
@@ -265,7 +267,7 @@ class _ComparedDocument:
             return _ObjectMembers(
                 properties={type.case: self.make_type(case_schema)}, required=required, more=None, instance=False
             )
-        inner = resolved(self.structure, case_schema)
+        inner = resolve_type(self.structure, case_schema)
         if inner.get("type") != "object":
             return None
         members = self._read_object(inner)
@@ -329,14 +331,16 @@ class _Comparison:
         old = written[0]
         if old.kind == "choice" and not old.case:
             return [Clause((TypePair(replace(old, case=name), reader, top),)) for name in old.schema["choices"]]
-        families = {primitives.family(alternative.kind) for alternative in read}
+        families = {primitives.find_family(alternative.kind) for alternative in read}
         if old.kind == "any" and families >= _FAMILIES:
             whole = (Type(old.owner, f"{old.suffix}/{at}", schema) for at, schema in enumerate(_ALL_TYPES))
             return [Clause((TypePair(alternative, reader, top),)) for alternative in whole]
-        if old.kind in PRIMITIVES and (values := primitives.listed(old.schema)) is not None:
+        if old.kind in PRIMITIVES and (values := primitives.list_values(old.schema)) is not None:
             return self._compare_listed(values, old, reader, read)
         fitting = [
-            alternative for alternative in read if primitives.family(alternative.kind) == primitives.family(old.kind)
+            alternative
+            for alternative in read
+            if primitives.find_family(alternative.kind) == primitives.find_family(old.kind)
         ]
         if not fitting:
             return [self._make_type_clause(old, reader, read)]
@@ -353,13 +357,13 @@ class _Comparison:
         """Two types of the same JSON type, neither a union nor ``any``."""
         old, new, _ = question
         if old.kind in PRIMITIVES:
-            problem = primitives.problem(old.schema, new.schema)
+            problem = primitives.find_problem(old.schema, new.schema)
             if problem is None:
                 return []
             rule, keyword, message = problem
             before, after = _format_keyword(old.schema, keyword), _format_keyword(new.schema, keyword)
             return [_make_failed_clause(self.reader.find_path(new, keyword), rule, before, after, message)]
-        if primitives.family(old.kind) == "array":
+        if primitives.find_family(old.kind) == "array":
             return self._compare_arrays(question)
         return (
             self._compare_choices(question)
@@ -383,7 +387,9 @@ class _Comparison:
             refused = self.reader.find_refused(alternative, refused)
         if not refused:
             return []
-        if not any(primitives.family(alternative.kind) == primitives.family(old.kind) for alternative in read):
+        if not any(
+            primitives.find_family(alternative.kind) == primitives.find_family(old.kind) for alternative in read
+        ):
             return [self._make_type_clause(old, reader, read)]
         keyword = "enum" if "enum" in read[0].schema else "const" if "const" in read[0].schema else "type"
         examples = ", ".join(_format_json(value) for value in refused[:_MAX_LISTED_NAMES])
@@ -398,7 +404,7 @@ class _Comparison:
             return self._compare_tuples(old, new)
         items = self.reader.make_type(new.schema["items"])
         if old.kind == "tuple":
-            properties = self.writer.structure.properties(old.schema)
+            properties = self.writer.structure.list_properties(old.schema)
             clauses = [
                 Clause((TypePair(self.writer.make_type(properties[name]), items, False),))
                 for name in old.schema["tuple"]
@@ -438,7 +444,7 @@ class _Comparison:
                 )
             ]
         written, read = (
-            side.structure.properties(compared_type.schema)
+            side.structure.list_properties(compared_type.schema)
             for side, compared_type in ((self.writer, old), (self.reader, new))
         )
         pairs = zip(before, names, strict=True)
@@ -491,7 +497,7 @@ class _Comparison:
             return None
         cases: list[str] = []
         for alternative in self.writer.list_alternatives(writer_members.properties[name]):
-            values = primitives.listed(alternative.schema) if alternative.kind == "string" else None
+            values = primitives.list_values(alternative.schema) if alternative.kind == "string" else None
             if values is None:
                 return None
             cases += values

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from signalbook.formats.base import Path, finding_at
+from signalbook.formats.base import Path, make_finding
 from signalbook.formats.jsonstructure.types import (
     COMPOUND,
     ENCODINGS,
@@ -15,7 +15,7 @@ from signalbook.formats.jsonstructure.types import (
     PRIMITIVES,
     TYPES,
     Structure,
-    extended,
+    list_extended,
 )
 from signalbook.values import JSON, Finding, JSONObject, canonical_json
 
@@ -45,7 +45,7 @@ _NEEDS: Final = {
 _ROOT_ONLY: Final = ("$schema", "$id", "$root", "$offers", "definitions")
 
 
-def document_findings(structure: Structure) -> Findings:
+def find_findings(structure: Structure) -> Findings:
     """Yield all findings about a document."""
     return _Inspector(structure).check_document()
 
@@ -62,14 +62,14 @@ class _Inspector:
         for keyword in ("$schema", "$id"):
             value = self.root.get(keyword)
             if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
-                yield finding_at((keyword,), keyword, f"a document needs {keyword} with an absolute URI")
+                yield make_finding((keyword,), keyword, f"a document needs {keyword} with an absolute URI")
         yield from self._check_root_type()
         yield from self._check_offers()
         if "type" in self.root:
             yield from self.check_schema(self.root, (), root=True)
         definitions = self.root.get("definitions", {})
         if not isinstance(definitions, dict):
-            yield finding_at(("definitions",), "definitions", "definitions must be an object of types and namespaces")
+            yield make_finding(("definitions",), "definitions", "definitions must be an object of types and namespaces")
         else:
             yield from self.check_namespace(definitions, ("definitions",))
 
@@ -77,21 +77,21 @@ class _Inspector:
         if "$root" in self.root:
             yield from self._check_pointer(self.root["$root"], ("$root",))
             if "type" in self.root:
-                yield finding_at(("$root",), "$root", "a document has either a type or $root, not both")
+                yield make_finding(("$root",), "$root", "a document has either a type or $root, not both")
         elif "type" not in self.root and "definitions" not in self.root and not self.imports:
-            yield finding_at((), "type", "a document needs a type, $root or definitions")
+            yield make_finding((), "type", "a document needs a type, $root or definitions")
         kind = self.root.get("type")
         if kind is not None and not isinstance(kind, str):
-            yield finding_at(("type",), "type", "a document names its type; use $root for references and unions")
+            yield make_finding(("type",), "type", "a document names its type; use $root for references and unions")
         if self.root.get("name") is None and kind is not None:
-            yield finding_at(("name",), "name", "a document with a type of its own needs a name")
+            yield make_finding(("name",), "name", "a document with a type of its own needs a name")
         elif "name" in self.root and not isinstance(self.root["name"], str):
-            yield finding_at(("name",), "name", "a name must be a string")
+            yield make_finding(("name",), "name", "a name must be a string")
 
     def _check_offers(self) -> Findings:
         offers = self.root.get("$offers", {})
         if not isinstance(offers, dict):
-            yield finding_at(("$offers",), "$offers", "$offers must be an object of add-ins")
+            yield make_finding(("$offers",), "$offers", "$offers must be an object of add-ins")
             return
         for name, pointers in offers.items():
             for pointer in pointers if isinstance(pointers, list) else [pointers]:
@@ -104,9 +104,9 @@ class _Inspector:
             if name in IMPORTS:
                 yield from self._import(item, here)
             elif not IDENTIFIER.fullmatch(name):
-                yield finding_at(here, "identifier", f"{name!r} is no name: letters, digits, _, no digit first")
+                yield make_finding(here, "identifier", f"{name!r} is no name: letters, digits, _, no digit first")
             elif not isinstance(item, dict):
-                yield finding_at(here, "definitions", "expected a type or a namespace, which are objects")
+                yield make_finding(here, "definitions", "expected a type or a namespace, which are objects")
             elif "type" in item:
                 yield from self.check_schema(item, here)
             else:
@@ -114,16 +114,16 @@ class _Inspector:
 
     def _import(self, value: JSON, path: Path) -> Findings:
         if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
-            yield finding_at(path, str(path[-1]), "an import needs an absolute URI")
+            yield make_finding(path, str(path[-1]), "an import needs an absolute URI")
 
     def check_schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
         """Check a type declaration."""
         if not isinstance(schema, dict):
-            yield finding_at(path, "schema", "expected a type declaration, which is an object")
+            yield make_finding(path, "schema", "expected a type declaration, which is an object")
             return
         if "type" not in schema:
             rule, text = ("$ref", "$ref belongs into type") if "$ref" in schema else ("type", "a type is missing")
-            yield finding_at(path, rule, text)
+            yield make_finding(path, rule, text)
             return
         kind = schema["type"]
         yield from self._check_kind(kind, (*path, "type"))
@@ -135,9 +135,9 @@ class _Inspector:
     def _check_kind(self, kind: JSON, path: Path, *, inside: bool = False) -> Findings:
         if isinstance(kind, str):
             if kind not in TYPES:
-                yield finding_at(path, "type", f"there is no type {kind!r}")
+                yield make_finding(path, "type", f"there is no type {kind!r}")
             elif inside and kind in COMPOUND - {"any"}:
-                yield finding_at(path, "type", f"a union cannot declare the type {kind!r} in place; refer to it")
+                yield make_finding(path, "type", f"a union cannot declare the type {kind!r} in place; refer to it")
         elif isinstance(kind, list) and kind and not inside:
             for index, member in enumerate(kind):
                 yield from self._check_kind(member, (*path, index), inside=True)
@@ -146,15 +146,15 @@ class _Inspector:
         elif inside and isinstance(kind, dict) and kind.get("type") in ("array", "set", "map"):
             yield from self.check_schema(kind, path)
         else:
-            yield finding_at(path, "type", 'expected the name of a type, {"$ref": ...} or a list of these')
+            yield make_finding(path, "type", 'expected the name of a type, {"$ref": ...} or a list of these')
 
     def _check_reference(self, reference: JSON, path: Path) -> Findings:
         yield from self._check_pointer(reference, path)
         target = self._find_target(reference)
         if target is not None and target.get("abstract") is True:
-            yield finding_at(path, "abstract", f"{reference} is abstract: types can extend it, but no value has it")
+            yield make_finding(path, "abstract", f"{reference} is abstract: types can extend it, but no value has it")
         if target is not None and self._is_endless(target):
-            yield finding_at(path, "$ref", f"{reference} leads to itself and never to a type")
+            yield make_finding(path, "$ref", f"{reference} leads to itself and never to a type")
 
     def _find_target(self, reference: JSON) -> JSONObject | None:
         schema = self.structure.lookup(reference) if isinstance(reference, str) else None
@@ -178,33 +178,35 @@ class _Inspector:
     def _check_pointer(self, reference: JSON, path: Path) -> Findings:
         rule = str(path[-1]) if path[-1] in ("$root", "$ref", "$extends") else str(path[0])
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            yield finding_at(path, rule, "expected a JSON Pointer into this document, such as #/definitions/Address")
+            yield make_finding(path, rule, "expected a JSON Pointer into this document, such as #/definitions/Address")
         elif self._find_target(reference) is None and not self.imports:
-            yield finding_at(path, rule, f"{reference} names no type of this document")
+            yield make_finding(path, rule, f"{reference} names no type of this document")
 
     def _check_keywords(self, schema: JSONObject, kind: JSON, path: Path, *, root: bool) -> Findings:
         for keyword, kinds in _BELONGS.items():
             if keyword in schema and not (isinstance(kind, str) and kind in kinds):
                 type_names = " and ".join(sorted(kinds))
-                yield finding_at((*path, keyword), keyword, f"{keyword} is for {type_names}, not for this type")
+                yield make_finding((*path, keyword), keyword, f"{keyword} is for {type_names}, not for this type")
         for keyword in _ROOT_ONLY if not root else ():
             if keyword in schema:
-                yield finding_at((*path, keyword), keyword, f"{keyword} belongs to the top of a document")
+                yield make_finding((*path, keyword), keyword, f"{keyword} belongs to the top of a document")
         name = schema.get("name")
         if "name" in schema and not (isinstance(name, str) and IDENTIFIER.fullmatch(name)):
-            yield finding_at((*path, "name"), "name", "a name must have letters, digits and _ only, and no digit first")
+            yield make_finding(
+                (*path, "name"), "name", "a name must have letters, digits and _ only, and no digit first"
+            )
         for keyword in ("maxLength", "precision", "scale"):
             value = schema.get(keyword, 0)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                yield finding_at((*path, keyword), keyword, f"{keyword} must be a whole number, not below 0")
+                yield make_finding((*path, keyword), keyword, f"{keyword} must be a whole number, not below 0")
         if schema.get("contentEncoding", "base64") not in ENCODINGS:
-            yield finding_at((*path, "contentEncoding"), "contentEncoding", f"expected one of {', '.join(ENCODINGS)}")
+            yield make_finding((*path, "contentEncoding"), "contentEncoding", f"expected one of {', '.join(ENCODINGS)}")
 
     def _check_compound(self, schema: JSONObject, kind: str, path: Path) -> Findings:
         yield from self._check_extends(schema, path)
         needed = _NEEDS.get(kind)
-        if needed is not None and needed not in schema and not (kind == "object" and extended(schema)):
-            yield finding_at(path, needed, f"a type {kind} needs {needed}")
+        if needed is not None and needed not in schema and not (kind == "object" and list_extended(schema)):
+            yield make_finding(path, needed, f"a type {kind} needs {needed}")
         for keyword in ("items", "values"):
             if keyword in schema:
                 yield from self.check_schema(schema[keyword], (*path, keyword))
@@ -219,11 +221,11 @@ class _Inspector:
 
     def _check_members(self, members: JSON, path: Path) -> Findings:
         if not isinstance(members, dict) or not members:
-            yield finding_at(path, str(path[-1]), f"{path[-1]} must be an object with at least one type declaration")
+            yield make_finding(path, str(path[-1]), f"{path[-1]} must be an object with at least one type declaration")
             return
         for name, member in members.items():
             if not IDENTIFIER.fullmatch(name):
-                yield finding_at(
+                yield make_finding(
                     (*path, name), "identifier", f"{name!r} is no name: letters, digits, _, no digit first"
                 )
             yield from self.check_schema(member, (*path, name))
@@ -234,7 +236,7 @@ class _Inspector:
             yield from self.check_schema(more, (*path, "additionalProperties"))
         if more is not None and schema.get("abstract") is True:
             text = "an abstract type is always open: leave additionalProperties away"
-            yield finding_at((*path, "additionalProperties"), "additionalProperties", text)
+            yield make_finding((*path, "additionalProperties"), "additionalProperties", text)
         names = schema.get("required", [])
         sets = (
             names
@@ -242,30 +244,30 @@ class _Inspector:
             else [names]
         )
         for required_set in sets:
-            yield from self._check_names(required_set, self.structure.properties(schema), (*path, "required"))
+            yield from self._check_names(required_set, self.structure.list_properties(schema), (*path, "required"))
 
     def _check_tuple(self, schema: JSONObject, path: Path) -> Findings:
-        members = self.structure.properties(schema)
+        members = self.structure.list_properties(schema)
         names = schema.get("tuple", [])
         yield from self._check_names(names, members, (*path, "tuple"))
         missing = [name for name in members if isinstance(names, list) and name not in names]
         if missing and "tuple" in schema:
-            yield finding_at((*path, "tuple"), "tuple", f"the order lacks {', '.join(missing)}")
+            yield make_finding((*path, "tuple"), "tuple", f"the order lacks {', '.join(missing)}")
 
     def _check_names(self, names: JSON, members: JSONObject, path: Path) -> Findings:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            yield finding_at(path, str(path[-1]), f"{path[-1]} must be a list of names of properties")
+            yield make_finding(path, str(path[-1]), f"{path[-1]} must be a list of names of properties")
             return
         for name in names:
             if name not in members:
-                yield finding_at(path, str(path[-1]), f"there is no property {name!r}")
+                yield make_finding(path, str(path[-1]), f"there is no property {name!r}")
 
     def _check_choice(self, schema: JSONObject, path: Path) -> Findings:
         inline = "$extends" in schema
         if inline and not isinstance(schema.get("selector"), str):
-            yield finding_at((*path, "selector"), "selector", "a choice that extends a type needs a selector")
+            yield make_finding((*path, "selector"), "selector", "a choice that extends a type needs a selector")
         if "selector" in schema and not inline:
-            yield finding_at((*path, "selector"), "selector", "a selector is for a choice that extends a type")
+            yield make_finding((*path, "selector"), "selector", "a selector is for a choice that extends a type")
 
     def _check_extends(self, schema: JSONObject, path: Path) -> Findings:
         pointers = schema.get("$extends", [])
@@ -274,18 +276,18 @@ class _Inspector:
             yield from self._check_pointer(pointer, here)
             base = self._find_target(pointer)
             if base is not None and base.get("abstract") is not True and schema.get("abstract") is not True:
-                yield finding_at(here, "$extends", f"{pointer} is not abstract, so that only add-ins can extend it")
+                yield make_finding(here, "$extends", f"{pointer} is not abstract, so that only add-ins can extend it")
         properties = schema.get("properties")
-        for base in self.structure.bases(schema):
+        for base in self.structure.list_bases(schema):
             theirs = base.get("properties")
             both = (
                 properties.keys() & theirs.keys() if isinstance(properties, dict) and isinstance(theirs, dict) else ()
             )
             for name in sorted(both):
                 text = f"{name!r} is inherited and cannot be declared again"
-                yield finding_at((*path, "properties", name), "$extends", text)
-            if any(self._find_target(pointer) is schema for pointer in extended(base)):
-                yield finding_at(here, "$extends", "a type cannot extend itself")
+                yield make_finding((*path, "properties", name), "$extends", text)
+            if any(self._find_target(pointer) is schema for pointer in list_extended(base)):
+                yield make_finding(here, "$extends", "a type cannot extend itself")
 
     def _check_values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
         """``enum`` and ``const``."""
@@ -295,16 +297,16 @@ class _Inspector:
                 continue
             here = (*path, keyword)
             if not isinstance(kind, str) or kind not in PRIMITIVES:
-                yield finding_at(here, keyword, f"{keyword} is for primitive types")
+                yield make_finding(here, keyword, f"{keyword} is for primitive types")
             elif not isinstance(values, list) or not values:
-                yield finding_at(here, keyword, "expected a list of values")
+                yield make_finding(here, keyword, "expected a list of values")
             else:
                 yield from _check_listed(values, kind, schema, here)
 
 
 def _check_listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
-    if len(set(identities(values))) < len(values):
-        yield finding_at(path, str(path[-1]), "the values must differ from each other")
+    if len(set(list_identities(values))) < len(values):
+        yield make_finding(path, str(path[-1]), "the values must differ from each other")
     if kind == "string" and "maxLength" not in schema and set(map(type, values)) == {str}:
         return
     plain = {name: item for name, item in schema.items() if isinstance(item, (int, str)) and not isinstance(item, bool)}
@@ -314,19 +316,19 @@ def _check_listed(values: list[JSON], kind: str, schema: JSONObject, path: Path)
         except (KeyError, TypeError):
             return  # of keywords that have their own finding
         if wrong:
-            yield finding_at(
+            yield make_finding(
                 (*path, index) if path[-1] == "enum" else path, str(path[-1]), f"{value!r} is no {kind}: {wrong}"
             )
 
 
-def identities(values: list[JSON]) -> list[str | bytes]:
+def list_identities(values: list[JSON]) -> list[str | bytes]:
     """Return an identity for each value, equal for equal values. Of very many values most are strings."""
     if set(map(type, values)) == {str}:
         return values
     return [value if isinstance(value, str) else canonical_json(value) for value in values]
 
 
-def containers(node: JSONObject | list[JSON]) -> list[JSON]:
+def list_containers(node: JSONObject | list[JSON]) -> list[JSON]:
     """Return the values in an object or array that may contain others."""
     items = node.values() if isinstance(node, dict) else node
     if {dict, list}.isdisjoint(map(type, items)):
@@ -343,5 +345,5 @@ def _collect_names(value: JSON) -> set[str]:
         if isinstance(node, dict):
             names.update(node)  # `|= node.keys()` would copy all that was found
         if isinstance(node, (dict, list)):
-            waiting += containers(node)
+            waiting += list_containers(node)
     return names

@@ -15,15 +15,23 @@ from signalbook.formats.base import (
     Path,
     Resolve,
     SchemaError,
-    finding_at,
-    too_large,
+    check_size,
+    make_finding,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonstructure import comparison
-from signalbook.formats.jsonstructure.document import document_findings
-from signalbook.formats.jsonstructure.tree import tree_of
-from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, TIMES, Structure, required, resolved
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.jsonstructure.document import find_findings
+from signalbook.formats.jsonstructure.tree import make_tree
+from signalbook.formats.jsonstructure.types import (
+    IMPORTS,
+    KINDS,
+    PRIMITIVES,
+    TIMES,
+    Structure,
+    list_required,
+    resolve_type,
+)
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, limit_columns
 from signalbook.formats.tree import SchemaNode
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
@@ -35,7 +43,7 @@ _INSTANCE: Final = frozenset({"$schema", "$uses"})
 _MAX_STEPS: Final = 200_000
 
 
-def violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
+def list_violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
     """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
     holder = _Holder(structure)
     try:
@@ -74,15 +82,15 @@ class _Holder:
     def _check_typed(self, value: JSON, kind: str, schema: JSONObject, path: Path) -> Findings:
         wrong = PRIMITIVES[kind](value, schema) if kind in PRIMITIVES else ""
         if wrong:
-            yield finding_at(path, "type", f"{wrong} ({kind})")
+            yield make_finding(path, "type", f"{wrong} ({kind})")
             return
         if kind not in PRIMITIVES and kind != "any":
             yield from getattr(self, f"_check_{kind}")(value, schema, path)
         if "const" in schema and canonical_json(value) != canonical_json(schema["const"]):
-            yield finding_at(path, "const", f"expected {schema['const']!r}")
+            yield make_finding(path, "const", f"expected {schema['const']!r}")
         # Compared as canonical JSON, since to Python ``1``, ``1.0`` and ``true`` are all equal.
         if "enum" in schema and canonical_json(value) not in map(canonical_json, schema["enum"]):
-            yield finding_at(path, "enum", f"{value!r} is not one of the listed values")
+            yield make_finding(path, "enum", f"{value!r} is not one of the listed values")
 
     def _check_union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
         """Check a value by the first of several types that fits."""
@@ -91,15 +99,15 @@ class _Holder:
             type_names = ", ".join(
                 str(kind.get("$ref", "a type")) if isinstance(kind, dict) else str(kind) for kind in kinds
             )
-            yield finding_at(path, "type", f"expected one of these types: {type_names}")
+            yield make_finding(path, "type", f"expected one of these types: {type_names}")
 
     def _check_object(
         self, value: JSON, schema: JSONObject, path: Path, extra: frozenset[str] = frozenset()
     ) -> Findings:
         if not isinstance(value, dict):
-            yield finding_at(path, "type", "expected an object")
+            yield make_finding(path, "type", "expected an object")
             return
-        members = self.structure.properties(schema)
+        members = self.structure.list_properties(schema)
         yield from self._check_required(value, schema, path)
         more = schema.get("additionalProperties", True)
         for name, item in value.items():
@@ -108,22 +116,22 @@ class _Holder:
             elif name in extra or (not path and name in _INSTANCE):
                 continue
             elif more is False:
-                yield finding_at((*path, name), "additionalProperties", f"there is no property {name!r}")
+                yield make_finding((*path, name), "additionalProperties", f"there is no property {name!r}")
             else:
                 yield from self.check_value(item, more, (*path, name))
 
     def _check_required(self, value: JSONObject, schema: JSONObject, path: Path) -> Findings:
-        sets = required(self.structure, schema)
+        sets = list_required(self.structure, schema)
         if len(sets) == 1:
             missing = [name for name in dict.fromkeys(sets[0]) if name not in value]
-            yield from (finding_at(path, "required", f"the property {name!r} is missing") for name in missing)
+            yield from (make_finding(path, "required", f"the property {name!r} is missing") for name in missing)
         elif sum(value.keys() >= set(names) for names in sets) != 1:
             texts = " or ".join(", ".join(names) for names in sets)
-            yield finding_at(path, "required", f"exactly one of these sets of properties is needed: {texts}")
+            yield make_finding(path, "required", f"exactly one of these sets of properties is needed: {texts}")
 
     def _check_array(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         if not isinstance(value, list):
-            yield finding_at(path, "type", "expected an array")
+            yield make_finding(path, "type", "expected an array")
             return
         for index, item in enumerate(value):
             yield from self.check_value(item, schema["items"], (*path, index))
@@ -131,20 +139,20 @@ class _Holder:
     def _check_set(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         yield from self._check_array(value, schema, path)
         if isinstance(value, list) and len(set(map(canonical_json, value))) < len(value):
-            yield finding_at(path, "set", "the items of a set must differ from each other")
+            yield make_finding(path, "set", "the items of a set must differ from each other")
 
     def _check_map(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
         if not isinstance(value, dict):
-            yield finding_at(path, "type", "expected an object that maps keys to values")
+            yield make_finding(path, "type", "expected an object that maps keys to values")
             return
         for name, item in value.items():
             yield from self.check_value(item, schema["values"], (*path, name))
 
     def _check_tuple(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
-        members = self.structure.properties(schema)
+        members = self.structure.list_properties(schema)
         names = schema["tuple"]
         if not isinstance(value, list) or len(value) != len(names):
-            yield finding_at(path, "tuple", f"expected an array of {len(names)} items: {', '.join(names)}")
+            yield make_finding(path, "tuple", f"expected an array of {len(names)} items: {', '.join(names)}")
             return
         for index, name in enumerate(names):
             yield from self.check_value(value[index], members[name], (*path, index))
@@ -154,7 +162,7 @@ class _Holder:
         if selector is not None and "$extends" in schema:
             yield from self._check_inline(value, choices, selector, path)
         elif not isinstance(value, dict) or len(value) != 1 or not choices.keys() >= value.keys():
-            yield finding_at(path, "choice", f"expected an object with one of these members: {', '.join(choices)}")
+            yield make_finding(path, "choice", f"expected an object with one of these members: {', '.join(choices)}")
         else:
             ((name, item),) = value.items()
             yield from self.check_value(item, choices[name], (*path, name))
@@ -163,13 +171,13 @@ class _Holder:
         chosen = value.get(selector) if isinstance(value, dict) else None
         if not isinstance(chosen, str) or chosen not in choices:
             names = ", ".join(choices)
-            yield finding_at((*path, selector), "choice", f"expected an object whose {selector!r} is one of: {names}")
+            yield make_finding((*path, selector), "choice", f"expected an object whose {selector!r} is one of: {names}")
             return
-        schema = resolved(self.structure, choices[chosen])
+        schema = resolve_type(self.structure, choices[chosen])
         if schema.get("type") == "object":
             yield from self._check_object(value, schema, path, frozenset({selector}))
         else:
-            yield finding_at(path, "choice", f"{chosen!r} is no type of objects")
+            yield make_finding(path, "choice", f"{chosen!r} is no type of objects")
 
 
 _MAX_LEVELS: Final = 32
@@ -178,16 +186,16 @@ _MAX_DECIMAL_DIGITS: Final = 38
 _Above = tuple[JSONObject, ...]
 
 
-def shape_of(structure: Structure, schema: JSON, above: _Above = (), *, nullable: bool = False) -> Shape:
+def make_shape(structure: Structure, schema: JSON, above: _Above = (), *, nullable: bool = False) -> Shape:
     """The shape that every value of a type fits."""
     kinds = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kinds, list):
         types = [kind for kind in kinds if kind != "null"]
         if len(types) != 1:
             return Anything(nullable=True)
-        return shape_of(structure, {"type": types[0]}, above, nullable=nullable or len(types) < len(kinds))
+        return make_shape(structure, {"type": types[0]}, above, nullable=nullable or len(types) < len(kinds))
     if isinstance(kinds, dict):
-        return shape_of(structure, resolved(structure, schema), above, nullable=nullable)
+        return make_shape(structure, resolve_type(structure, schema), above, nullable=nullable)
     if len(above) >= _MAX_LEVELS or any(schema is schema_above for schema_above in above):
         return Anything(nullable=nullable)
     return _build_shape(structure, schema, above, nullable) if isinstance(schema, dict) else Anything(nullable=nullable)
@@ -198,11 +206,11 @@ def _build_shape(structure: Structure, schema: JSONObject, above: _Above, nullab
     above = (*above, schema)
     if kind == "object":
         more = schema.get("additionalProperties", True) is not False
-        return bounded(Struct(fields=_build_fields(structure, schema, above), nullable=nullable, open=more))
+        return limit_columns(Struct(fields=_build_fields(structure, schema, above), nullable=nullable, open=more))
     if kind in ("array", "set"):
-        return ListOf(item=shape_of(structure, schema["items"], above), nullable=nullable)
+        return ListOf(item=make_shape(structure, schema["items"], above), nullable=nullable)
     if kind == "map":
-        return MapOf(value=shape_of(structure, schema["values"], above), nullable=nullable)
+        return MapOf(value=make_shape(structure, schema["values"], above), nullable=nullable)
     if kind in TIMES:
         return Scalar(kind=TIMES[kind], sent="string", nullable=nullable)
     if kind == "decimal" and 0 < schema.get("precision", 0) <= _MAX_DECIMAL_DIGITS:
@@ -216,31 +224,31 @@ def _build_shape(structure: Structure, schema: JSONObject, above: _Above, nullab
 
 
 def _build_fields(structure: Structure, schema: JSONObject, above: _Above) -> tuple[Field, ...]:
-    sets = required(structure, schema)
+    sets = list_required(structure, schema)
     always = set(sets[0]).intersection(*sets[1:])
     return tuple(
         Field(
             name=name,
             attribute=name,
-            shape=shape_of(structure, member, above),
+            shape=make_shape(structure, member, above),
             required=name in always,
             description=str(member.get("description", "")) if isinstance(member, dict) else "",
         )
-        for name, member in structure.properties(schema).items()
+        for name, member in structure.list_properties(schema).items()
     )
 
 
-def constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[JSON]]:
+def find_constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[JSON]]:
     """Required properties of an object that have listed values, and the selector of a choice, by name (K-30)."""
     if schema.get("type") == "choice" and isinstance(schema.get("selector"), str):
         return {schema["selector"]: frozenset(schema["choices"])}
     if schema.get("type") != "object":
         return {}
-    sets = required(structure, schema)
+    sets = list_required(structure, schema)
     always = set(sets[0]).intersection(*sets[1:])
     values_by_name: dict[str, frozenset[JSON]] = {}
-    for name, member in structure.properties(schema).items():
-        declared = resolved(structure, member)
+    for name, member in structure.list_properties(schema).items():
+        declared = resolve_type(structure, member)
         values = [declared["const"]] if "const" in declared else declared.get("enum")
         if values and name in always:
             values_by_name[name] = frozenset(values)
@@ -267,19 +275,19 @@ class JsonStructure(JsonValues):
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
-        return violations(self.structure, self.schema, value)
+        return list_violations(self.structure, self.schema, value)
 
     def shape(self) -> Shape:
         """The columns a conforming payload fits into."""
-        return shape_of(self.structure, self.schema)
+        return make_shape(self.structure, self.schema)
 
     def tree(self) -> SchemaNode:
         """Return the tree of conforming values."""
-        return tree_of(self.structure, self.schema)
+        return make_tree(self.structure, self.schema)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level properties with listed values."""
-        return constants(self.structure, resolved(self.structure, self.schema))
+        return find_constants(self.structure, resolve_type(self.structure, self.schema))
 
 
 class JsonStructureFormat:
@@ -301,7 +309,7 @@ class JsonStructureFormat:
             structure = _read_structure(document)
         except SchemaError as error:
             return list(error.findings)
-        return list(islice(document_findings(structure), MAX_FINDINGS))
+        return list(islice(find_findings(structure), MAX_FINDINGS))
 
     def parse(
         self,
@@ -314,7 +322,7 @@ class JsonStructureFormat:
         """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
         structure = _read_usable(document)
         pointer = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
-        schema = structure.lookup(pointer) if pointer != "/" else structure.top()
+        schema = structure.lookup(pointer) if pointer != "/" else structure.find_top()
         if not isinstance(schema, dict) or "type" not in schema:
             text = (
                 f"{link!r} names no type of the document" if pointer != "/" else "the document has no type of its own"
@@ -335,14 +343,14 @@ class JsonStructureFormat:
 def _read_usable(document: bytes) -> Structure:
     """Return a document without findings that needs no other. Raises ``SchemaError``."""
     structure = _read_structure(document)
-    findings = list(islice((*document_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
+    findings = list(islice((*find_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
     if findings:
         raise SchemaError(findings)
     return structure
 
 
 def _read_structure(document: bytes) -> Structure:
-    findings = too_large(document)
+    findings = check_size(document)
     if findings:
         raise SchemaError(findings)
     try:

@@ -17,7 +17,7 @@ _LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
 _URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", "binary", *LONGS})
 
 
-def family(kind: str) -> Family | None:
+def find_family(kind: str) -> Family | None:
     """The JSON type of a type's values; None for ``any``."""
     if kind in PRIMITIVES:
         if kind in ("null", "boolean"):
@@ -28,7 +28,7 @@ def family(kind: str) -> Family | None:
     return "array" if kind in ("array", "set", "tuple") else "object"
 
 
-def listed(schema: JSONObject) -> list[JSON] | None:
+def list_values(schema: JSONObject) -> list[JSON] | None:
     """The values of a primitive type that has few: listed ones, true and false, null."""
     if "const" in schema:
         return [schema["const"]]
@@ -40,10 +40,10 @@ def listed(schema: JSONObject) -> list[JSON] | None:
 
 def is_empty(schema: JSONObject) -> bool:
     """Return True if there is no value of a primitive type: each decimal number has a digit."""
-    return listed(schema) == [] or (schema["type"] == "decimal" and schema.get("precision") == 0)
+    return list_values(schema) == [] or (schema["type"] == "decimal" and schema.get("precision") == 0)
 
 
-def problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
+def find_problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
     """Return why values of a primitive type may not be of another of the same JSON type; None if all are.
 
     ``writer`` has no listed values.
@@ -52,45 +52,45 @@ def problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
         keyword = "const" if "const" in reader else "enum"
         return "enum_added", keyword, "only listed values are accepted here, but others may be written"
     old, new = writer["type"], reader["type"]
-    if family(old) == "number":
-        return _numbers(old, new)
+    if find_family(old) == "number":
+        return _compare_numbers(old, new)
     if new == "string":
-        return _lengths(writer, reader)
+        return _compare_lengths(writer, reader)
     if new in LONGS or new == "decimal":
-        return _decimals(writer, reader)
+        return _compare_decimals(writer, reader)
     if new == "uri" and old in _URIS:
         return None
     if old != new:
         return "type_changed", "type", f"a {old} need not be a {new}"
-    if old == "binary" and (before := _encoding(writer)) != (after := _encoding(reader)):
+    if old == "binary" and (before := _read_encoding(writer)) != (after := _read_encoding(reader)):
         return "encoding_changed", "contentEncoding", f"bytes are written in {before}, but read in {after}"
     return None
 
 
-def _encoding(schema: JSONObject) -> str:
+def _read_encoding(schema: JSONObject) -> str:
     return str(schema.get("contentEncoding", "base64"))
 
 
-def _numbers(old: str, new: str) -> Problem | None:
+def _compare_numbers(old: str, new: str) -> Problem | None:
     if new in INTEGERS and old not in INTEGERS:
         return "type_narrowed", "type", f"a {old} may have a fraction, and is written unlike a {new}"
-    low, high = _range(old)
-    least, most = _range(new)
+    low, high = _find_range(old)
+    least, most = _find_range(new)
     if low < least or high > most:
         return "type_narrowed", "type", f"a {old} may lie outside of {least} to {most}"
     return None
 
 
-def _range(kind: str) -> tuple[float, float]:
+def _find_range(kind: str) -> tuple[float, float]:
     limit = FLOATS.get(kind, 0.0) or float("inf")
     return INTEGERS.get(kind, (-limit, limit))
 
 
-def _lengths(writer: JSONObject, reader: JSONObject) -> Problem | None:
+def _compare_lengths(writer: JSONObject, reader: JSONObject) -> Problem | None:
     most = reader.get("maxLength")
     if most is None:
         return None
-    longest = _longest(writer)
+    longest = _find_longest(writer)
     if longest is None:
         return "max_length_added", "maxLength", f"texts of more than {most} characters may be written"
     if longest > most:
@@ -98,7 +98,7 @@ def _lengths(writer: JSONObject, reader: JSONObject) -> Problem | None:
     return None
 
 
-def _longest(schema: JSONObject) -> int | None:
+def _find_longest(schema: JSONObject) -> int | None:
     kind = schema["type"]
     if kind in LONGS:
         return max(2, *(len(str(bound)) for bound in LONGS[kind]))  # -0 is an integer, too
@@ -108,12 +108,12 @@ def _longest(schema: JSONObject) -> int | None:
     return longest
 
 
-def _decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
+def _compare_decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
     """Decimal numbers and long integers, which are strings of digits."""
     old, new = writer["type"], reader["type"]
     if old not in LONGS and old != "decimal":
         return "type_changed", "type", f"a {old} need not be a {new}"
-    precision, scale = _digits(writer)
+    precision, scale = _read_digits(writer)
     if new == "decimal":
         for keyword, digits in (("precision", precision), ("scale", scale)):
             if keyword in reader and (digits is None or digits > reader[keyword]):
@@ -133,7 +133,7 @@ def _decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
     return None
 
 
-def _digits(schema: JSONObject) -> tuple[int | None, int | None]:
+def _read_digits(schema: JSONObject) -> tuple[int | None, int | None]:
     """Return the maximum number of digits, and of those after the point."""
     if schema["type"] in LONGS:
         return max(len(str(abs(bound))) for bound in LONGS[schema["type"]]), 0

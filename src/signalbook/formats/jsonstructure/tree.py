@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.formats.jsonstructure.types import Structure, required, resolved
-from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.formats.jsonstructure.types import Structure, list_required, resolve_type
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_constraints, take_first
 from signalbook.values import JSON, JSONObject
 
 _INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "integer")
@@ -44,7 +44,7 @@ _Part = tuple[JSON, str, bool]
 """The schema of a member, its name, and True if it is required."""
 
 
-def tree_of(structure: Structure, schema: JSON) -> SchemaNode:
+def make_tree(structure: Structure, schema: JSON) -> SchemaNode:
     """A type, with those it refers to and extends in their places."""
     return _Tree(structure).node(schema, "", ())
 
@@ -64,7 +64,7 @@ class _Tree:
         types = [kind_name for kind_name in kinds if kind_name != "null"] if isinstance(kinds, list) else []
         if len(types) == 1:
             stated = {**stated, "type": types[0]}
-        schema = resolved(self._structure, stated)
+        schema = resolve_type(self._structure, stated)
         kind = schema.get("type", "any")
         cut = id(schema) in above or not self._room.take(len(above))
         inside = (*above, id(schema))
@@ -82,7 +82,7 @@ class _Tree:
             name=name,
             required=required,
             nullable=nullable,
-            description=text(stated.get("description") or schema.get("description") or ""),
+            description=format_text(stated.get("description") or schema.get("description") or ""),
             constraints=_list_constraints(schema),
             values=_list_values(schema, str(kind)),
             members=members,
@@ -92,16 +92,16 @@ class _Tree:
     def _list_parts(self, schema: JSONObject, kind: str) -> list[_Part]:
         match kind:
             case "object":
-                names = {name for names_set in required(self._structure, schema)[:1] for name in names_set}
-                properties = self._structure.properties(schema)
+                names = {name for names_set in list_required(self._structure, schema)[:1] for name in names_set}
+                properties = self._structure.list_properties(schema)
                 return [(part, name, name in names) for name, part in properties.items()]
             case "array" | "set":
                 return [(schema.get("items"), "", False)]
             case "map":
                 return [(schema.get("values"), "", False)]
             case "tuple":
-                properties = self._structure.properties(schema)
-                return [(properties.get(name), name, False) for name in few(schema.get("tuple"))]
+                properties = self._structure.list_properties(schema)
+                return [(properties.get(name), name, False) for name in take_first(schema.get("tuple"))]
             case "choice":
                 choices = schema.get("choices")
                 return [(part, name, False) for name, part in choices.items()] if isinstance(choices, dict) else []
@@ -109,14 +109,14 @@ class _Tree:
 
 
 def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    limits = constraints(schema, _BOUNDS)
+    limits = list_constraints(schema, _BOUNDS)
     if isinstance(schema.get("enum"), list):
-        limits = (("one of", ", ".join(text(value) for value in few(schema["enum"]))), *limits)
+        limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)
     return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
 def _list_values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:
     if "const" in schema:
         return (schema["const"],)
-    examples = few(schema.get("examples")) or few(schema.get("enum"))
+    examples = take_first(schema.get("examples")) or take_first(schema.get("enum"))
     return examples or ((_EXAMPLE_TEXTS[kind],) if kind in _EXAMPLE_TEXTS else ())

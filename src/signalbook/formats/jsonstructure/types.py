@@ -208,31 +208,31 @@ class Structure:
             node = node.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
         return node
 
-    def top(self) -> JSONObject | None:
+    def find_top(self) -> JSONObject | None:
         """The type of whole payloads: that of the root, or the one that ``$root`` names."""
         if "type" in self.root:
             return self.root
         schema = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
         return schema if isinstance(schema, dict) else None
 
-    def bases(self, schema: JSONObject) -> Iterator[JSONObject]:
+    def list_bases(self, schema: JSONObject) -> Iterator[JSONObject]:
         """The types that one extends, nearest first, each once; at most ``MAX_BASES``."""
         seen: list[JSONObject] = [schema]
-        waiting = extended(schema)
+        waiting = list_extended(schema)
         while waiting and len(seen) <= MAX_BASES:
             base = self.lookup(waiting.pop(0))
             if isinstance(base, dict) and not any(base is schema_seen for schema_seen in seen):
                 seen.append(base)
                 yield base
-                waiting += extended(base)
+                waiting += list_extended(base)
 
-    def properties(self, schema: JSONObject) -> dict[str, JSON]:
+    def list_properties(self, schema: JSONObject) -> dict[str, JSON]:
         """The properties of a type, those of its bases before its own."""
         # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
         key = id(schema)
         if key not in self.members:
             members: dict[str, JSON] = {}
-            for declaration in (*self.bases(schema), schema):
+            for declaration in (*self.list_bases(schema), schema):
                 declared = declaration.get("properties")
                 for name, member in declared.items() if isinstance(declared, dict) else ():
                     members.setdefault(name, member)
@@ -240,16 +240,16 @@ class Structure:
         return self.members[key]
 
 
-def extended(schema: JSONObject) -> list[str]:
+def list_extended(schema: JSONObject) -> list[str]:
     """The pointers of ``$extends``."""
     pointers = schema.get("$extends", [])
     return [pointer for pointer in (pointers if isinstance(pointers, list) else [pointers]) if isinstance(pointer, str)]
 
 
-def required(structure: Structure, schema: JSONObject) -> list[list[str]]:
+def list_required(structure: Structure, schema: JSONObject) -> list[list[str]]:
     """The sets of required properties, one of which an object must have; those of bases are in each of them."""
     inherited: list[str] = []
-    for base in structure.bases(schema):
+    for base in structure.list_bases(schema):
         sets = _list_sets(base)
         inherited += sets[0] if len(sets) == 1 else []
     return [[*inherited, *names] for names in _list_sets(schema)]
@@ -262,7 +262,7 @@ def _list_sets(schema: JSONObject) -> list[list[str]]:
     return [required if isinstance(required, list) else []]
 
 
-def resolved(structure: Structure, schema: JSON) -> JSONObject:
+def resolve_type(structure: Structure, schema: JSON) -> JSONObject:
     """A schema, or the type it refers to."""
     for _ in range(MAX_REFERENCES):
         kind = schema.get("type") if isinstance(schema, dict) else None

@@ -17,8 +17,16 @@ from typing import Final
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
-from signalbook.formats.base import IMPORT, MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
-from signalbook.formats.imports import ROOT_LABEL, include_folders, is_built_in, is_well_known, renamed
+from signalbook.formats.base import (
+    IMPORT,
+    MAX_FINDINGS,
+    Resolve,
+    SchemaError,
+    UnresolvedReferences,
+    check_size,
+    shorten,
+)
+from signalbook.formats.imports import ROOT_LABEL, find_renamed, include_folders, is_built_in, is_well_known
 from signalbook.values import Finding
 
 # No import can name it: see ``_SAFE``.
@@ -58,7 +66,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
     files = {MAIN: _check_text(document, MAIN)}
     # Where a text was first met: what is imported by two paths is one file, or its types would be defined twice.
     first = {files[MAIN]: MAIN}
-    waiting = [(path, MAIN) for path in imports(document)]
+    waiting = [(path, MAIN) for path in list_imports(document)]
     missing: dict[str, Finding] = {}
     size = len(files[MAIN])
     while waiting:
@@ -68,7 +76,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         # Paths become file names below a temporary folder, so that nothing may climb out of it.
         content = resolve(path) if resolve and _SAFE.fullmatch(path) else None
         if content is None:
-            content = renamed(path)
+            content = find_renamed(path)
         if content is None:
             if not is_built_in(path):
                 missing[path] = _build_missing(path, by, searched=resolve is not None)
@@ -79,7 +87,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         if len(files) > MAX_FILES or size > MAX_BYTES:
             message = f"more than {MAX_FILES} files or {MAX_BYTES} bytes with everything imported"
             raise SchemaError([Finding(path="", rule="size", message=message)])
-        waiting.extend((import_path, path) for import_path in imports(content))
+        waiting.extend((import_path, path) for import_path in list_imports(content))
     if missing:
         raise UnresolvedReferences(list(missing.values())[:MAX_FINDINGS])
     return tuple(sorted(files.items()))
@@ -93,13 +101,13 @@ def _build_missing(path: str, by: str, *, searched: bool) -> Finding:
     return Finding(path="", rule=IMPORT, message=text)
 
 
-def refused_imports(document: bytes) -> list[Finding]:
+def check_imports(document: bytes) -> list[Finding]:
     """A finding for each import that no compiler accepts: absolute, upwards, or not a ``.proto`` file."""
-    paths = [path for path in imports(document) if not _SAFE.fullmatch(path)]
+    paths = [path for path in list_imports(document) if not _SAFE.fullmatch(path)]
     return [Finding(path="", rule="import", message=f"{shorten(repr(path))} is no path to import") for path in paths]
 
 
-def imports(document: bytes) -> Iterator[str]:
+def list_imports(document: bytes) -> Iterator[str]:
     """Paths a document imports, without those of the well-known types."""
     # Comments go and strings stay: an import in a comment is none, and ``//`` in a string no comment.
     text = _NOISE.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", document.decode("utf-8", "replace"))
@@ -109,7 +117,7 @@ def imports(document: bytes) -> Iterator[str]:
 
 
 def _check_text(document: bytes, path: str) -> bytes:
-    findings = too_large(document)
+    findings = check_size(document)
     if len(document) > MAX_BYTES:
         findings = [Finding(path="", rule="size", message=f"{path} has more than {MAX_BYTES} bytes")]
     if findings:
@@ -180,7 +188,7 @@ _NESTED = 3
 _FIELD = 2
 
 
-def field_comments(file: FileDescriptorProto) -> dict[str, str]:
+def list_field_comments(file: FileDescriptorProto) -> dict[str, str]:
     """Texts by full name of the field: the comment before it, or else behind it on its line."""
     comments: dict[str, str] = {}
     for location in file.source_code_info.location:

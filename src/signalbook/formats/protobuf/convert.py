@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, limit_columns
 from signalbook.values import JSON
 
 # From a message (or a field's value) to the value it stands for.
@@ -84,7 +84,7 @@ class Plans:
         return lambda value: value
 
 
-def shape_of(descriptor: Descriptor, comments: Mapping[str, str]) -> Shape:
+def make_shape(descriptor: Descriptor, comments: Mapping[str, str]) -> Shape:
     """The columns of a message type, with ``comments`` by full name of the field; one inside itself is ``Anything``."""
     return _Shapes(comments).message(descriptor, ())
 
@@ -104,7 +104,7 @@ class _Shapes:
         if name not in self._known:
             inside = (*above, name)
             fields = tuple(self._build_field(field, inside) for field in descriptor.fields)
-            self._known[name] = bounded(Struct(fields=fields))
+            self._known[name] = limit_columns(Struct(fields=fields))
         return self._known[name]
 
     def _build_field(self, field: FieldDescriptor, above: tuple[str, ...]) -> Field:

@@ -26,11 +26,11 @@ from signalbook.formats.base import (
     SchemaError,
     UnresolvedReferences,
     is_json,
-    media_type,
+    make_payload_error,
+    make_unsupported_error,
+    parse_media_type,
     read_json,
-    refused,
     shorten,
-    unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.protobuf import comparison
@@ -38,15 +38,15 @@ from signalbook.formats.protobuf.comparison import list_with_nested, relative_na
 from signalbook.formats.protobuf.compiler import (
     MAIN,
     Sources,
+    check_imports,
     compile_set,
-    field_comments,
     gather,
-    imports,
-    refused_imports,
+    list_field_comments,
+    list_imports,
 )
-from signalbook.formats.protobuf.convert import Plans, shape_of
+from signalbook.formats.protobuf.convert import Plans, make_shape
 from signalbook.formats.protobuf.statements import remove_custom_options
-from signalbook.formats.protobuf.tree import tree_of
+from signalbook.formats.protobuf.tree import make_tree
 from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json, nonfinite_name
@@ -120,16 +120,16 @@ class ProtobufSchema:
         try:
             return self.descriptors.plans.message(self.descriptor)(message)
         except (ValueError, TypeError, RecursionError, json_format.Error) as error:
-            raise refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+            raise make_payload_error("decode_error", "range", f"a value has no JSON form: {error}") from None
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
         """A message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         try:
             message = self._parse_message(_encode_jsonable(value))
         except _UNFIT as error:
-            raise refused("schema_violation", "protobuf", str(error)) from None
+            raise make_payload_error("schema_violation", "protobuf", str(error)) from None
         missing = message.FindInitializationErrors()
         if missing:
             raise PayloadError("schema_violation", [_build_missing(path) for path in missing[:MAX_FINDINGS]])
@@ -141,19 +141,19 @@ class ProtobufSchema:
 
     def is_binary(self, content_type: str) -> bool:
         """Return True if payloads of a content type are in the binary encoding."""
-        name = media_type(content_type)
+        name = parse_media_type(content_type)
         return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
     def _from_json(self, payload: bytes) -> Any:
         value = _with_integers(read_json(payload))
         # Well-known types have forms of their own in JSON: a Timestamp is text, a ListValue an array.
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
-            raise refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
+            raise make_payload_error("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
             return self._parse_message(value)
         except (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError) as error:
             # Behind the first line are the names of all fields that there are.
-            raise refused("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
+            raise make_payload_error("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
     def _parse_message(self, value: JSON) -> Any:
         return json_format.ParseDict(
@@ -166,13 +166,13 @@ class ProtobufSchema:
 
     def _from_binary(self, payload: bytes, content_type: str) -> Any:
         if not self.is_binary(content_type):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         message = self.message_type()
         try:
             message.ParseFromString(payload)
         except DecodeError as error:
             text = f"not a {self.descriptor.full_name} in protobuf: {error}"
-            raise refused("decode_error", "protobuf", text) from None
+            raise make_payload_error("decode_error", "protobuf", text) from None
         return message
 
     def reading(self, writer: Schema) -> Schema:
@@ -193,11 +193,11 @@ class ProtobufSchema:
 
     @cached_property
     def _shape(self) -> Shape:
-        return shape_of(self.descriptor, self.descriptors.comments)
+        return make_shape(self.descriptor, self.descriptors.comments)
 
     def tree(self) -> SchemaNode:
         """Return the tree of messages."""
-        return tree_of(self.descriptor, self.descriptors.comments)
+        return make_tree(self.descriptor, self.descriptors.comments)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Return no constants: enums are open in Protobuf."""
@@ -229,7 +229,7 @@ def _with_integers(value: Any) -> JSON:
     if value == value.to_integral_value():
         return int(value)
     if not math.isfinite(float(value)):
-        raise refused("schema_violation", "range", f"{shorten(str(value))} is beyond all floats")
+        raise make_payload_error("schema_violation", "range", f"{shorten(str(value))} is beyond all floats")
     return float(value)
 
 
@@ -260,12 +260,12 @@ class ProtobufFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:
         """Return the findings about a document. One with imports is compiled only if they are available."""
-        if refused := refused_imports(document):
+        if refused := check_imports(document):
             return refused
         try:
             return self._find_problems(document, format, None)
         except UnresolvedReferences:
-            paths = shorten(", ".join(sorted(set(imports(document)))))
+            paths = shorten(", ".join(sorted(set(list_imports(document)))))
             text = f"not checked, since it imports {paths}"
             return [Finding(path="", rule=IMPORT, message=text, severity="warning")]
 
@@ -275,7 +275,7 @@ class ProtobufFormat:
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Return the findings, including those with imports. Raises ``UnresolvedReferences``."""
-        return refused_imports(text.document) or self._find_problems(text.document, text.format, text.resolve)
+        return check_imports(text.document) or self._find_problems(text.document, text.format, text.resolve)
 
     def _find_problems(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
         try:
@@ -359,7 +359,7 @@ def describe(sources: Sources) -> Descriptors:
     pool = DescriptorPool()
     comments: dict[str, str] = {}
     for file in files.file:
-        comments |= field_comments(file)
+        comments |= list_field_comments(file)
         file.ClearField("source_code_info")
         # In the compiler's order, dependencies first; without comments, which are taken out before.
         try:

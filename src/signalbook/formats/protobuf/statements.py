@@ -75,7 +75,7 @@ def remove_custom_options(text: str, *, extensions: bool = False) -> str:
             edits.append((statement.tokens[0].start, statement.end, ""))
         elif not statement.opens and statement.blocks and statement.word != "option":
             options = list_options(statement.tokens)
-            standard_options = [text_of(text, option) for option in options if option and option[0].text != "("]
+            standard_options = [join_tokens(text, option) for option in options if option and option[0].text != "("]
             if len(standard_options) < len(options):
                 edits.append(replace_options(statement.tokens, standard_options))
     return apply_edits(text, edits)
@@ -165,6 +165,6 @@ def list_options(tokens: Tokens) -> list[Tokens]:
     return [option for option in options if option]
 
 
-def text_of(text: str, tokens: Tokens) -> str:
+def join_tokens(text: str, tokens: Tokens) -> str:
     """The text from the first of these tokens to the last."""
     return text[tokens[0].start : tokens[-1].end]

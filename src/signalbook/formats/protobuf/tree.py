@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from signalbook.formats.protobuf.convert import map_value
-from signalbook.formats.tree import ONLY_ONE, Kind, Room, SchemaNode, text
+from signalbook.formats.tree import ONLY_ONE, Kind, Room, SchemaNode, format_text
 
 _GOOGLE: Final = "google.protobuf."
 _TYPE_NAMES: Final = {
@@ -35,7 +35,7 @@ _WELL_KNOWN_NODES: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
 """Types of Google's that have a form of their own in JSON, with a value of it."""
 
 
-def tree_of(descriptor: Descriptor, comments: Mapping[str, str]) -> SchemaNode:
+def make_tree(descriptor: Descriptor, comments: Mapping[str, str]) -> SchemaNode:
     """A message type, with ``comments`` by full name of the field."""
     return _Tree(comments).message(descriptor, "", ())
 
@@ -69,7 +69,7 @@ class _Tree:
         )
 
     def _build_field(self, field: FieldDescriptor, above: tuple[str, ...]) -> SchemaNode:
-        about = text(self._comments.get(field.full_name, ""))
+        about = format_text(self._comments.get(field.full_name, ""))
         entry = map_value(field)
         if entry is not None:
             inner = self._build_single(entry, "", above)

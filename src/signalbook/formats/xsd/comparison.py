@@ -11,9 +11,9 @@ from signalbook.formats.base import MAX_FINDINGS
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import Clause, TooManySteps, find_refutations, make_difference, make_undecided
 from signalbook.formats.xsd import models, simpletypes
-from signalbook.formats.xsd.limits import XS, local
+from signalbook.formats.xsd.limits import XS, local_name
 from signalbook.formats.xsd.models import Incomplete, Leaf, Outcome, Pair, Unexpected, read_wildcard_names
-from signalbook.formats.xsd.paths import expanded
+from signalbook.formats.xsd.paths import expand_path
 from signalbook.work import spend
 
 MAX_STEPS: Final = 200_000
@@ -52,10 +52,10 @@ def find_differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]
         old, new = writer.target_namespace, reader.target_namespace
         return [make_difference("", "namespace_changed", old, new, message)]
     for name in written.keys() - read.keys():
-        message = f"documents may have the root {local(name)}, which is not declared here"
+        message = f"documents may have the root {local_name(name)}, which is not declared here"
         if kind == "type":
-            message = f"the type {local(name)} is gone; what refers to it finds nothing"
-        removed.append(make_difference(_find_path(written[name]), f"{kind}_removed", local(name), None, message))
+            message = f"the type {local_name(name)} is gone; what refers to it finds nothing"
+        removed.append(make_difference(_find_path(written[name]), f"{kind}_removed", local_name(name), None, message))
     pairs = [ComponentPair(kind, part, read[name]) for name, part in written.items() if name in read]
     removed = sorted(removed, key=lambda item: item.path) + find_refutations(
         pairs, comparison.examine, max_clauses=MAX_STEPS
@@ -131,7 +131,7 @@ class _Comparison:
 
     def _compare_alternatives(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = (
-            [expanded(part, part.elem.get("test")) for part in element.alternatives] for element in (old, new)
+            [expand_path(part, part.elem.get("test")) for part in element.alternatives] for element in (old, new)
         )
         if written != read:
             yield Clause((), make_undecided(path, "types that depend on conditions are not proven", written, read))
@@ -153,8 +153,10 @@ class _Comparison:
             if reader_type is None and new.type.name == _ANY_TYPE:
                 reader_type = self.reader.maps.types.get(part.name)
             if reader_type is None or reader_type.abstract or reader_type.is_blocked(new):
-                message = f"the type {local(part.name)} may be written in place of the declared one, but not be read"
-                yield _make_failed_clause(path, "derived_type_removed", local(part.name), None, message)
+                message = (
+                    f"the type {local_name(part.name)} may be written in place of the declared one, but not be read"
+                )
+                yield _make_failed_clause(path, "derived_type_removed", local_name(part.name), None, message)
             else:
                 yield Clause((ComponentPair("type", part, reader_type),))
 
@@ -392,7 +394,7 @@ class _Comparison:
             if new.process_contents == "strict":
                 for name, attribute in _list_globals(self.writer.maps.attributes):
                     if allowed_names.allows(name) and name not in self.reader.maps.attributes and name not in excluded:
-                        message = f"the attribute {local(name)} may be written, but is not declared here"
+                        message = f"the attribute {local_name(name)} may be written, but is not declared here"
                         yield _make_failed_clause(
                             _find_path(attribute), "attribute_removed", _format_type(attribute.type), None, message
                         )
@@ -425,7 +427,7 @@ def _make_incomplete_clause(
         rule, message = "min_occurs_increased", f"{names} is needed here more often than it has to be written"
     else:
         rule, message = "element_required", f"{names} is needed here, but may be missing in what is written"
-    return _make_failed_clause(f"{path}/{local(needed.name) or '*'}", rule, None, names, message)
+    return _make_failed_clause(f"{path}/{local_name(needed.name) or '*'}", rule, None, names, message)
 
 
 def _make_unexpected_clause(
@@ -441,7 +443,7 @@ def _make_unexpected_clause(
     if leaf.names is not None:
         message = f"elements of {written_name} may be written, but not all of them are accepted here"
         return _make_failed_clause(path, "wildcard_narrowed", written_name, expected_names or None, message)
-    element_path = f"{path}/{local(leaf.name)}"
+    element_path = f"{path}/{local_name(leaf.name)}"
     written = {other.name for other in writer_model.leaves}
     missing = [other for other in expected if other.names is None and other.name not in written]
     if not any(_is_taken_by(other, leaf) for other in reader_model.leaves):
@@ -453,7 +455,7 @@ def _make_unexpected_clause(
     if missing:
         message = f"{expected_names} is needed here before {written_name}"
         return _make_failed_clause(
-            f"{path}/{local(missing[0].name)}", "element_required", None, expected_names, message
+            f"{path}/{local_name(missing[0].name)}", "element_required", None, expected_names, message
         )
     message = f"{written_name} may be written where {expected_names or 'the end'} is expected here"
     return _make_failed_clause(element_path, "element_unexpected", written_name, expected_names or None, message)
@@ -464,7 +466,7 @@ def _is_taken_by(leaf: Leaf, other: Leaf) -> bool:
 
 
 def _format_leaves(leaves: tuple[Leaf, ...]) -> str:
-    names = [str(leaf.names) if leaf.names is not None else local(leaf.name) for leaf in leaves]
+    names = [str(leaf.names) if leaf.names is not None else local_name(leaf.name) for leaf in leaves]
     return " or ".join(dict.fromkeys(names[:_MAX_LISTED]))
 
 
@@ -514,8 +516,8 @@ def _list_identities(element: Any) -> set[tuple[str, ...]]:
     """Identity constraints in words that do not depend on prefixes; a key's name counts where it is referred to."""
     identities = set()
     for identity in element.identities:
-        parts = [local(identity.elem.tag), expanded(identity.selector, identity.selector.path)]
-        parts += [expanded(part, part.path) for part in identity.fields]
+        parts = [local_name(identity.elem.tag), expand_path(identity.selector, identity.selector.path)]
+        parts += [expand_path(part, part.path) for part in identity.fields]
         refer = getattr(identity, "refer", None)
         if refer is not None:
             parts += [f"refers to {refer.local_name}"]
@@ -524,7 +526,7 @@ def _list_identities(element: Any) -> set[tuple[str, ...]]:
 
 
 def _list_assertions(xsd: Any) -> set[str]:
-    return set() if xsd.is_simple() else {expanded(test, test.path) for test in xsd.assertions}
+    return set() if xsd.is_simple() else {expand_path(test, test.path) for test in xsd.assertions}
 
 
 def _find_value_space(xsd: Any) -> object:

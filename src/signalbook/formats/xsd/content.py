@@ -19,9 +19,9 @@ from xmlschema import names
 from xmlschema.validators import XsdElement, XsdGroup, XsdList, XsdUnion
 
 from signalbook.formats.base import Path
-from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, limit_columns
 from signalbook.formats.xsd import limits
-from signalbook.formats.xsd.limits import XSI, local
+from signalbook.formats.xsd.limits import XSI, local_name
 from signalbook.values import JSON, NONFINITE
 
 XsdType = Any
@@ -114,11 +114,11 @@ class Simple:
         return _WRITE.get(self.coding, str)(value)
 
 
-def simple(xsd: XsdType) -> Simple:
+def make_simple(xsd: XsdType) -> Simple:
     """Return how values of a simple type are read. A union's are text, since they may be of any member."""
     items = _find_items(xsd)
     if items is not None:
-        inner = simple(items) if _find_items(items) is None else _read_as_text(items)
+        inner = make_simple(items) if _find_items(items) is None else _read_as_text(items)
         return replace(inner, is_list=True, type=xsd)
     builtin = _find_builtin(xsd)
     kind: Kind = _BUILTIN_KINDS.get(builtin, "string")
@@ -252,7 +252,7 @@ class AttributePlan:
     @property
     def name(self) -> str:
         """The member it becomes."""
-        return f"@{local(self.tag)}"
+        return f"@{local_name(self.tag)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +269,7 @@ class Child:
     @property
     def name(self) -> str:
         """The member it becomes."""
-        return local(self.tag)
+        return local_name(self.tag)
 
     @property
     def shape(self) -> Shape:
@@ -317,11 +317,11 @@ class ChildrenPlan:
 
     def write(self, value: JSON, tag: str, path: Path) -> Element:
         if not isinstance(value, dict):
-            raise Unfit(path, "type", f"expected an object for the element {local(tag)}")
+            raise Unfit(path, "type", f"expected an object for the element {local_name(tag)}")
         names = {*(part.name for part in self.attributes), *(part.name for part in self.children)}
         names |= {"$"} if self.value else set()
         for name in value.keys() - names:
-            raise Unfit((*path, name), "unknown", f"the element {local(tag)} has no such member")
+            raise Unfit((*path, name), "unknown", f"the element {local_name(tag)} has no such member")
         written = self.value.write(value.get("$"), tag, (*path, "$")) if self.value else Element(tag)
         for attribute in self.attributes:
             if value.get(attribute.name) is not None:
@@ -389,7 +389,7 @@ class Planner:
     def type(self, xsd: XsdType, default: str | None = None) -> ElementPlan:
         """The plan of an element of a type."""
         if xsd.is_simple():
-            return Value(simple=simple(xsd), default=default)
+            return Value(simple=make_simple(xsd), default=default)
         # A type inside of itself has no columns; by identity, since anonymous types have no names.
         if id(xsd) in self._above or len(self._above) > _MAX_NESTING:
             return XmlElement()
@@ -415,7 +415,7 @@ class Planner:
         value: Value | None = None
         children: tuple[Child, ...] = ()
         if xsd.has_simple_content():
-            value = Value(simple=simple(xsd.content), default=default)
+            value = Value(simple=make_simple(xsd.content), default=default)
             if not attributes:
                 return value
         else:
@@ -466,7 +466,7 @@ def _count_elements(group: XsdGroup) -> int:
 def _plan_attribute(part: Any) -> AttributePlan:
     default = part.fixed if part.fixed is not None else part.default
     required = part.use == "required" or default is not None
-    return AttributePlan(tag=part.name, simple=simple(part.type), required=required, default=default)
+    return AttributePlan(tag=part.name, simple=make_simple(part.type), required=required, default=default)
 
 
 def _build_struct(attributes: tuple[AttributePlan, ...], children: tuple[Child, ...], value: Value | None) -> Shape:
@@ -475,7 +475,7 @@ def _build_struct(attributes: tuple[AttributePlan, ...], children: tuple[Child, 
         *([_build_field("$", value.shape, required=True)] if value else []),
         *(_build_field(part.name, part.shape, required=part.required or part.repeated) for part in children),
     ]
-    return bounded(Struct(fields=tuple(fields)))
+    return limit_columns(Struct(fields=tuple(fields)))
 
 
 def _build_field(name: str, shape: Shape, *, required: bool) -> Field:

@@ -18,7 +18,15 @@ from xmlschema.loaders import SchemaLoader
 from xmlschema.utils.urls import normalize_url
 from xmlschema.validators.builders import XsdBuilders
 
-from signalbook.formats.base import IMPORT, MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
+from signalbook.formats.base import (
+    IMPORT,
+    MAX_FINDINGS,
+    Resolve,
+    SchemaError,
+    UnresolvedReferences,
+    check_size,
+    shorten,
+)
 from signalbook.formats.xsd import limits, paths
 from signalbook.formats.xsd.limits import XS, weigh
 from signalbook.formats.xsd.patterns import LinearPatterns
@@ -70,7 +78,7 @@ class DocumentReference:
 
 def read(document: bytes, place: str = MAIN) -> limits.XmlDocument:
     """Read one schema document. Raises ``SchemaError``."""
-    findings = too_large(document)
+    findings = check_size(document)
     if findings:
         raise SchemaError(findings)
     if len(document) > MAX_BYTES:
@@ -99,7 +107,7 @@ def _find_bad_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int
                 yield part, line
 
 
-def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
+def list_references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
     """The documents that one refers to."""
     for part in root:
         namespace = part.get("namespace", "").strip()
@@ -112,18 +120,18 @@ def references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
             )
 
 
-def identity_of(namespace: str) -> str:
+def make_identity(namespace: str) -> str:
     """Return the name of the schema that declares a namespace; braces keep it apart from the URI of a JSON Schema."""
     return f"{{{namespace}}}"
 
 
-def identities(document: bytes) -> tuple[str, ...]:
+def list_identities(document: bytes) -> tuple[str, ...]:
     """Return the name that a document gives itself: that of its namespace; nothing for one that cannot be read."""
     try:
         namespace = read(document).root.get("targetNamespace", "").strip()
     except SchemaError:
         return ()
-    return (identity_of(namespace),) if namespace else ()
+    return (make_identity(namespace),) if namespace else ()
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
@@ -133,7 +141,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
     """
     documents = {MAIN: document}
     missing: dict[str, str] = {}
-    waiting = list(references(read(document).root))
+    waiting = list(list_references(read(document).root))
     while waiting:
         reference = waiting.pop()
         place = reference.location
@@ -141,7 +149,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
             continue
         content = None
         if resolve and reference.optional:
-            content = resolve(identity_of(place))
+            content = resolve(make_identity(place))
         if resolve and content is None:
             content = resolve(place)
         if content is None:
@@ -153,17 +161,19 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         if len(documents) > MAX_FILES or sum(map(len, documents.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
             raise _build_refusal(MAIN, "size", message)
-        waiting += references(read(content, place).root, place)
+        waiting += list_references(read(content, place).root, place)
     if missing:
         findings = [Finding(path="", rule=IMPORT, message=message) for message in missing.values()]
         raise UnresolvedReferences(findings[:MAX_FINDINGS])
     return tuple(sorted(documents.items()))
 
 
-def unknown_namespaces(sources: Sources) -> list[str]:
+def find_unknown_namespaces(sources: Sources) -> list[str]:
     """Return the namespaces that documents import without a location, and that no other document was found for."""
     places = dict(sources)
-    imports = (reference for place, content in sources for reference in references(read(content, place).root, place))
+    imports = (
+        reference for place, content in sources for reference in list_references(read(content, place).root, place)
+    )
     return sorted(
         {reference.location for reference in imports if reference.optional and reference.location not in places}
     )
@@ -185,7 +195,7 @@ def build(version: str, sources: Sources) -> Built:
     weight = weigh(roots)
     if weight.is_heavy:
         raise _build_refusal(MAIN, "weight", "the content models take too long to build")
-    test = next((test for root in roots for test in paths.unbounded(root)), None)
+    test = next((test for root in roots for test in paths.list_unbounded(root)), None)
     if test is not None:
         raise _build_refusal(
             MAIN, "expression", f"not run, since nobody knows how long it takes: the expression {test!r}"
@@ -204,7 +214,7 @@ def _build_schema(version: str, sources: Sources) -> Any:
         )  # fmt: skip
         findings = _list_findings(schema, sources)
     except FAILED as error:
-        findings = [part for place, content in sources for part in malformed(version, content, place)][:MAX_FINDINGS]
+        findings = [part for place, content in sources for part in check_schema(version, content, place)][:MAX_FINDINGS]
         findings = findings or [_build_stopped(error)]
     if findings:
         raise SchemaError(findings)
@@ -216,7 +226,7 @@ def _build_stopped(error: Exception) -> Finding:
     return Finding(path="", rule="schema", message=message)
 
 
-def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
+def check_schema(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
     """Return findings where a document breaks the schema of schemas; none if parts are for other versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
     # Such parts are left out by version: against the schema of schemas they would all be faults.

@@ -50,7 +50,7 @@ class XsdFormat:
         """Return ``{namespace}`` of a document with a ``targetNamespace``, by which others may import it."""
         from signalbook.formats.xsd import documents
 
-        return documents.identities(document)
+        return documents.list_identities(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
@@ -61,7 +61,7 @@ class XsdFormat:
             documents.build(self._choose_version(text.format), sources)
         except SchemaError as error:
             # What a namespace without a location declares may be all that is missing.
-            unknown = documents.unknown_namespaces(sources)
+            unknown = documents.find_unknown_namespaces(sources)
             if unknown:
                 message = f"it imports {', '.join(unknown)}, which no schema is known for: {error}"
                 raise UnresolvedReferences([Finding(path="", rule=IMPORT, message=shorten(message))]) from None
@@ -82,7 +82,7 @@ class XsdFormat:
             for side in (reader, writer)
         )
         try:
-            return comparison.find_differences(new, old, paths.roots)
+            return comparison.find_differences(new, old, paths.list_roots)
         except documents.FAILED as error:
             # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
             return [inclusion.make_undecided("", f"comparing failed: {error or type(error).__name__}")]

@@ -87,7 +87,7 @@ def _mark_namespace(name: str) -> str:
     return "{" + name if "}" in name else name
 
 
-def local(name: str) -> str:
+def local_name(name: str) -> str:
     """The part of a name behind its namespace."""
     return name.rpartition("}")[2]
 
@@ -141,7 +141,7 @@ class _Scale:
         self.named: dict[tuple[str, str], list[Element]] = {}
         self.inline: list[Element] = []
         for part in (part for root in roots for part in _list_declared(root)):
-            kind = local(part.tag)
+            kind = local_name(part.tag)
             if kind in _NAMED_COMPONENTS:
                 self.named.setdefault((_choose_family(kind), part.get("name", "")), []).append(part)
             self.inline += [inner for inner in part.iter() if inner.tag in _INLINE and inner is not part]
@@ -170,7 +170,7 @@ class _Scale:
         return total
 
     def used(self, part: Element) -> Iterable[Element]:
-        for attribute, family in _USES.get(local(part.tag), ()):
+        for attribute, family in _USES.get(local_name(part.tag), ()):
             for name in part.get(attribute, "").split():
                 yield from self.named.get((family, name.rpartition(":")[2]), ())
 
@@ -193,4 +193,4 @@ def _choose_family(kind: str) -> str:
 def _list_declared(root: Element) -> Iterable[Element]:
     """Yield top-level declarations, and those that redefine or override them."""
     for part in root:
-        yield from part if local(part.tag) in ("redefine", "override") else (part,)
+        yield from part if local_name(part.tag) in ("redefine", "override") else (part,)

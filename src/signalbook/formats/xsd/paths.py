@@ -49,7 +49,7 @@ def is_path(xpath: str, *, field: bool) -> bool:
     return True
 
 
-def unbounded(root: Element) -> Iterator[str]:
+def list_unbounded(root: Element) -> Iterator[str]:
     """Expressions whose cost nobody knows: with loops, ranges, nested predicates, or anything but children."""
     for name in ("assert", "assertion", "alternative"):
         for part in root.iter(XS + name):
@@ -95,7 +95,7 @@ def _is_allowed(term: str, before: str) -> bool:
 _PREFIXED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|(?P<prefix>[^\W\d][\w.-]*):(?!:)(?=[^\W\d*]|\*)")
 
 
-def expanded(part: Any, path: str | None) -> str:
+def expand_path(part: Any, path: str | None) -> str:
     """An XPath with namespaces in place of prefixes."""
     default = getattr(part, "xpath_default_namespace", "")
 
@@ -112,21 +112,21 @@ _LINK_NAME: Final = re.compile(r"[^\W\d][\w.-]*(?::[\w.-]+)?")
 _LINKED: Final = (XsdElement, XsdComplexType, XsdSimpleType)
 
 
-def linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
+def find_linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
     """The element or type declaration that ``link`` means. Raises ``SchemaError``."""
     path = unquote(link).lstrip("#").strip().removeprefix(":")
     if path.startswith("xpath(") and path.endswith(")"):
         path = path[6:-1].strip()
     declarations = _find_named(schema, path) if _LINK_NAME.fullmatch(path) else _find_selected(schema, path, prefixes)
     if len(declarations) != 1:
-        there = ", ".join(part.local_name for part in roots(schema)) or "none"
+        there = ", ".join(part.local_name for part in list_roots(schema)) or "none"
         count_text = "nothing" if not declarations else "several declarations"
         message = f"{link!r} selects {count_text}; one element or type is needed. Top-level elements: {there}"
         raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
     return declarations[0]
 
 
-def roots(schema: Any) -> list[Any]:
+def list_roots(schema: Any) -> list[Any]:
     """The elements a payload may have at its root: the top-level ones of the document itself."""
     return [part for part in schema.elements.values() if part.schema is schema and not part.abstract]
 

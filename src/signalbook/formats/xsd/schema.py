@@ -16,19 +16,19 @@ from signalbook.formats.base import (
     Resolve,
     Schema,
     SchemaError,
-    finding_at,
-    media_type,
-    refused,
+    make_finding,
+    make_payload_error,
+    make_unsupported_error,
+    parse_media_type,
     shorten,
-    unsupported,
 )
 from signalbook.formats.shape import Anything, Shape
 from signalbook.formats.tree import SchemaNode
 from signalbook.formats.xsd import documents, limits, paths
 from signalbook.formats.xsd.content import BAD_TEXT, Child, Planner, Unfit
 from signalbook.formats.xsd.documents import Built, Sources
-from signalbook.formats.xsd.paths import linked, roots
-from signalbook.formats.xsd.tree import tree_of
+from signalbook.formats.xsd.paths import find_linked, list_roots
+from signalbook.formats.xsd.tree import make_tree
 from signalbook.values import JSON, Finding, digest
 
 
@@ -55,13 +55,13 @@ class XsdSchema:
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
         """Decode and validate an XML document. Raises ``PayloadError``."""
-        name = media_type(content_type)
+        name = parse_media_type(content_type)
         if name and name not in ("application/xml", "text/xml") and not name.endswith("+xml"):
-            raise unsupported(content_type, self.format)
+            raise make_unsupported_error(content_type, self.format)
         try:
             document = limits.read(payload)
         except limits.XMLError as error:
-            raise refused("decode_error", "xml", str(error)) from None
+            raise make_payload_error("decode_error", "xml", str(error)) from None
         findings = self._find_violations(document.root, BytesIO(payload), document.prefixes)
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -71,10 +71,10 @@ class XsdSchema:
         try:
             value = self._plan(root).read(root, ())
         except Unfit as unfit:
-            raise PayloadError("unsupported_format", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
+            raise PayloadError("unsupported_format", [make_finding(unfit.path, unfit.rule, unfit.message)]) from None
         except BAD_TEXT as error:
-            raise refused("decode_error", "range", f"a value has no JSON form: {error}") from None
-        return {limits.local(root.tag): value} if len(self.plans) > 1 else value
+            raise make_payload_error("decode_error", "range", f"a value has no JSON form: {error}") from None
+        return {limits.local_name(root.tag): value} if len(self.plans) > 1 else value
 
     def _plan(self, root: Element) -> Child:
         return self.plans[root.tag if root.tag in self.plans else ""]
@@ -83,7 +83,7 @@ class XsdSchema:
         component = self.components.get(root.tag, self.components.get(""))
         if component is None:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
-            return [Finding(path=f"/{limits.local(root.tag)}", rule="root", message=shorten(message))]
+            return [Finding(path=f"/{limits.local_name(root.tag)}", rule="root", message=shorten(message))]
         most = self.built.most_elements
         # Before the library sees it: its search takes the product of this and the longest content model.
         if sum(1 for _ in root.iter()) > most:
@@ -110,7 +110,7 @@ class XsdSchema:
             try:
                 payload = tostring(self._encode_element(value), encoding="utf-8", xml_declaration=True)
             except Unfit as unfit:
-                raise PayloadError("schema_violation", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
+                raise PayloadError("schema_violation", [make_finding(unfit.path, unfit.rule, unfit.message)]) from None
         self.decode(payload, content_type)
         return payload
 
@@ -119,7 +119,7 @@ class XsdSchema:
         try:
             root = self._encode_element(value)
         except Unfit as unfit:
-            return [finding_at(unfit.path, unfit.rule, unfit.message)]
+            return [make_finding(unfit.path, unfit.rule, unfit.message)]
         return self._find_violations(root, root, {})
 
     def _encode_element(self, value: JSON) -> Element:
@@ -141,7 +141,7 @@ class XsdSchema:
 
     def tree(self) -> SchemaNode:
         """Return the tree of documents of this schema."""
-        return tree_of(self.plans, self.components)
+        return make_tree(self.plans, self.components)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Return no constants: XML documents are told apart by their root."""
@@ -158,7 +158,7 @@ def check(document: bytes, version: str) -> list[Finding]:
     try:
         reason = _explain_unbuilt(documents.read(document).root)
         if reason is not None:
-            return [*documents.malformed(version, document), reason]
+            return [*documents.check_schema(version, document), reason]
         documents.build(version, documents.gather(document, None))
     except SchemaError as error:
         return list(error.findings)
@@ -170,7 +170,7 @@ def parse(document: bytes, version: str, *, format: str, link: str, resolve: Res
     sources = documents.gather(document, resolve)
     built = documents.build(version, sources)
     prefixes = documents.read(document).prefixes
-    meant = [linked(built.schema, link, prefixes)] if link.strip("#:/ ") else roots(built.schema)
+    meant = [find_linked(built.schema, link, prefixes)] if link.strip("#:/ ") else list_roots(built.schema)
     if not meant:
         raise SchemaError([Finding(path="", rule="link", message="the document declares no element at its top level")])
     return XsdSchema(
@@ -186,10 +186,10 @@ def parse(document: bytes, version: str, *, format: str, link: str, resolve: Res
 
 def _explain_unbuilt(root: Element) -> Finding | None:
     """Return why a document is not built for checking, or None."""
-    locations = sorted({part.location for part in documents.references(root)})
+    locations = sorted({part.location for part in documents.list_references(root)})
     if locations:
         return _build_unchecked("import", f"it refers to {', '.join(locations)}")
-    test = next(paths.unbounded(root), None)
+    test = next(paths.list_unbounded(root), None)
     return (
         None if test is None else _build_unchecked("expression", f"nobody knows how long this expression takes: {test}")
     )

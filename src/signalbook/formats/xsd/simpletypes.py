@@ -12,7 +12,7 @@ from xmlschema.validators import XsdList, XsdUnion
 from xmlschema.validators.simple_types import XsdAtomicBuiltin
 
 from signalbook.formats.patternexamples import make_example
-from signalbook.formats.xsd.limits import XS, local
+from signalbook.formats.xsd.limits import XS, local_name
 
 _MAX_NESTING: Final = 16
 _MAX_LISTED: Final = 5
@@ -341,7 +341,7 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if not old.is_integer or low is None or high is None or low < -exact or high > exact:
         return [
             _make_narrowed_problem(
-                old.xsd, new.xsd, f"a {_format_type(old.xsd)} may have more digits than a {local(new.primitive)}"
+                old.xsd, new.xsd, f"a {_format_type(old.xsd)} may have more digits than a {local_name(new.primitive)}"
             )
         ]
     return _compare_texts(old, new) + _compare_values(old, new, same=False)

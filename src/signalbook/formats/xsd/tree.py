@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from xmlschema.validators import XsdAtomicBuiltin
 
-from signalbook.formats.tree import Kind, Room, SchemaNode, text
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text
 from signalbook.formats.xsd.content import Child, ChildrenPlan, ElementPlan, Simple, Value
-from signalbook.formats.xsd.limits import local
+from signalbook.formats.xsd.limits import local_name
 
 _NODE_KINDS: Final[dict[str, Kind]] = {
     "bool": "boolean",
@@ -38,7 +38,7 @@ _FACETS: Final = (
 )
 
 
-def tree_of(plans: Mapping[str, Child], components: Mapping[str, Any]) -> SchemaNode:
+def make_tree(plans: Mapping[str, Child], components: Mapping[str, Any]) -> SchemaNode:
     """The root of a payload; where there may be several, a choice of them."""
     tree = _Tree()
     roots = tuple(tree.child(plan, components.get(tag), 0) for tag, plan in plans.items())
@@ -84,7 +84,7 @@ class _Tree:
         )
         if not isinstance(plan, ChildrenPlan):
             # Decoded values have it as text.
-            return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local(child.tag)}/>",))
+            return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local_name(child.tag)}/>",))
         if not self._room.take(depth):
             return replace(node, cut=True)
         members = tuple(self._build_members(plan, xsd, depth + 1))
@@ -147,13 +147,13 @@ def _list_constraints(xsd: Any, listed: list[str], default: str | None) -> list[
         value = getattr(xsd, attribute, None)
         # A built-in type's own bounds are in its name.
         if value is not None and not isinstance(xsd, XsdAtomicBuiltin):
-            limits.append((name, text(str(value))))
+            limits.append((name, format_text(str(value))))
     patterns = getattr(xsd, "patterns", None)
     if patterns is not None and not isinstance(xsd, XsdAtomicBuiltin):
-        limits += [("pattern", text(pattern)) for pattern in patterns.regexps]
-    return [*limits, ("default", text(default))] if default is not None else limits
+        limits += [("pattern", format_text(pattern)) for pattern in patterns.regexps]
+    return [*limits, ("default", format_text(default))] if default is not None else limits
 
 
 def _find_description(component: Any) -> str:
     annotation = getattr(component, "annotation", None)
-    return "" if annotation is None else text(" ".join(str(annotation).split()))
+    return "" if annotation is None else format_text(" ".join(str(annotation).split()))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
-from signalbook.formats.base import media_type
+from signalbook.formats.base import parse_media_type
 from signalbook.messages.cloudevents import BATCH_MEDIA_TYPE, JSON_FORMAT, MEDIA_TYPE, Attribute, CloudEvent, Mode
 from signalbook.messages.definitions.properties import Property
 from signalbook.messages.eventformats import EventError, find_format
@@ -81,7 +81,7 @@ class Binding(Protocol):
         A protocol without binary mode has it structured whatever the mode. Raises ``EventError`` for a format that
         there is none for, or that the protocol cannot name.
         """
-        if self.structured_only and media_type(format) != JSON_FORMAT:
+        if self.structured_only and parse_media_type(format) != JSON_FORMAT:
             text = f"{self.structured_only} has events in {JSON_FORMAT} only, not in {format!r}"
             raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="format", rule="format", message=text)])
         if mode is Mode.STRUCTURED and not self.structured_only:

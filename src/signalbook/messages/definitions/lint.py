@@ -13,7 +13,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from signalbook.formats.base import media_type
+from signalbook.formats.base import parse_media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
@@ -217,13 +217,13 @@ def _check_protocol_types(definition: JSONObject, stated: JSON) -> Iterator[Find
     if not isinstance(stated, str) or not isinstance(options, dict):
         return
     for path, value in find_content_types(str(definition.get("protocol") or ""), options):
-        if not (media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
+        if not (parse_media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
             yield finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
 
 
 def _agree(outer: str, inner: str) -> bool:
     # The envelope's own type says nothing of the payload.
-    if media_type(outer).startswith(MEDIA_TYPE):
+    if parse_media_type(outer).startswith(MEDIA_TYPE):
         return True
     return same_content_type(outer, inner) and same_content_type(inner, outer)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from signalbook.formats import Schema
 from signalbook.formats.base import shorten
-from signalbook.formats.shape import MAX_LEAVES, narrowed_members
+from signalbook.formats.shape import MAX_LEAVES, list_narrowed_members
 from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, compile_definition
 from signalbook.messages.definitions.lint import find_malformed
@@ -127,7 +127,7 @@ class DefinitionSource:
 
 def _find_narrowed(schema: Schema) -> Iterator[Finding]:
     """Yield a warning if a schema has so many members that some have no columns of their own."""
-    members = list(narrowed_members(schema.shape()))
+    members = list(list_narrowed_members(schema.shape()))
     if members:
         names = ", ".join(members[:_MAX_SHOWN_MEMBERS])
         more = f" and {len(members) - _MAX_SHOWN_MEMBERS} more" if len(members) > _MAX_SHOWN_MEMBERS else ""

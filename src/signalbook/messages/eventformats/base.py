@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from signalbook.formats.base import is_json, media_type
+from signalbook.formats.base import is_json, parse_media_type
 from signalbook.messages.cloudevents import (
     JSON_BATCH_FORMAT,
     JSON_FORMAT,
@@ -118,7 +118,7 @@ def _build_data_member(body: bytes, content_type: str) -> JSONObject:
         try:
             if is_json(content_type):
                 return {"data": msgspec.Raw(dump_json(parse_json(body, exact=True)))}
-            if media_type(content_type).startswith("text/"):
+            if parse_media_type(content_type).startswith("text/"):
                 return {"data": body.decode("utf-8")}
         except (JSONError, UnicodeDecodeError):
             pass
@@ -132,7 +132,7 @@ PROTOBUF_BATCH_FORMAT: Final = "application/cloudevents-batch+protobuf"
 
 def find_format(content_type: str) -> EventFormat:
     """The format a content type names. Raises ``EventError`` (``unsupported_format``) if nothing reads it (K-21)."""
-    loader = _LOADERS.get(content_type) or _LOADERS.get(media_type(content_type))
+    loader = _LOADERS.get(content_type) or _LOADERS.get(parse_media_type(content_type))
     if loader is None:
         text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_LOADERS)}"
         raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="", rule="content_type", message=text)])

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from signalbook.formats.base import pointer, shorten
+from signalbook.formats.base import format_pointer, shorten
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, find_invalid_attributes
 from signalbook.messages.definitions.broken import LeftOut
@@ -481,7 +481,7 @@ def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Find
     text = (
         f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known_values)}{more}"
     )
-    return Finding(path=pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
+    return Finding(path=format_pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
 
 
 def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:

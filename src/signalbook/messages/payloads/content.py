@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from signalbook.formats.base import is_json, media_type
+from signalbook.formats.base import is_json, parse_media_type
 from signalbook.messages.message import Message, Reason
 from signalbook.plugins import install
 from signalbook.values import Finding
@@ -78,13 +78,15 @@ def same_content_type(declared: str, actual: str) -> bool:
 
     Types and parameter names compare without case, and so do the values of ``charset``.
     """
-    return media_type(declared) == media_type(actual) and _parse_parameters(declared) <= _parse_parameters(actual)
+    return parse_media_type(declared) == parse_media_type(actual) and _parse_parameters(declared) <= _parse_parameters(
+        actual
+    )
 
 
 @_cache_comparison
 def is_implied(implied: str, actual: str) -> bool:
     """Return True if ``actual`` is a name of an implied type (F-33), or the JSON encoding of the same format."""
-    name = media_type(actual)
+    name = parse_media_type(actual)
     if implied in _ALSO_IN_JSON and is_json(name):
         return True
     if implied == "application/xml" and name.endswith("+xml"):

@@ -7,7 +7,15 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import JsonValues, Tolerant, is_elsewhere, is_json, is_judging, json_payload, media_type
+from signalbook.formats.base import (
+    JsonValues,
+    Tolerant,
+    encode_json,
+    is_elsewhere,
+    is_json,
+    is_judging,
+    parse_media_type,
+)
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -230,8 +238,8 @@ def _encode_opaque(value: JSON, content_type: str) -> bytes:
     if isinstance(value, bytes):
         return value
     if not content_type or is_json(content_type):
-        return json_payload(value)
-    kind = media_type(content_type)
+        return encode_json(value)
+    kind = parse_media_type(content_type)
     if isinstance(value, str) and (kind.startswith("text/") or kind.endswith(("/xml", "+xml"))):
         try:
             return value.encode()

@@ -13,7 +13,7 @@ import msgspec
 
 from signalbook.errors import SignalbookError
 from signalbook.formats import PayloadError
-from signalbook.formats.base import media_type
+from signalbook.formats.base import parse_media_type
 from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes, declare_options
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
@@ -237,7 +237,7 @@ def _choose_content_type(
     for entry in properties:
         if entry.comparison == "content_type" and entry.path.startswith(OPTIONS) and entry.path in values_by_path:
             stated = str(values_by_path[entry.path])
-            if not media_type(stated).startswith(MEDIA_TYPE):
+            if not parse_media_type(stated).startswith(MEDIA_TYPE):
                 return stated
     opaque = data is UNSET or isinstance(data, bytes)
     return definition.payload_type or ("" if opaque else "application/json")

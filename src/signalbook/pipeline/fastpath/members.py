@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.formats import Schema
-from signalbook.formats.jsonschema.columns import closed_members
+from signalbook.formats.jsonschema.columns import find_closed_members
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import rescue
@@ -104,7 +104,9 @@ def _find_deciding_members(schemas: Sequence[Schema | None]) -> Mapping[MemberPa
 
     The result is a single member if no two schemas allow the same value of it. It is empty if nothing decides.
     """
-    closed = [closed_members(schema.node, _MAX_DEPTH) if isinstance(schema, JsonSchema) else {} for schema in schemas]
+    closed = [
+        find_closed_members(schema.node, _MAX_DEPTH) if isinstance(schema, JsonSchema) else {} for schema in schemas
+    ]
     shared = [path for path in closed[0] if all(path in members for members in closed) and _is_readable(path)]
     allowed = {path: [members[path] for members in closed] for path in shared}
     for path, value_sets in allowed.items():

@@ -20,11 +20,11 @@ import pyarrow as pa
 from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import is_elsewhere, is_indexed, is_json
-from signalbook.formats.jsonschema.columns import shape_of
+from signalbook.formats.jsonschema.columns import make_shape
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.formats.jsonschema.guards import EXACT_FLOAT, counted, guard, unconstrained
-from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, ends
+from signalbook.formats.jsonschema.guards import EXACT_FLOAT, guard, has_member_limits, is_unconstrained
+from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -244,9 +244,9 @@ def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
 
 def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
     """The column of a node, some of whose members may have ``guards``. Raises ``NoPlan``."""
-    shape = shape_of(document, node)
+    shape = make_shape(document, node)
     if isinstance(shape, Anything):
-        if unconstrained(node):
+        if is_unconstrained(node):
             return ("raw", False, False), Reading(kind)
         return (CHOICE, False, _choices(document, node)), Reading(kind)
     if not node.here_exact:
@@ -291,20 +291,20 @@ def _choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
 
 def _arrow_type(document: JsonSchemaDocument, node: NormalForm) -> pa.DataType:
     """The type of a column for values of a node."""
-    return columns.arrow_type(shape_of(document, node))
+    return columns.arrow_type(make_shape(document, node))
 
 
 def _bare(part: Objects) -> Program:
     """Objects without members that are declared."""
-    if not part.exact or counted(part) or not (part.extra is None or unconstrained(part.extra)):
+    if not part.exact or has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
         raise NoPlan
     return "object", False, part.extra is None, []
 
 
 def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType, *, guards: bool) -> _Column:
-    if counted(part) or not (part.extra is None or unconstrained(part.extra)):
+    if has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
         raise NoPlan
-    if any(field.shape is not shape_of(document, part.properties[field.name]) for field in shape.fields):
+    if any(field.shape is not make_shape(document, part.properties[field.name]) for field in shape.fields):
         raise NoPlan  # of members that are text only because there are too many columns
     found = [
         _member(document, part.properties[field.name], inner.type, guards=guards)
@@ -327,7 +327,7 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *
     check = guard(document, node)
     if check is None:
         raise NoPlan
-    shape = shape_of(document, node)
+    shape = make_shape(document, node)
     return (GUARDED, False, is_lossy(shape)), guarded(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
@@ -354,7 +354,7 @@ def _limit(limit: int) -> int:
 def _number(numbers: Numbers, shape: Scalar) -> Program:
     if shape.kind == "float64":
         return _float(numbers)
-    low, high = ends(numbers)
+    low, high = find_ends(numbers)
     given = [*(numbers.values or ()), *(limit for limit in (low, high, numbers.step) if limit is not None)]
     if shape.kind != "int64" or any(not -_INT64 <= limit < _INT64 for limit in given):
         raise NoPlan

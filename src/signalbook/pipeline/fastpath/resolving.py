@@ -197,7 +197,7 @@ def _default(part: JSONObject, schema: AvroSchema, shape: Shape, kind: pa.DataTy
     if "default" not in part:
         raise NoPlan
     try:
-        one = builder(shape, kind, ValueForm.DECODED)([json_encoding.default(part, schema.names.types)], True)
+        one = builder(shape, kind, ValueForm.DECODED)([json_encoding.read_default(part, schema.names.types)], True)
     except (*MISFITS, RecursionError):
         raise NoPlan from None
     return lambda array: one.take(pa.array(np.zeros(len(array), np.int64)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, count, islice
 from typing import Final
 
-from signalbook.formats.base import is_json, pointer
+from signalbook.formats.base import format_pointer, is_json
 from signalbook.pipeline.inference import maps, schemas
 from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import EVENT, PLAIN, KindSummary, Observations, is_transport
@@ -71,7 +71,7 @@ def _doubts(observations: Observations) -> Iterator[JSONObject]:
         if observed.count < _FEW:
             yield {"definition": name, "path": "", "doubt": f"inferred from {observed.count} messages"}
         for path, doubt in maps.doubts(observed.data):
-            yield {"definition": name, "path": pointer(path), "doubt": doubt}
+            yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
 
 
 def _named(observations: Observations) -> Iterator[tuple[str, KindSummary]]:

@@ -13,7 +13,7 @@ from signalbook.confluent.naming import URL_PREFIX
 from signalbook.confluent.schemas import find_reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
-from signalbook.formats.references import ReferableSchema, identities, is_referable
+from signalbook.formats.references import ReferableSchema, is_referable, list_identities
 from signalbook.messages.definitions.normalise import find_stated_base
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
@@ -77,7 +77,7 @@ def schema_of(resource: Any) -> SchemaEntries | None:
                 entries.append((content.reference_of_number("", number), {"versionid": name}))
     format = str(default.get("format") or "")  # noqa: A001  the spec's name
     document = contents(default)
-    stated = () if document is None else identities(document, format)
+    stated = () if document is None else list_identities(document, format)
     names = ReferableSchema("", format, str(default.get("name") or ""), identities=stated)
     return SchemaEntries(tuple(entries), names if is_referable(format) else None)
 

@@ -17,7 +17,7 @@ from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.naming import URL_PREFIX, list_schema_ids, parse_subject
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
 from signalbook.formats import SchemaError
-from signalbook.formats.avro.document import defined_names
+from signalbook.formats.avro.document import list_defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages.payloads.content import reference_of_number
@@ -165,7 +165,7 @@ class Subjects:
                 target = self.versions.get((subject, wanted))
                 if each.name not in found and target is not None:
                     found[each.name] = target
-                    for name in defined_names(target.text.encode()) if target.type == "AVRO" else ():
+                    for name in list_defined_names(target.text.encode()) if target.type == "AVRO" else ():
                         found.setdefault(name, target)
                     waiting.append(target)
         return found

@@ -22,7 +22,7 @@ from msgspec import UNSET, structs
 
 from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import JsonValues, pointer, shorten
+from signalbook.formats.base import JsonValues, format_pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, format_attribute
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
@@ -140,7 +140,7 @@ class RowBuilder:
         shown, kind = shorten(exact.dump(value).decode()), columns.arrow_type(shape)
         conforms = "" if row.violations else " conforms, but"
         text = f"{shown}{conforms} does not fit its column, which is {kind}"
-        return Finding(path=pointer(path), rule="column", message=shorten(text))
+        return Finding(path=format_pointer(path), rule="column", message=shorten(text))
 
     def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
         """Rows whose payloads are columns already, as ``decoding`` gives them. Raises one of ``arrays.MISFITS``."""

@@ -10,7 +10,7 @@ import pytest
 
 from signalbook.formats import SchemaError
 from signalbook.formats.base import MAX_FINDINGS, Resolve
-from signalbook.formats.compatibility import Difference, SchemaText, comparing
+from signalbook.formats.compatibility import Difference, SchemaText, find_comparison
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.comparison.differences import MESSAGES
@@ -610,7 +610,7 @@ def test_invalid_schema_cannot_be_compared() -> None:
 
 def test_all_rules_can_be_checked() -> None:
     """G-25, G-26."""
-    assert comparing(DRAFT_07) is comparing("JSONSchema/Draft-07") is not None
+    assert find_comparison(DRAFT_07) is find_comparison("JSONSchema/Draft-07") is not None
 
 
 def test_every_rule_is_explained() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from signalbook.formats.base import shorten
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.terms import Term
-from signalbook.formats.jsonschema.document import public_uri
+from signalbook.formats.jsonschema.document import make_public_uri
 from signalbook.values import JSON, dump_json
 
 _MAX_VALUE_CHARS: Final = 300
@@ -78,7 +78,7 @@ def make_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = Non
     new = term.read_raw(keyword) if keyword else term.raw
     words_shown = {"old": format_value(old), "new": format_value(new), **words}
     return Difference(
-        path=public_uri(path),
+        path=make_public_uri(path),
         rule=rule,
         old=abbreviate(old),
         new=abbreviate(new),

@@ -17,7 +17,7 @@ from typing import Final
 import jsonschema_rs
 
 from signalbook import work
-from signalbook.formats.base import MAX_FINDINGS, pointer
+from signalbook.formats.base import MAX_FINDINGS, format_pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
@@ -44,7 +44,7 @@ from signalbook.formats.jsonschema.comparison.facts import (
 from signalbook.formats.jsonschema.comparison.resolution import TermLibrary
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, resolve_target
 from signalbook.formats.jsonschema.comparison.witnesses import COUNT_KEYWORDS, find_witness, needs_witness
-from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compiled, uri_of
+from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compile_validator, make_uri
 from signalbook.values import JSON, dump_json, parse_json
 
 # Questions asked, and how deep they may lead.
@@ -136,7 +136,7 @@ def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Differen
 
 @lru_cache(maxsize=1024)
 def _compile_keyword(keyword: str, value: bytes) -> jsonschema_rs.Validator:
-    return compiled(DIALECTS[-1], {keyword: parse_json(value)}, None)
+    return compile_validator(DIALECTS[-1], {keyword: parse_json(value)}, None)
 
 
 def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
@@ -582,5 +582,5 @@ def _list_definitions(readers: TermLibrary, writers: TermLibrary) -> Iterator[tu
     root = writers.document.root
     for keyword in ("definitions", "$defs"):
         for name in root.get(keyword, ()) if isinstance(root, dict) else ():
-            uri = uri_of("", pointer((keyword, name)))
+            uri = make_uri("", format_pointer((keyword, name)))
             yield readers.refer(uri), writers.refer(uri)

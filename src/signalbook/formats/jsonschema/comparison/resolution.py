@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from signalbook.formats.base import pointer as pointer_of
+from signalbook.formats.base import format_pointer as pointer_of
 from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.terms import Accepts, Keywords, Term, make_term
 from signalbook.formats.jsonschema.document import (
     UNUSABLE,
     JsonSchemaDocument,
-    absolute,
-    by_schema_uri,
-    fragment_of,
-    meta_validator,
-    uri_of,
+    find_by_schema_uri,
+    find_fragment,
+    find_meta_validator,
+    make_uri,
+    resolve_uri,
 )
 from signalbook.values import JSON, JSONObject, step_into
 
@@ -197,11 +197,11 @@ class Resources:
     def find_resource(self, node: JSON, outer: SchemaResource) -> SchemaResource:
         """The resource that a schema within ``outer`` belongs to: its own, if it has a URI."""
         uri = find_own_uri(node, self.year)
-        return self.by_uri.get(absolute(outer.uri, uri), outer) if uri else outer
+        return self.by_uri.get(resolve_uri(outer.uri, uri), outer) if uri else outer
 
     def _index(self, uri: str, root: JSON) -> None:
         reference = find_own_uri(root, self.year)
-        top = SchemaResource(uri=absolute(uri, reference) if reference else uri, document=uri, pointer="", root=root)
+        top = SchemaResource(uri=resolve_uri(uri, reference) if reference else uri, document=uri, pointer="", root=root)
         self.by_uri[uri] = self.by_uri[top.uri] = top
         waiting: list[tuple[JSON, SchemaResource, str]] = [(root, top, "")]
         while waiting:
@@ -215,14 +215,14 @@ class Resources:
         reference = find_own_uri(node, self.year)
         if not reference or node is resource.root:
             return resource, pointer
-        uri = absolute(resource.uri, reference)
+        uri = resolve_uri(resource.uri, reference)
         inner = SchemaResource(uri=uri, document=resource.document, pointer=resource.pointer + pointer, root=node)
         return self.by_uri.setdefault(uri, inner), ""
 
     def _add_anchors(self, node: JSONObject, resource: SchemaResource, pointer: str) -> None:
         id_text = node.get("id" if self.year == 2013 else "$id")
-        if self.year < 2019 and isinstance(id_text, str) and fragment_of(id_text):
-            self.anchors[resource.uri, fragment_of(id_text)] = pointer
+        if self.year < 2019 and isinstance(id_text, str) and find_fragment(id_text):
+            self.anchors[resource.uri, find_fragment(id_text)] = pointer
         for keyword in ("$anchor", "$dynamicAnchor") if self.year >= 2019 else ():
             if isinstance(node.get(keyword), str):
                 self.anchors[resource.uri, node[keyword]] = pointer
@@ -283,17 +283,17 @@ class TermLibrary:
         return self._resolve(uri, SchemaPosition(self.resources.by_uri[self.document.base], "", ()))
 
     def _resolve(self, reference: str, position: SchemaPosition) -> Term:
-        uri, fragment = absolute(position.resource.uri, reference), fragment_of(reference)
+        uri, fragment = resolve_uri(position.resource.uri, reference), find_fragment(reference)
         target = self.resources.by_uri.get(uri)
         pointed = not fragment or fragment.startswith("/")
         pointer = fragment if pointed else self.resources.anchors.get((target.uri, fragment)) if target else None
         if target is None or pointer is None:
-            return self._make_opaque(uri_of(uri, fragment))
+            return self._make_opaque(make_uri(uri, fragment))
         term = self._find_term(target, pointer, position.scope)
         return (
             term
             if term.raw is not _NO_NODE and self._is_schema(term, pointer)
-            else self._make_opaque(uri_of(uri, fragment))
+            else self._make_opaque(make_uri(uri, fragment))
         )
 
     def _is_schema(self, term: Term, pointer: str) -> bool:
@@ -303,7 +303,7 @@ class TermLibrary:
         if not pointer or (keyword in definition_keywords and "/" not in name):
             return True
         if term not in self.checked:
-            self.checked[term] = bool(meta_validator(self.document.dialect).is_valid(term.raw))
+            self.checked[term] = bool(find_meta_validator(self.document.dialect).is_valid(term.raw))
         return self.checked[term]
 
     def _find_term(self, resource: SchemaResource, pointer: str, scope: tuple[str, ...]) -> Term:
@@ -331,7 +331,7 @@ class TermLibrary:
 
     def _format_path(self, position: SchemaPosition) -> str:
         pointer, home = position.resource.pointer + position.pointer, position.resource.document
-        return pointer if home == self.document.base else uri_of(home, pointer)
+        return pointer if home == self.document.base else make_uri(home, pointer)
 
     def _make_sub_term(self, schema: JSON, position: SchemaPosition, *tokens: str | int) -> Term:
         inner = self.resources.find_resource(schema, position.resource)
@@ -342,7 +342,7 @@ class TermLibrary:
         if not isinstance(schema, dict):
             return {"never": True} if schema is False else {}
         if self.document.is_foreign(position.resource.root):
-            return {"ref": self._make_opaque(uri_of(position.resource.uri, position.pointer))}
+            return {"ref": self._make_opaque(make_uri(position.resource.uri, position.pointer))}
         reference = schema.get("$ref")
         if self.year < 2019 and isinstance(reference, str):
             return {"ref": self._resolve(reference, position)}
@@ -358,7 +358,7 @@ class TermLibrary:
 
     def _resolve_dynamic(self, reference: str, position: SchemaPosition) -> Term:
         """Return the target of a dynamic reference: the outermost anchor of the name, if the nearest one is dynamic."""
-        name, nearest = fragment_of(reference), absolute(position.resource.uri, reference)
+        name, nearest = find_fragment(reference), resolve_uri(position.resource.uri, reference)
         for uri in position.scope if (nearest, name) in self.resources.dynamic else ():
             if (uri, name) in self.resources.dynamic:
                 pointer = self.resources.anchors.get((uri, name), "")
@@ -369,14 +369,14 @@ class TermLibrary:
         if self.resources.scoped or self.document.is_foreign(position.resource.root):
             return None
         try:
-            validator = self.document.validator(uri_of(position.resource.uri, position.pointer))
+            validator = self.document.validator(make_uri(position.resource.uri, position.pointer))
         except UNUSABLE:
             return None
         return partial(regexes.is_valid, validator)
 
     def _make_opaque(self, uri: str) -> Term:
         """Something only the validator understands: the same as itself and as nothing else."""
-        is_known = by_schema_uri(uri) is not None
+        is_known = find_by_schema_uri(uri) is not None
         key = (uri, "opaque", ())
         if key not in self.terms:
             keywords = {"opaque": (uri, "" if is_known else self.document.fingerprint)}

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from signalbook.formats.jsonschema import regexes
-from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
+from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compile_validator
 from signalbook.values import JSON, canonical_json
 from signalbook.work import spend
 
@@ -214,7 +214,7 @@ def _normalize_numbers(value: JSON) -> JSON:
 @lru_cache(maxsize=1024)
 def _compile_pattern(pattern: str) -> jsonschema_rs.Validator | None:
     try:
-        return compiled(DIALECTS[-1], {"pattern": pattern}, None)
+        return compile_validator(DIALECTS[-1], {"pattern": pattern}, None)
     except UNUSABLE:
         return None
 

@@ -48,7 +48,7 @@ def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
     if facts.values is not None:
         return False
     if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
-        return "never" in term.keywords[keyword].says and _is_doubtful(facts)
+        return "never" in term.keywords[keyword].keywords and _is_doubtful(facts)
     return keyword in _WITNESS_KEYWORDS and _is_doubtful(facts)
 
 
