@@ -62,8 +62,10 @@ class AttributeLookup:
         return find_values(self._read_attribute(node, first), inner_steps)
 
     def _render_whole(self, node: EntityNode) -> JSONObject:
-        shown = self._renderer.render_entity(node)
-        return {**shown, "meta": self._renderer.render_meta(node)} if node.xid.kind is Kind.RESOURCE else shown
+        attributes = self._renderer.render_entity(node)
+        return (
+            {**attributes, "meta": self._renderer.render_meta(node)} if node.xid.kind is Kind.RESOURCE else attributes
+        )
 
     def _read_attribute(self, node: EntityNode, name: str) -> Value:
         row = node.default if node.xid.kind is Kind.RESOURCE else node.row

@@ -263,8 +263,8 @@ def _parse_alternative(value: str, target: Xid, model: Model, subject: str) -> A
         try:
             expressions.append(_parse_expression(text.lstrip(" "), target, model))
         except ValueError as error:
-            shown = text if len(text) <= 100 else f"{text[:100]}..."
-            raise RegistryError("bad_filter", subject=subject, value=shown, error_detail=str(error)) from None
+            excerpt = text if len(text) <= 100 else f"{text[:100]}..."
+            raise RegistryError("bad_filter", subject=subject, value=excerpt, error_detail=str(error)) from None
     return tuple(dict.fromkeys(expressions))
 
 

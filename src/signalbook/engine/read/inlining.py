@@ -340,11 +340,11 @@ _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inli
 }
 
 
-def make_version_node(resource: Row, shown: Row | None, row: Row) -> EntityNode:
-    """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
-    if shown is None or shown.key == resource.key:
-        return EntityNode(xid=row.xid, row=row, shown=shown)
-    return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown, through=resource.key)
+def make_version_node(resource: Row, shown_row: Row | None, row: Row) -> EntityNode:
+    """A Version as seen beneath ``resource``, whose Versions are those of ``shown_row``."""
+    if shown_row is None or shown_row.key == resource.key:
+        return EntityNode(xid=row.xid, row=row, shown=shown_row)
+    return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown_row, through=resource.key)
 
 
 def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
@@ -382,5 +382,5 @@ def _lists_all(node: EntityNode) -> bool:
     return "versions" in node.collections and node.whole
 
 
-def _find_key(shown: Row | None) -> int:
-    return shown.key if shown else 0
+def _find_key(row: Row | None) -> int:
+    return row.key if row else 0

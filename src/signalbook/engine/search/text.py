@@ -24,8 +24,8 @@ from signalbook.xid import Kind, Xid
 
 MAX_TEXT_CHARS: Final = 100_000
 """Characters of all texts of an entity; what comes behind is not found."""
-_MAX_VALUE_CHARS: Final = 2_000
-MAX_PATH_AND_TEXT_CHARS: Final = 2 * _MAX_VALUE_CHARS
+_MAX_INDEXED_CHARS: Final = 2_000
+MAX_PATH_AND_TEXT_CHARS: Final = 2 * _MAX_INDEXED_CHARS
 """Characters of one text and its path."""
 _MAX_WORD_CHARS: Final = 64
 _MAX_DEPTH: Final = 12
@@ -163,7 +163,7 @@ def make_entry(
 def _read_text(attributes: JSONObject, name: str) -> str | None:
     value = attributes.get(name)
     # PostgreSQL has no NUL in texts.
-    return value[:_MAX_VALUE_CHARS].replace("\0", "\ufffd") if isinstance(value, str) and value else None
+    return value[:_MAX_INDEXED_CHARS].replace("\0", "\ufffd") if isinstance(value, str) and value else None
 
 
 def _list_facets(xid: Xid, properties: Mapping[str, str | None]) -> list[str]:
@@ -241,7 +241,7 @@ def _list_strings(path: str, key: str, value: JSON, depth: int) -> Iterator[Text
         yield Text(False, path, _shorten(value))
     elif isinstance(value, dict) and depth < _MAX_DEPTH:
         for name, inner in value.items():
-            within = f"{path}.{name}"[:_MAX_VALUE_CHARS]
+            within = f"{path}.{name}"[:_MAX_INDEXED_CHARS]
             if name not in _find_structural_names():
                 yield Text(False, path, _shorten(name))
             yield from _list_strings(within, name, inner, depth + 1)
@@ -251,7 +251,7 @@ def _list_strings(path: str, key: str, value: JSON, depth: int) -> Iterator[Text
 
 
 def _shorten(text: str) -> str:
-    return text[:_MAX_VALUE_CHARS] if text.isascii() else unicodedata.normalize("NFC", text[:_MAX_VALUE_CHARS])
+    return text[:_MAX_INDEXED_CHARS] if text.isascii() else unicodedata.normalize("NFC", text[:_MAX_INDEXED_CHARS])
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ from signalbook.xid import ROOT, Kind, Xid
 _CONFIGURATION = frozenset({EventEntity.MODEL, EventEntity.MODELSOURCE, EventEntity.CAPABILITIES})
 _POLICY_ACTIONS = {ChangeAction.CREATED: Action.CREATE, ChangeAction.DELETED: Action.DELETE}
 _MAX_NAMES = 10
-_MAX_NAME_CHARS = 64
+_MAX_LISTED_CHARS = 64
 _GROUP_KINDS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
 _CHECKED_ENTITIES = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOURCE)
 
@@ -149,7 +149,7 @@ def _explain_attributes(xid: Xid, body: JSONObject | None, intent: Intent) -> st
     if not body or not beneath:
         return ""
     names = [*body][:_MAX_NAMES]
-    listed = ", ".join(name[:_MAX_NAME_CHARS] for name in names) + (", ..." if len(body) > len(names) else "")
+    listed = ", ".join(name[:_MAX_LISTED_CHARS] for name in names) + (", ..." if len(body) > len(names) else "")
     return f"what is sent has attributes of it, leave these out: {listed}"
 
 

@@ -154,7 +154,7 @@ def _explain_wrong(value: JSON, node: Type) -> str:
     return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DATE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
@@ -310,7 +310,7 @@ def _to_float(value: Any, kind: str) -> float:
 
 
 def _build_timestamp(unit: timedelta) -> Callable[[int, JSONObject], datetime]:
-    return lambda value, _: _EPOCH + value * unit
+    return lambda value, _: _EPOCH_DATE + value * unit
 
 
 def _time(unit: int) -> Callable[[int, JSONObject], time]:

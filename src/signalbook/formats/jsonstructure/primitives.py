@@ -138,5 +138,5 @@ def _read_digits(schema: JSONObject) -> tuple[int | None, int | None]:
     if schema["type"] in LONGS:
         return max(len(str(abs(bound))) for bound in LONGS[schema["type"]]), 0
     precision, scale = schema.get("precision"), schema.get("scale")
-    given = [digits for digits in (precision, scale) if digits is not None]
-    return precision, min(given) if given else None
+    limits = [digits for digits in (precision, scale) if digits is not None]
+    return precision, min(limits) if limits else None

@@ -479,9 +479,9 @@ def _compare_numbered(new: _NumberedType, old: _NumberedType) -> Iterator[Differ
         )
 
 
-def _subtract_ranges(ranges: Iterable[_Range], taken: Iterable[_Range]) -> Iterator[_Range]:
-    """Yield the rest of the ordered ``ranges`` without ``taken``."""
-    remaining = deque(sorted(taken))
+def _subtract_ranges(ranges: Iterable[_Range], removed: Iterable[_Range]) -> Iterator[_Range]:
+    """Yield the rest of the ordered ``ranges`` without ``removed``."""
+    remaining = deque(sorted(removed))
     for first, end in ranges:
         while remaining and remaining[0][0] < end:
             start, stop = remaining[0]

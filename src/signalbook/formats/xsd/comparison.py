@@ -19,7 +19,7 @@ from signalbook.work import spend
 MAX_STEPS: Final = 200_000
 _ANY_TYPE: Final = f"{XS}anyType"
 _STRICTNESS: Final = ("skip", "lax", "strict")
-_MAX_LISTED: Final = 5
+_MAX_EXAMPLES: Final = 5
 
 
 class ComponentPair(NamedTuple):
@@ -467,7 +467,7 @@ def _is_taken_by(leaf: Leaf, other: Leaf) -> bool:
 
 def _format_leaves(leaves: tuple[Leaf, ...]) -> str:
     names = [str(leaf.names) if leaf.names is not None else local_name(leaf.name) for leaf in leaves]
-    return " or ".join(dict.fromkeys(names[:_MAX_LISTED]))
+    return " or ".join(dict.fromkeys(names[:_MAX_EXAMPLES]))
 
 
 def _find_strictness(leaf: Leaf) -> str:

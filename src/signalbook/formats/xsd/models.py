@@ -52,11 +52,11 @@ class WildcardNames:
         listed, other_names = (other, self) if self.negated else (self, other)
         return any(map(other_names.has_namespace, listed.namespaces))
 
-    def is_within(self, others: Iterable[WildcardNames], excluded: Iterable[str] = ()) -> bool:
-        """Return True if every name is one of ``others``, or of ``excluded``."""
+    def is_within(self, wildcards: Iterable[WildcardNames], excluded: Iterable[str] = ()) -> bool:
+        """Return True if every name is one of ``wildcards``, or of ``excluded``."""
         negated, namespaces = False, frozenset[str]()
         apart = {*excluded, *self.excluded}
-        for other in others:
+        for other in wildcards:
             if not other.is_exact or not {name for name in other.excluded if self.allows(name)} <= apart:
                 return False
             match negated, other.negated:

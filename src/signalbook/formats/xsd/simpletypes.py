@@ -15,7 +15,7 @@ from signalbook.formats.patternexamples import make_example
 from signalbook.formats.xsd.limits import XS, local_name
 
 _MAX_NESTING: Final = 16
-_MAX_LISTED: Final = 5
+_MAX_EXAMPLES: Final = 5
 _ANY_TYPES: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
 _SPACES: Final = ("preserve", "replace", "collapse")
 # Values that are distinguished, or found again, in the whole document.
@@ -170,7 +170,7 @@ def find_problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> lis
     if not patterns or any(problem.rule in ("undecided", "whitespace_changed") for problem in problems):
         return problems
     spend(_EXAMPLE_STEPS * len(patterns))
-    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_LISTED] for chars in _EXAMPLE_CHARS)
+    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_EXAMPLES] for chars in _EXAMPLE_CHARS)
     if any(writer.text_is_valid(text) and not reader.text_is_valid(text) for text in examples if text is not None):
         return problems
     return [_make_undecided_problem(writer, reader, "no text of the pattern was found that is refused")]
@@ -270,7 +270,7 @@ def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) ->
     spend(len(texts) * (1 + len(new.enumeration or ()) // 50))
     refused = [text for text in texts if old.xsd.text_is_valid(text) and not new.xsd.text_is_valid(text)]
     if refused:
-        examples = ", ".join(text[:50] for text in refused[:_MAX_LISTED])
+        examples = ", ".join(text[:50] for text in refused[:_MAX_EXAMPLES])
         rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
         message = f"{examples} may be written, but is not accepted here"
         return [SimpleTypeProblem(rule, examples, _format_type(new.xsd), message)]

@@ -11,8 +11,8 @@ from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.formats.jsonschema.document import make_public_uri
 from signalbook.values import JSON, dump_json
 
-_MAX_VALUE_CHARS: Final = 300
-_MAX_LISTED: Final = 5
+_MAX_SHOWN_JSON_CHARS: Final = 300
+_MAX_EXAMPLES: Final = 5
 
 MESSAGES: Final[dict[str, str]] = {
     "type_changed": "the writer's values are of type {old}, and none of them is accepted here",
@@ -99,11 +99,13 @@ def is_definite(differences: Iterable[Difference]) -> bool:
 def abbreviate(value: JSON) -> JSON:
     """A value small enough to be shown; of a large one, what it is made of."""
     # Measured without writing it: an enum may have megabytes, of which nobody reads more than a line.
-    if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_VALUE_CHARS) >= 0:
+    if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN_JSON_CHARS) >= 0:
         return value
     if isinstance(value, str):
-        return value[:_MAX_VALUE_CHARS] + "…"
-    return f"{len(value)} items …" if isinstance(value, list) else f"{{{', '.join(value)}}}"[:_MAX_VALUE_CHARS] + " …"
+        return value[:_MAX_SHOWN_JSON_CHARS] + "…"
+    return (
+        f"{len(value)} items …" if isinstance(value, list) else f"{{{', '.join(value)}}}"[:_MAX_SHOWN_JSON_CHARS] + " …"
+    )
 
 
 def _measure(value: JSON, chars_left: int) -> int:
@@ -125,5 +127,5 @@ def format_value(value: JSON) -> str:
 
 def format_first(values: list[JSON]) -> str:
     """The first few values."""
-    listed = ", ".join(format_value(value) if value is not None else "null" for value in values[:_MAX_LISTED])
-    return listed + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")
+    listed = ", ".join(format_value(value) if value is not None else "null" for value in values[:_MAX_EXAMPLES])
+    return listed + (f" and {len(values) - _MAX_EXAMPLES} more" if len(values) > _MAX_EXAMPLES else "")

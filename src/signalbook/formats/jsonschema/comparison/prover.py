@@ -65,7 +65,7 @@ RULES: Final[dict[str, Rule]] = {**SCALARS, **ARRAYS, **OBJECTS, **COMBINED}
 Question = tuple[Literals, Term]
 # A member tells alternatives apart only with few values: each of them is a case.
 _MAX_VALUES: Final = 32
-_MAX_LISTED: Final = 5_000
+_MAX_LISTED_VALUES: Final = 5_000
 # Comparisons of listed values with listed values for one question; the validators make all of them.
 _MAX_TRIALS: Final = 1_000_000
 # Keywords that mean the same in all drafts, once they are terms.
@@ -143,7 +143,7 @@ def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
     """The listed values that the reader refuses; ``None`` if it cannot be asked."""
     values = facts.values or {}
     trials = term.listed_count + sum(literal_term.listed_count for literal_term, _ in facts.literals)
-    if len(values) > _MAX_LISTED or len(values) * trials > _MAX_TRIALS or term.accepts is None:
+    if len(values) > _MAX_LISTED_VALUES or len(values) * trials > _MAX_TRIALS or term.accepts is None:
         return None
     return [
         value
@@ -157,7 +157,7 @@ def _none_is_written(facts: Facts) -> bool:
     values = facts.values or {}
     trials = sum(literal_term.listed_count for literal_term, _ in facts.literals)
     if (
-        len(values) > _MAX_LISTED
+        len(values) > _MAX_LISTED_VALUES
         or len(values) * trials > _MAX_TRIALS
         or any(literal_term.year == 2013 for literal_term, _ in facts.literals)
     ):

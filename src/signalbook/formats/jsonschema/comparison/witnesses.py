@@ -28,7 +28,7 @@ _MAX_SIZE: Final = 32
 _MAX_DEPTH: Final = 4
 _MAX_FORKS: Final = 4
 _MAX_OPTIONS: Final = 4
-_MAX_LISTED: Final = 8
+_MAX_LISTED_VALUES: Final = 8
 _MAX_SAMPLES: Final = 4
 # Values that are made for one reason, and for one of its items or members.
 _MAX_TRIALS: Final = 48
@@ -133,7 +133,7 @@ class _ValueMaker:
 
     def _make_values(self, facts: Facts, depth: int) -> Iterator[JSON]:
         if facts.values is not None:
-            yield from islice(facts.values.values(), _MAX_LISTED)
+            yield from islice(facts.values.values(), _MAX_LISTED_VALUES)
             return
         yield from (value for type_name, values in SMALL_TYPES.items() if type_name in facts.types for value in values)
         if "string" in facts.types:
