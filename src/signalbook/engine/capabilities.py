@@ -68,29 +68,31 @@ class Capability:
 
 
 def list_initial() -> JSONObject:
-    """The capabilities of a fresh server: all that is offered is switched on, except for short URLs."""
+    """Return the capabilities of a fresh server: all that is offered is switched on, except for short URLs."""
     return {name: copy.deepcopy(row.initial) for name, row in load_table().items()}
 
 
 def list_offered() -> JSONObject:
-    """The document of ``/capabilitiesoffered`` (R130)."""
+    """Return the document of ``/capabilitiesoffered`` (R130)."""
     return {name: copy.deepcopy(row.offer) for name, row in load_table().items()}
 
 
 def replace(requested: JSON) -> JSONObject:
-    """The capabilities after ``PUT``: those left out return to the specification's default (R125)."""
+    """Return the capabilities after ``PUT``: those left out return to the specification's default (R125)."""
     return _drop_unused_rules(
         {name: copy.deepcopy(row.default) for name, row in load_table().items()} | _check_document(requested)
     )
 
 
 def merge(current: JSONObject, requested: JSON) -> JSONObject:
-    """The capabilities after ``PATCH``: each one named is replaced whole, null returns it to its default (R126)."""
+    """Return the capabilities after ``PATCH``: each one named is replaced whole, null returns it to
+    its default (R126).
+    """
     return _drop_unused_rules(current | _check_document(requested))
 
 
 def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid) -> frozenset[str]:
-    """The names behind what a client put into ``ignore``: nothing or ``*`` is all there are (R204).
+    """Return the names behind what a client put into ``ignore``: nothing or ``*`` is all there are (R204).
 
     Raises ``bad_ignore``.
     """
@@ -121,7 +123,7 @@ def require_available(capabilities: JSONObject, name: str) -> None:
 
 @cache
 def load_table() -> dict[str, Capability]:
-    """Every capability, by name; read once, since installed formats are looked up."""
+    """Return every capability, by name; read once, since installed formats are looked up."""
     rows = (
         Capability(
             name="available",
@@ -189,7 +191,7 @@ def _describe_boolean(both: bool) -> JSONObject:
 
 
 def _check_specversions(row: Capability, requested: Any) -> JSON:
-    """Versions of the specification, as given: patch numbers do not count (core/spec.md "SpecVersion Flag")."""
+    """Check versions of the specification, in which patch numbers do not count (core/spec.md "SpecVersion Flag")."""
     if not isinstance(requested, list) or "*" in requested:
         return _choose(row, requested, (SPECVERSION,))
     for value in requested:
@@ -211,7 +213,7 @@ def _drop_patch(version: str) -> tuple[str, str]:
 
 
 def _make_switch(name: str, *, on: bool) -> Capability:
-    """A boolean, ``on`` from the start or not."""
+    """Return a capability that is a boolean; ``on`` is its first value."""
 
     def check(row: Capability, requested: Any) -> JSON:
         if not isinstance(requested, bool):
@@ -237,7 +239,7 @@ def _choose(row: Capability, requested: Any, values: tuple[str, ...]) -> list[st
 
 
 def _check_formats(row: Capability, requested: Any) -> JSON:
-    """Formats that are listed, and any other version of them that can be read (R120)."""
+    """Check formats: those that are listed, and any other version of them that can be read (R120)."""
     values = dict.fromkeys(formats.list_supported())
     for item in requested if isinstance(requested, list) else ():
         reader = formats.find(item) if isinstance(item, str) and "/" in item else None
@@ -267,7 +269,7 @@ def _check_available(row: Capability, requested: Any) -> JSON:
 
 
 def _check_compatibilities(row: Capability, requested: Any) -> JSON:
-    """Formats, wildcards allowed, with some of the rules each of them is offered with (R118, G-25)."""
+    """Check formats, wildcards allowed, each with some of the rules it is offered with (R118, G-25)."""
     if not isinstance(requested, dict):
         raise _make_value_error(row.name, requested, ["{}"])
     keys = {key.casefold() for key in requested}
@@ -324,12 +326,12 @@ def _is_comparable(key: str) -> bool:
 
 @cache
 def _list_comparable() -> tuple[str, ...]:
-    """The formats whose schemas can be compared."""
+    """Return the formats whose schemas can be compared."""
     return tuple(name for name in formats.list_supported() if find_comparison(name) is not None)
 
 
 def _list_families() -> JSONObject:
-    """Every format that can be compared, all its versions by a wildcard, with every rule."""
+    """Return every format that can be compared, all its versions by a wildcard, with every rule."""
     return {f"{name.partition('/')[0]}/*": list(RULES) for name in _list_comparable()}
 
 
@@ -347,7 +349,9 @@ def _check_document(document: JSON) -> JSONObject:
 
 
 def _drop_unused_rules(capabilities: JSONObject) -> JSONObject:
-    """``capabilities`` without compatibility rules for formats that are not in force: each key has to be one (R118)."""
+    """Return ``capabilities`` without compatibility rules for formats that are not in force: each key has to be one
+    (R118).
+    """
     used_rules = {
         key: rules
         for key, rules in capabilities["compatibilities"].items()

@@ -91,7 +91,7 @@ class HistoryPruned(SignalbookError):
 
 
 def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
-    """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
+    """Return up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
     records = outbox.records(after, limit)
     # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
     if records and records[0].position > after + 1 and after < (pruned := outbox.pruned()):
@@ -114,7 +114,7 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
 
 
 def _log_indexing(count: int) -> None:
-    """Whoever waits for a server to start hears why."""
+    """Log how many entities are indexed, because the start of a server waits for it."""
     if count and count % _ENTITIES_PER_LOG_LINE == 0:
         _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", count)
 
@@ -151,7 +151,7 @@ class Engine:
 
     @contextmanager
     def reading(self, access: Access = UNRESTRICTED) -> Iterator[View]:
-        """A view of the registry at one instant, of what ``access`` shows of it."""
+        """Open a view of the registry at one instant, limited to what ``access`` shows."""
         with self._store.read() as transaction:
             now = self._cache.read(transaction.settings)
             yield View(transaction, now.model, now.capabilities, access)
@@ -162,12 +162,13 @@ class Engine:
         return self._store
 
     def generation(self) -> Hashable:
-        """``Store.generation``: what was read stays true as long as it is the same."""
+        """Return ``Store.generation``: what was read stays true as long as it is the same."""
         return self._store.generation()
 
     @contextmanager
     def writing(self, *, admin: bool = False) -> Iterator[Session]:
-        """A session that commits at the end of the block, changes going to the outbox with it, or does nothing.
+        """Open a session that commits at the end of the block, together with its changes in the outbox, or does
+        nothing.
 
         ``admin`` as in ``Context``: for who runs the registry, not for clients.
         Raises ``StorageBusy`` when other writers do not give way in time.
@@ -180,7 +181,7 @@ class Engine:
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
-        """Several sessions in one transaction, committed at the end of the block: until then none of them counts.
+        """Open a batch of sessions that are committed together at the end of the block.
 
         Raises ``StorageBusy`` as ``writing`` does.
         """
@@ -209,12 +210,15 @@ class Engine:
         self._notify_audit = notify
 
     def position(self) -> int:
-        """The position of the last committed change, 0 if there is none."""
+        """Return the position of the last committed change, 0 if there is none."""
         with self._store.read() as transaction:
             return transaction.outbox.position()
 
     def read_changes(self, after: int, limit: int) -> list[Record]:
-        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
+        """Return up to ``limit`` committed changes behind position ``after``, in commit order.
+
+        Raises ``HistoryPruned``.
+        """
         with self._store.read() as transaction:
             return read_changes(transaction.outbox, after, limit)
 
@@ -276,7 +280,7 @@ class Batch:
 
     @contextmanager
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
-        """The next session; as ``Engine.writing``, but for the commit. ``access`` as in ``Session``."""
+        """Open the next session, as ``Engine.writing`` does, but without a commit. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
             session = Session(self._transaction, self._configuration, settings=self._settings, access=access)
             yield session
@@ -288,7 +292,10 @@ class Batch:
 
     @contextmanager
     def trying(self, compatibility: str | None = None, access: Access = UNRESTRICTED) -> Iterator[Session]:
-        """A session of which nothing stays; ``compatibility`` as in ``Context``, ``access`` as in ``Session``."""
+        """Open a session of which nothing stays.
+
+        ``compatibility`` is as in ``Context``, ``access`` as in ``Session``.
+        """
         with suppress(_Undone), self._transaction.savepoint():
             yield Session(
                 self._transaction,
@@ -389,7 +396,7 @@ class Session:
         self.administered |= action is Action.ADMINISTER
 
     def create_token(self, request: TokenRequest) -> tuple[StoredToken, str]:
-        """A new API token and its text, which is nowhere else. Raises ``TooManyTokens``."""
+        """Create an API token and return it with its text, which is stored nowhere. Raises ``TooManyTokens``."""
         stored, text = tokens.create(self.transaction.tokens, request, self.now)
         self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summarize(stored)}")
         return stored, text
@@ -547,12 +554,12 @@ def check_choices(settings: Settings) -> None:
 
 
 def load_model_source(name: str) -> JSONObject:
-    """The model document that the setting ``model`` names."""
+    """Return the model document that the setting ``model`` names."""
     return builtin(name) if name in BUILTIN else _load_document(name, "model")
 
 
 def _load_document(name: str, setting: str) -> JSONObject:
-    """The JSON object in the file that ``setting`` names."""
+    """Return the JSON object in the file that ``setting`` names."""
     try:
         source = values.parse_json(Path(name).read_bytes())
     except OSError as error:

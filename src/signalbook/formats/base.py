@@ -85,29 +85,30 @@ class Schema(Protocol):
         ...
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """A conforming ``value``, as ``decode`` gives it, as a payload that ``decode`` takes; the reverse of it (K-52).
+        """Return a conforming ``value``, as ``decode`` gives it, as a payload that ``decode`` takes; the reverse of it
+        (K-52).
 
         An empty ``content_type`` means the format's native encoding. Raises ``PayloadError``.
         """
         ...
 
     def reading(self, writer: Schema) -> Schema:
-        """The schema for payloads that ``writer``, another version of this one, wrote (K-40).
+        """Return the schema for payloads that ``writer``, another version of this one, wrote (K-40).
 
         A format with a schema resolution of its own decodes them to what this schema says; any other is ``writer``'s.
         """
         ...
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Every violation in an already decoded value, each with its JSON Pointer; empty if it conforms."""
+        """Return every violation in an already decoded value, each with its JSON Pointer; empty if it conforms."""
         ...
 
     def shape(self) -> Shape:
-        """The columns a conforming payload fits into."""
+        """Return the columns a conforming payload fits into."""
         ...
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Required top-level members with a closed set of scalar values, by name (K-30).
+        """Return the required top-level members with a closed set of scalar values, by name (K-30).
 
         An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
         """
@@ -174,7 +175,7 @@ class Format(Protocol):
     """The versions to offer in capabilities; ``Name/*`` if more can be read than are listed."""
 
     def canonical(self, format: str) -> str | None:
-        """``format`` in its canonical spelling, or ``None`` for a version that is not supported (G-12, G-13)."""
+        """Return ``format`` in its canonical spelling, or ``None`` for a version that is not supported (G-12, G-13)."""
         ...
 
     def check(self, document: bytes, format: str) -> list[Finding]:
@@ -182,7 +183,7 @@ class Format(Protocol):
         ...
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> Schema:
-        """The schema that ``link`` names in ``document`` (G.2; "" is the top-level one).
+        """Return the schema that ``link`` names in ``document`` (G.2; "" is the top-level one).
 
         References to other documents go through ``resolve`` and never to a network. Raises ``SchemaError``.
         """
@@ -190,7 +191,7 @@ class Format(Protocol):
 
 
 def check_size(document: bytes) -> list[Finding]:
-    """A finding if a schema document is empty (G-23) or beyond ``MAX_DOCUMENT_BYTES``."""
+    """Return a finding if a schema document is empty (G-23) or beyond ``MAX_DOCUMENT_BYTES``."""
     if not document.strip():
         return [Finding(path="", rule="empty", message="the schema document is empty")]
     if len(document) > MAX_DOCUMENT_BYTES:
@@ -200,12 +201,12 @@ def check_size(document: bytes) -> list[Finding]:
 
 
 def shorten(message: str) -> str:
-    """``message`` cut to what a person reads: payloads quoted in full help nobody."""
+    """Return ``message`` cut to what a person reads: payloads quoted in full help nobody."""
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 
 
 def parse_media_type(content_type: str) -> str:
-    """The type/subtype of a Content-Type, lower case, without parameters."""
+    """Return the type/subtype of a Content-Type, lower case, without parameters."""
     return _known(content_type)[0] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[0]
 
 
@@ -259,12 +260,15 @@ class JsonValues:
         return payload
 
     def reading(self, writer: Schema) -> Schema:
-        """``writer``: its payloads are as it says."""
+        """Return ``writer``, because it describes its payloads itself."""
         return writer
 
 
 def encode_json(value: JSON) -> bytes:
-    """``value`` as JSON text that reads back as the same. Raises ``PayloadError`` for what JSON has no form for."""
+    """Return ``value`` as JSON text that reads back as the same.
+
+    Raises ``PayloadError`` for what JSON has no form for.
+    """
     try:
         text = dump_json(value)
         # Read back and compared: the encoder writes bytes, dates and NaN as something without complaint.
@@ -277,13 +281,13 @@ def encode_json(value: JSON) -> bytes:
 
 
 def make_unsupported_error(content_type: str, format: str) -> PayloadError:
-    """The error for a payload encoding that ``format`` neither reads nor writes."""
+    """Return the error for a payload encoding that ``format`` neither reads nor writes."""
     text = f"{format} has no payloads of content type {content_type!r}"
     return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
 
 
 def make_payload_error(reason: Reason, rule: str, message: str) -> PayloadError:
-    """The error for a payload as a whole."""
+    """Return the error for a payload as a whole."""
     return PayloadError(reason, _wrap_finding(rule, shorten(message)))
 
 
@@ -294,12 +298,12 @@ def _wrap_finding(rule: str, message: str) -> tuple[Finding, ...]:
 
 
 def make_finding(path: Path, rule: str, message: str) -> Finding:
-    """A finding in a value or document at ``path``."""
+    """Return a finding in a value or document at ``path``."""
     return Finding(path=format_pointer(path), rule=rule, message=shorten(message))
 
 
 def format_pointer(path: Iterable[str | int]) -> str:
-    """A JSON Pointer (RFC 6901) of path segments."""
+    """Return a JSON Pointer (RFC 6901) of path segments."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
@@ -309,7 +313,9 @@ ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsons
 
 
 def find(format: str) -> Format | None:
-    """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
+    """Return the format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none
+    (G-12).
+    """
     offered = _find_offered().get(find_family(format))
     if offered is None:
         return None
@@ -318,7 +324,7 @@ def find(format: str) -> Format | None:
 
 
 def find_family(format: str) -> str:
-    """The name of a format without its version, in lower case, other spellings undone (G-13)."""
+    """Return the name of a format without its version, in lower case, other spellings undone (G-13)."""
     name = format.partition("/")[0].strip().lower()
     return ALIASES.get(name, name)
 

@@ -110,7 +110,7 @@ class Succeeding(Protocol):
 
 
 def find_comparison(format: str) -> FormatComparison | None:
-    """The comparison for ``format``, or None where there is none."""
+    """Return the comparison for ``format``, or None where there is none."""
     reader = find(format)
     return reader if isinstance(reader, FormatComparison) else None
 
@@ -158,7 +158,9 @@ def list_differences(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[
 
 
 def make_finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
-    """A difference in words about ``document``, the newer one; old and new are what the two documents have there."""
+    """Return a difference in words about ``document``, the newer one; old and new are what the two documents have
+    there.
+    """
     backward = direction == "backward"
     heading = f"reading data of {against}" if backward else f"read by {against}"
     return Finding(

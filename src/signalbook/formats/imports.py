@@ -29,7 +29,7 @@ def is_built_in(path: str) -> bool:
 
 
 def find_renamed(path: str) -> bytes | None:
-    """The text of a file that is built in, and is not at ``path`` in ``include_folders``."""
+    """Return the text of a file that is built in, and is not at ``path`` in ``include_folders``."""
     return (_find_package() / _RENAMED[path]).read_bytes() if path in _RENAMED else None
 
 

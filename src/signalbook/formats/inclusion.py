@@ -37,7 +37,7 @@ class TooManySteps(Exception):
 
 
 def make_difference(path: str, rule: str, old: JSON, new: JSON, message: str) -> Difference:
-    """A difference with a message that people read."""
+    """Return a difference with a message for people."""
     return Difference(path=path, rule=rule, old=old, new=new, message=shorten(message))
 
 
@@ -49,7 +49,7 @@ def make_undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> D
 
 
 def make_too_complex(steps: int) -> Difference:
-    """The answer where the work was stopped."""
+    """Return the difference for a comparison that was stopped."""
     message = f"not decided: the schemas are too complex to compare in {steps} steps"
     return make_difference("", "undecided", None, None, message)
 
@@ -97,7 +97,7 @@ def _examine_all(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], steps_
 
 
 def _find_refuted(clauses: dict[Q, list[Clause[Q]]]) -> set[Q]:
-    """The questions with a clause that does not hold; each clause counts what is left of its questions."""
+    """Return the questions with a clause that does not hold; each clause counts what is left of its questions."""
     open_counts: list[int] = []
     owners: list[Q] = []
     used: dict[Q, list[int]] = {}

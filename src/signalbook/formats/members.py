@@ -49,12 +49,12 @@ class Listing(Protocol):
     """The additional methods of a ``Format`` of a plugin that can name members."""
 
     def members(self, document: bytes) -> Iterator[Member]:
-        """The members in a document, in its order. Raises nothing: of what it cannot read there are none."""
+        """Yield the members in a document, in its order; none from what cannot be read. Raises nothing."""
         ...
 
 
 def list_members(document: bytes, format: str) -> tuple[Member, ...]:
-    """The first members that a document of a ``format`` declares; none if it cannot be read.
+    """Return the first members that a document of a ``format`` declares; none if it cannot be read.
 
     They are ``MAX_MEMBERS`` at most, with ``MAX_TEXT`` characters: many documents are looked at together.
     """

@@ -55,7 +55,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything:
-    """Any JSON value, kept as its text. A JSON null is the text ``null``."""
+    """A column of any JSON value, kept as its text. A JSON null is the text ``null``."""
 
     nullable: bool = False
 

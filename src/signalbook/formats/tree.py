@@ -94,7 +94,7 @@ class Room:
 
 
 def format_text(value: Any) -> str:
-    """A description or bound as one short text."""
+    """Return a description or bound as one short text."""
     short = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
     return short if len(short) <= _MAX_TEXT_CHARS else f"{short[:_MAX_TEXT_CHARS]}…"
 
@@ -105,12 +105,12 @@ def list_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tup
 
 
 def take_first(values: Any) -> tuple[Any, ...]:
-    """The first of the values that a schema names."""
+    """Return the first of the values that a schema names."""
     return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()
 
 
 def sample(node: SchemaNode) -> Any:
-    """A value of the kind that a node describes: named by the schema where it names one, else a plain one.
+    """Return a value of the kind that a node describes: named by the schema where it names one, else a plain one.
 
     It is a proposal: a schema may ask for more than its tree tells, so whoever shows it validates it.
     """
@@ -170,7 +170,10 @@ _FORMATS: Final = {
 
 
 def _choose_members(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
-    """Members to show: what is optional, too, as long as it does not go on for ever; of alternatives the first."""
+    """Yield members to show: what is optional, too, as long as it does not go on for ever.
+
+    Of alternatives the first.
+    """
     met: set[str] = set()
     for member in node.members:
         alternatives = dict(member.constraints).get(ONLY_ONE, "")

@@ -41,7 +41,7 @@ class ConfigurationCache:
         self._last: tuple[tuple[int, int], Configuration] | None = None
 
     def read(self, settings: SettingsReader) -> Configuration:
-        """The configuration in ``settings``, which must not have uncommitted changes to it."""
+        """Return the configuration in ``settings``, which must not have uncommitted changes to it."""
         epochs = (settings.config_epoch(MODELSOURCE), settings.config_epoch(CAPABILITIES))
         last = self._last
         if last is not None and last[0] == epochs:
@@ -98,7 +98,9 @@ class ConfigurationWriter:
         return self._put_document(command, self.configuration.capabilities)
 
     def execute_embedded(self, command: Command) -> list[Change]:
-        """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
+        """Put capabilities and modelsource in the body of a write to the Registry in force, before
+        the rest (R60-R62).
+        """
         before = self.configuration.capabilities
         changed: list[Change] = []
         for name in list_embedded(command):
@@ -166,7 +168,7 @@ class ConfigurationWriter:
 
 
 def _check_singulars(old: Model, new: Model) -> None:
-    """The singular of a type is immutable (core/model.md), since ids are named after it. Raises ``model_error``."""
+    """Check that no type has another singular, since ids are named after it (core/model.md). Raises ``model_error``."""
     for plural, group in new.groups.items():
         before = old.groups.get(plural)
         if before is None:

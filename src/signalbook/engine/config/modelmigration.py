@@ -44,7 +44,7 @@ def check_compliance(reader: Reader, model: Model) -> None:
 
 
 def make_compliance_error(findings: Collection[Finding]) -> RegistryError:
-    """``model_compliance_error`` with these findings, naming the entities they are in."""
+    """Return ``model_compliance_error`` with these findings, naming the entities they are in."""
     listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
     return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
 
@@ -144,7 +144,7 @@ def _check_attributes(row: Row, rules: AttributeSet, columns: JSONObject | None 
 
 
 def _check_lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
-    """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
+    """Yield findings about the roots of Versions. In an ordered mode the migration sets the ancestors."""
     # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
     pruned = kind.maxversions and count > kind.maxversions
     if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
@@ -207,7 +207,7 @@ def _has_changed(before: GroupType, after: GroupType) -> bool:
 
 
 def _list_changed_types(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
-    """Resource types that were there before, with another definition."""
+    """Yield resource types that were there before, with another definition."""
     for plural, resource_type in after.resources.items():
         old_type = before.resources.get(plural)
         if old_type is not None and old_type.document != resource_type.document:

@@ -140,11 +140,11 @@ class PathMember:
         return self._node
 
     def next_collection(self, level: int) -> str | None:
-        """The collection that the path goes on with from ``level``, None if it ends before."""
+        """Return the collection that the path goes on with from ``level``, None if it ends before."""
         return self._walk.path[level] if level <= self.level else None
 
     def find_ancestor(self, level: int) -> PathMember:
-        """The entity at ``level`` of the path."""
+        """Return the entity at ``level`` of the path."""
         member = self
         while member.level > level and member.above is not None:
             member = member.above
@@ -216,7 +216,7 @@ class PathWalk:
         ]
 
     def find_matches(self, *, after: str | None = None) -> Iterator[PathMember]:
-        """The ends of paths that pass, by the folded ids on them; the first step behind the id ``after``."""
+        """Yield the ends of paths that pass, by the folded ids on them; the first step is after the id ``after``."""
         last = len(self.path) - 1
         above: list[PathMember] = []
         for hits in self._select_hits(after):
@@ -270,7 +270,7 @@ class PathWalk:
         return "default" if len(types) == 2 else "own"
 
     def _select_hits(self, after: str | None) -> Iterator[tuple[Hit, ...]]:
-        """The store's answer, with counts batch by batch where they are asked for."""
+        """Yield the paths that the store selects, with counts batch by batch where they are needed."""
         hits_by_path = self._reader.select(self._build_selection(after))
         if not self._counted_levels:
             yield from hits_by_path
@@ -315,7 +315,7 @@ class PathWalk:
         return replace(test, relation="=", values=(default_id.lower(),))
 
     def make_node(self, level: int, hit: Hit, above: PathMember | None) -> EntityNode:
-        """The entity at ``level``."""
+        """Return the entity at ``level``."""
         row = hit.row
         assert row is not None, "its rows are among those selected"
         match len(self._types) + level:
@@ -347,7 +347,7 @@ def _find_shown_row(row: Row, target: Row | None) -> Row | None:
 
 
 def _find_members_key(hit: Hit) -> int:
-    """The key that the members of an entity are beneath."""
+    """Return the storage key of the parent of an entity's members."""
     return (hit.target or hit).key
 
 
@@ -377,7 +377,8 @@ class FilterEvaluation:
         after: str | None = None,
         sort_steps: Steps | None = None,
     ) -> Iterator[PathMember]:
-        """The members of a collection of ``base`` that are left, by id behind ``after``, each with what is beneath it.
+        """Yield the members of a collection of ``base`` that are left, by id after ``after``, each with what is under
+        it.
 
         ``sort_steps`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
         """
@@ -392,7 +393,7 @@ class FilterEvaluation:
             yield first
 
     def _find_passing(self, base: EntityNode) -> list[int]:
-        """Numbers of the alternatives whose expressions about ``base`` itself it passes."""
+        """Return numbers of the alternatives whose expressions about ``base`` itself it passes."""
         return [
             number
             for number, alternative in enumerate(self._filter.alternatives)
@@ -407,7 +408,9 @@ class FilterEvaluation:
         after: str | None = None,
         sort_steps: Steps | None = None,
     ) -> Iterator[PathMember]:
-        """The paths that pass, in the order of the response: by collection and id, an entity before what is beneath."""
+        """Yield the paths that pass, in the order of the response: by collection and id, an entity before what is under
+        it.
+        """
         by_path: dict[tuple[str, ...], list[int]] = {}
         for number in passing_base:
             by_path.setdefault(self._filter.paths[number], []).append(number)
@@ -426,7 +429,10 @@ class FilterEvaluation:
         return merge(*(walk.find_matches(after=after) for walk in walks), key=lambda member: member.steps)
 
     def _build_remainder(self, matches: Iterable[PathMember], depth: int, inline: Inline) -> Remainder:
-        """The tree that ``matches`` make from their step ``depth`` on. One that ends there leaves everything."""
+        """Return the tree that ``matches`` make from their step ``depth`` on.
+
+        A match that ends there leaves everything.
+        """
         remainder = Remainder()
         for plural, group in groupby(matches, key=lambda member: member.next_collection(depth)):
             if plural is None:
@@ -446,7 +452,7 @@ class FilterEvaluation:
         return remainder
 
     def _write_query(self, passed: frozenset[int], plural: str, depth: int) -> str:
-        """The filter that remains for the members of a collection at ``depth`` (R193)."""
+        """Return the filter that remains for the members of a collection at ``depth`` (R193)."""
         texts = []
         for number in sorted(passed):
             if self._filter.paths[number][depth : depth + 1] == (plural,):

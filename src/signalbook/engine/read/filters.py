@@ -128,7 +128,7 @@ class Operand:
 
 
 def make_comparison(relation: Operator, operand: Operand) -> Callable[[Value], bool]:
-    """Tells whether a value that is there stands in ``relation`` (equal, or one of ``RELATIVE``) to ``operand``."""
+    """Return a function that compares a value with ``operand`` by ``relation`` (equal, or one of ``RELATIVE``)."""
     compare, text = _RELATIONS[relation], operand.pieces[0]
     boolean, number, instant = operand.boolean, operand.number, operand.instant
     matches = operand.matches if relation is Operator.EQUAL else lambda text_value: compare(text_value.casefold(), text)
@@ -162,7 +162,7 @@ def sort_key(value: Value) -> SortKey:
 
 
 def as_instant(value: JSON) -> Value:
-    """The value of a timestamp attribute as an instant; what is no timestamp stays as it is."""
+    """Return the value of a timestamp attribute as an instant; what is no timestamp stays as it is."""
     try:
         return parse_timestamp(value) if isinstance(value, str) else value
     except ValueError:
@@ -242,7 +242,8 @@ FILTER_NOTHING: Final = Filter()
 
 
 def parse_filter(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> Filter | None:
-    """The flag's ``values``, one per occurrence, relative to the entity or collection ``target``; None without any.
+    """Parse the flag's ``values``, one per occurrence, relative to ``target``, an entity or collection; None without
+    any.
 
     The outcome is relative to an entity: of a collection to its owner. Raises ``bad_filter`` about ``subject``.
     """
@@ -293,7 +294,7 @@ def _parse_expression(text: str, target: Xid, model: Model) -> FilterExpression:
 
 
 def _parse_test(ending: str) -> tuple[Operator, Operand]:
-    """The operator and the value behind a path (R183 to R185)."""
+    """Parse the operator and the value that follow a path (R183 to R185)."""
     if not ending:
         return Operator.PRESENT, Operand("")
     sign = next((sign for sign in _OPERATORS if ending.startswith(sign)), None)
@@ -315,7 +316,9 @@ def _find_owner_types(target: Xid) -> tuple[str, ...]:
 
 
 def _split_steps(steps: Steps, target: Xid, model: Model) -> tuple[tuple[str, ...], Steps]:
-    """The collections that ``steps`` go through from the root, and the attribute of the entity they come to."""
+    """Split ``steps`` into the collections they go through from the root, and the attribute of the
+    entity they lead to.
+    """
     if target.kind is Kind.META:
         return target.parts[0:4:2], ("meta", *steps)
     types = target.parts[0::2]

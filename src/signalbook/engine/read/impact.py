@@ -160,7 +160,9 @@ class BackwardLinks:
 
 
 def load_rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collection[Xid]) -> dict[Xid, Row]:
-    """The entities that exist among ``xids``, and the default Versions of the ``resources`` among them: two queries."""
+    """Return the entities that exist among ``xids``, and the default Versions of the ``resources`` among them: two
+    queries.
+    """
     rows = reader.get_many(xids)
     resource_rows = (row for xid in resources if (row := rows.get(xid)) is not None)
     return rows | reader.get_many({row.default_version for row in resource_rows if row.defaultversionid})

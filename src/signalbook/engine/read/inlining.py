@@ -48,7 +48,7 @@ EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, 
 
 
 def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
-    """The flag's ``values``, one per occurrence, each a comma list of paths relative to ``target`` (R198-R201).
+    """Parse the flag's ``values``, one per occurrence, each a comma list of paths relative to ``target`` (R198-R201).
 
     ``target`` is what the response shows: an entity, or a collection whose entities the paths start in. Its types exist
     in ``model``. Raises ``bad_inline`` for bad syntax and ``inline_noninlineable`` for a name that cannot be inlined
@@ -103,7 +103,7 @@ def _find_kind(kind: Kind, name: str) -> Kind:
 
 
 def _list_inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
-    """Names that can be inlined at this level (R197)."""
+    """Return the names that can be inlined at this level (R197)."""
     if kind is Kind.REGISTRY:
         return {*CONFIGURATION, *model.groups}
     if kind is Kind.GROUP:
@@ -232,7 +232,7 @@ class NodeLoader:
         self._fill_owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
 
     def _fill_owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
-        """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
+        """Fill the Registry or Groups: counts of all collections in one query, each inlined collection in another."""
         by_key = {node.row.key: node for node in nodes}
         # Empty collections are shown too, and counts has no entry for them.
         counts = self._reader.counts(by_key)
@@ -341,14 +341,14 @@ _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inli
 
 
 def make_version_node(resource: Row, shown_row: Row | None, row: Row) -> EntityNode:
-    """A Version as seen beneath ``resource``, whose Versions are those of ``shown_row``."""
+    """Return a Version as seen beneath ``resource``, whose Versions are those of ``shown_row``."""
     if shown_row is None or shown_row.key == resource.key:
         return EntityNode(xid=row.xid, row=row, shown=shown_row)
     return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown_row, through=resource.key)
 
 
 def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
-    """A member of a collection of ``owner`` that its filter leaves."""
+    """Return a member of a collection of ``owner`` that its filter leaves."""
     version = row.xid.kind is Kind.VERSION
     node = make_version_node(owner.row, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
     node.remainder = owner.remainder and owner.remainder.select(plural, row.key)
@@ -356,7 +356,8 @@ def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
 
 
 def list_member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
-    """The rows that filters leave of a collection of some entities, given with the keys that its members are beneath.
+    """Yield the rows that filters leave of a collection of some entities, given with the keys that its members are
+    beneath.
 
     A row may come twice if two entities show it, of whom only one shows all.
     """

@@ -34,7 +34,7 @@ class Sort:
 
 
 def parse_sort(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort | None:
-    """The flag's value for the collection ``target``; None without one.
+    """Parse the flag's value for the collection ``target``; None without one.
 
     Raises ``sort_noncollection`` if ``target`` is none (R212) and ``bad_sort`` about ``subject``.
     """
@@ -131,7 +131,7 @@ class ListedPage(Generic[T]):
 def page_by_id(
     members: Iterator[T], page: PageRequest, total: int | None = None, *, preceded: bool = True
 ) -> ListedPage[T]:
-    """The page of members that come by id from where it begins; the total is counted if it is not known.
+    """Return the page of members that come by id from where it begins; the total is counted if it is not known.
 
     ``preceded`` tells whether there still are members up to there.
     """
@@ -150,7 +150,9 @@ def page_by_id(
 
 
 def page_by_id_backward(members: Iterable[T], page: PageRequest) -> ListedPage[T]:
-    """The page that ends where ``page`` says; of ``members``, by id, those behind it but for one need not be there."""
+    """Return the page that ends where ``page`` says; of ``members``, by id, those behind it but for one need not be
+    there.
+    """
     window: deque[T] = deque(maxlen=page.size + 1)
     for member in members:
         if page.after is not None and member.folded > page.after.id:
@@ -166,7 +168,7 @@ def _end_page(listed: list[T], page: PageRequest, following: Position | None = N
 
 
 def page_sorted(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
-    """The page of all members, sorted (R214). Holds no more than the page."""
+    """Return the page of all members, sorted (R214). Holds no more than the page."""
     order = _Order(sort, page)
     if page.limit is None:
         sorted_entries = sorted(order.list_entries(members), key=_entry_place, reverse=sort.descending)
@@ -209,7 +211,7 @@ class _Order:
         return place < after if self._sort.descending else place > after
 
     def make_position(self, member: PagedMember) -> Position:
-        """The position of a member."""
+        """Return the position of a member."""
         value = self._read_value(member)
         if isinstance(value, datetime):
             value = format_timestamp(value)

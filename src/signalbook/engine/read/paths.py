@@ -35,7 +35,7 @@ _STEP: Final = re.compile(
 
 
 def read_path(text: str) -> tuple[Steps, str]:
-    """The path ``text`` begins with, and what follows it: nothing, or something that starts with ``= ! < >``.
+    """Parse the path that ``text`` begins with; return it with the rest, which is empty or starts with ``= ! < >``.
 
     Raises ``ValueError``, with a sentence for people, for text that does not begin with a path.
     """
@@ -61,7 +61,7 @@ def _parse_step(match: re.Match[str]) -> Step:
 
 
 def find_values(value: JSON, steps: Sequence[Step]) -> list[JSON]:
-    """Every value at ``steps`` inside ``value``; nulls are no values."""
+    """Return every value at ``steps`` inside ``value``; nulls are no values."""
     values = [value]
     for step in steps:
         values = [inner for value in values for inner in _list_inside(value, step)]
@@ -81,7 +81,7 @@ def _list_inside(value: JSON, step: Step) -> Iterable[JSON]:
 
 
 def write_path(steps: Sequence[Step]) -> str:
-    """The inverse of ``read_path``."""
+    """Write a path as text: the inverse of ``read_path``."""
     return "".join(map(_write_step, steps)).removeprefix(".")
 
 
@@ -96,7 +96,9 @@ def _write_step(step: Step) -> str:
 
 
 def find_entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType | ResourceType:
-    """The type of the entities that the collections ``types`` lead to from the root; of Versions their Resource's."""
+    """Return the type of the entities that the collections ``types`` lead to from the root; of Versions their
+    Resource's.
+    """
     if not types:
         return model
     group = model.groups[types[0]]
@@ -104,7 +106,7 @@ def find_entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType 
 
 
 def list_collections(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
-    """The plural names of the collections that these entities have."""
+    """Return the plural names of the collections that these entities have."""
     if len(types) > 2:
         return ()
     entity = find_entity_type(model, types)

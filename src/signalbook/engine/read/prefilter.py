@@ -75,7 +75,7 @@ class _Prefilter:
             )
 
     def _test_id(self, part: Part) -> Iterator[Condition]:
-        """Ids are ASCII: the stored form without upper case is what is compared. PostgreSQL compares with no NUL."""
+        """Yield the test of an id. The stored form is lower-case ASCII; PostgreSQL cannot compare with NUL."""
         operand = self._operand
         relation = "contains" if operand.wild else self._expression.operator.value
         text = max(operand.pieces, key=len) if operand.wild else operand.pieces[0]
@@ -89,7 +89,7 @@ class _Prefilter:
             yield self._make_condition(self._part, column, self._expression.operator.value, value)
 
     def _test_year(self, column: str) -> Iterator[Condition]:
-        """A text of a timestamp begins with its year."""
+        """Yield the tests of a timestamp by the year that its text begins with."""
         match = _YEAR.match(self._operand.pieces[0])
         if match is not None and self._expression.operator is Operator.EQUAL:
             year = int(match[0])
@@ -99,7 +99,7 @@ class _Prefilter:
                 )
 
     def _test_text(self) -> Iterator[Condition]:
-        """The key, and with it the beginning of the value; of a string its longest part as well.
+        """Yield tests of the JSON text: the key with the beginning of the value, and the longest part of a string.
 
         Three conditions at most, however long the path: databases bound the depth of what they are asked.
         """
@@ -143,7 +143,10 @@ def _list_beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
 
 
 def _list_number_beginnings(number: float, text: str) -> tuple[str, ...]:
-    """Whole part and sign are written alike for all but very small and large numbers; a zero has two signs."""
+    """Return the beginnings of a number's text.
+
+    Only very small and large numbers are written in several ways, and zero has two signs.
+    """
     least, most = _PLAIN_NUMBERS
     if not least <= abs(number) < most:
         return ("",)
@@ -152,7 +155,7 @@ def _list_number_beginnings(number: float, text: str) -> tuple[str, ...]:
 
 
 def _find_longest(operand: Operand) -> str:
-    """The longest part that an equal string must have in its JSON, ``""`` if other types may be equal too."""
+    """Return the longest part that an equal string must have in its JSON, ``""`` if other types may be equal too."""
     if operand.number is not None or operand.boolean is not None or operand.instant is not None:
         return ""
     return max((run for piece in operand.pieces for run in _SAFE.findall(piece)), key=len, default="")

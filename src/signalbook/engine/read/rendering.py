@@ -63,11 +63,13 @@ class Renderer:
         return _RENDER[node.xid.kind](self, node, path)
 
     def render_collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """The inlined collections alone (R177)."""
+        """Render only the inlined collections (R177)."""
         return {name: self._render_map(members, f"{path}/{name}") for name, members in node.collections.items()}
 
     def render_meta(self, resource: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
+        """Render the meta of a Resource (R56): that of the target of a cross reference, in document view only the
+        reference.
+        """
         resource_type, xid, shown_row = self._find_type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
             f"{resource_type.singular}id": resource.xid.id,
@@ -86,7 +88,7 @@ class Renderer:
         return _sort_attributes(values, resource_type.metaattributes)
 
     def _build_default_url(self, resource: EntityNode, shown_row: Row, type: ResourceType, path: ResponsePath) -> str:
-        """Relative if that Version is in the response, beside the meta (R233)."""
+        """Return the URL of the default Version, relative if that is in the response next to the meta (R233)."""
         version = shown_row.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
             return self._build_relative_url(path.removesuffix("/meta") + make_pointer("versions", version))
@@ -145,7 +147,7 @@ class Renderer:
         return {"self": url, **self._render_shortself(node), "xid": str(node.xid)}
 
     def _render_shortself(self, node: EntityNode, below: str = "") -> JSONObject:
-        """The shorter one of the entity's paths, neither of which changes as long as it is there (R32)."""
+        """Return the shorter one of the entity's paths, neither of which changes while the entity exists (R32)."""
         if not self._short:
             return {}
         full, short = f"{node.xid}{below}", f"{short_path(node.row.key)}{below}"
@@ -154,7 +156,7 @@ class Renderer:
         return {"shortself": self._base + min(full, short, key=len)}
 
     def _render_members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
-        """URL, count and, when inlined, map of each collection (R48, R49)."""
+        """Render the URL, the count and, when inlined, the map of each collection (R48, R49)."""
         values: JSONObject = {}
         for plural in plurals:
             members = node.collections.get(plural)
@@ -174,7 +176,7 @@ class Renderer:
         return {name: self.render_entity(member, path + make_pointer(name)) for name, member in members.items()}
 
     def _build_url(self, xid: Xid, type: ResourceType | None = None) -> str:
-        """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
+        """Return an absolute URL; for a Resource or Version whose type has documents it ends in ``$details`` (R29)."""
         return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
 
     @staticmethod
@@ -194,7 +196,9 @@ _RENDER: Final[dict[Kind, Callable[[Renderer, EntityNode, ResponsePath], JSONObj
 
 
 def render_document(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
-    """Name and value of the attribute that shows a document in JSON (R249): what fits no other way is base64."""
+    """Return the name and value of the attribute that shows a document in JSON (R249): what fits no
+    other way is base64.
+    """
     encoding = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
     try:
         if encoding == "json":
@@ -220,12 +224,12 @@ def _render_times(row: Row) -> JSONObject:
 
 
 def _sort_attributes(values: JSONObject, order: Iterable[str]) -> JSONObject:
-    """``values`` as the model lists its attributes, those it does not list behind."""
+    """Return ``values`` in the order of the model's attributes, followed by those it does not list."""
     return {name: values[name] for name in order if name in values} | values
 
 
 def make_pointer(*steps: str) -> ResponsePath:
-    """Names and ids as a JSON Pointer (RFC6901); of what they may consist of only a tilde needs escaping."""
+    """Return names and ids as a JSON Pointer (RFC6901). Of their characters only the tilde needs escaping."""
     return "".join(f"/{step.replace('~', '~0')}" for step in steps)
 
 
@@ -248,7 +252,7 @@ class StreamedRendering:
         self._doc = doc
 
     def stream_entity(self, node: EntityNode, inline: Inline, complete: Complete, path: ResponsePath = "") -> Piece:
-        """The Registry, a Group or a Resource; ``complete`` may add to what is shown of it alone."""
+        """Stream the Registry, a Group or a Resource; ``complete`` may add to the attributes of that entity."""
         plurals = self._fill_shallow(node, inline)
         attributes = complete(self._renderer.render_entity(node, path))
         return _write_object(
@@ -256,7 +260,7 @@ class StreamedRendering:
         )
 
     def stream_collections(self, node: EntityNode, inline: Inline) -> Piece:
-        """The collections of the Registry or a Group alone (R177)."""
+        """Stream only the collections of the Registry or a Group (R177)."""
         plurals = self._fill_shallow(node, inline)
         collections = self._renderer.render_collections(node)
         return _write_object(
@@ -264,7 +268,7 @@ class StreamedRendering:
         )
 
     def stream_members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
-        """A collection: ``nodes`` by id, all of one type."""
+        """Stream a collection: ``nodes`` by id, all of one type."""
         separator = b"{"
         for batch in batched(nodes, _NODES_AT_ONCE):
             for node, content in self._stream_batch(batch, inline, path):
@@ -306,7 +310,7 @@ class StreamedRendering:
         return plurals
 
     def _add_default(self, node: EntityNode) -> None:
-        """The default Version is in the response: document view needs to know (R233)."""
+        """Add the default Version, because document view needs to know that it is in the response (R233)."""
         shown_row = node.shown
         assert shown_row is not None
         default = self._reader.get(shown_row.default_version)
@@ -338,7 +342,7 @@ class StreamedRendering:
 
 
 def _write_object(attributes: JSONObject, collections: Mapping[str, Piece]) -> Piece:
-    """``attributes`` with the text of ``collections`` in their places."""
+    """Yield ``attributes`` with the text of ``collections`` in their places."""
     separator = b"{"
     for name, value in attributes.items():
         yield separator + dump_json(name) + b":"
@@ -348,6 +352,6 @@ def _write_object(attributes: JSONObject, collections: Mapping[str, Piece]) -> P
 
 
 def _copy_unfilled(node: EntityNode) -> EntityNode:
-    """``node`` without what was fetched for it."""
+    """Return ``node`` without what was fetched for it."""
     shown_row = node.shown if node.xid.kind is Kind.VERSION else None
     return EntityNode(xid=node.xid, row=node.row, shown=shown_row, remainder=node.remainder, through=node.through)

@@ -28,7 +28,7 @@ class StoredSchema:
 
 
 def load_schema(view: View, xid: Xid) -> StoredSchema:
-    """The document of a schema, or the schema inside of a message definition. Raises ``not_found``."""
+    """Return the document of a schema, or the schema inside of a message definition. Raises ``not_found``."""
     resource_type = view.model.groups[xid.group_type].resources[xid.resource_type]
     if resource_type.hasdocument:
         document = view.load_document(xid, ViewOptions())

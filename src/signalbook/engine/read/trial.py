@@ -139,7 +139,7 @@ class _Trial:
         self._links = BackwardLinks(index=view.index, reader=view.reader, access=view.access, moved=moved)
 
     def try_target(self) -> TrialEffect:
-        """The candidate beside what is stored."""
+        """Compare the candidate with the stored document."""
         rule = self._requested_rule or self._rule
         if self._stored.content is None:
             return TrialEffect(outcome="unknown", rule=rule, why="the document that is stored is not in this registry")
@@ -222,7 +222,7 @@ class _Trial:
         return self._requested_rule or stored_rule or self._rule
 
     def _judge(self, xid: Xid, rule: str, schema: StoredSchema) -> TrialEffect:
-        """A schema with what it refers to as it would be, beside itself as it is."""
+        """Compare a schema, with its references as the candidate changes them, with itself as it is stored."""
         if schema.content is None or not schema.format:
             return TrialEffect(outcome="unknown", rule=rule, why="its schema is not in this registry, or has no format")
         self._comparisons_left -= 1
@@ -264,7 +264,7 @@ class _Trial:
     def _judge_endpoints(
         dependents: Collection[Dependent], effects: Mapping[Xid, TrialEffect], groups: Mapping[Xid, Collection[Xid]]
     ) -> dict[Xid, TrialEffect]:
-        """Endpoints, by their own messages and those of their groups."""
+        """Return the effects on endpoints: the worst of their own messages and those of their groups."""
         worst: dict[Xid, Outcome] = {}
         for dependent in dependents:
             if dependent.xid.kind is Kind.RESOURCE:
@@ -277,7 +277,7 @@ class _Trial:
 
 
 def _read_schema(row: Row | None, contents: Mapping[str, bytes]) -> StoredSchema:
-    """The schema of a Version, or inside of a message."""
+    """Return the schema of a Version, or inside of a message."""
     attributes: JSONObject = {} if row is None else row.attributes
     name = str(attributes.get("format") or attributes.get("dataschemaformat") or "")
     if row is not None and row.document is not None:
@@ -288,7 +288,10 @@ def _read_schema(row: Row | None, contents: Mapping[str, bytes]) -> StoredSchema
 
 
 def require_document(view: View, target: Xid) -> Row:
-    """The Resource or Version. Raises ``not_found``, and ``bad_request`` if it is of a type that has no documents."""
+    """Return the Resource or Version.
+
+    Raises ``not_found``, and ``bad_request`` if it is of a type that has no documents.
+    """
     row = view.reader.get(target)
     if row is None:
         raise RegistryError("not_found", subject=str(target))
@@ -299,10 +302,10 @@ def require_document(view: View, target: Xid) -> Row:
 
 
 def find_worst(trial: CandidateTrial) -> Outcome:
-    """The worst that a candidate does to anything."""
+    """Return the worst outcome of a candidate for any entity."""
     return choose_worst((trial.effect.outcome, *(affected.effect.outcome for affected in trial.affected)))
 
 
 def choose_worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The worst of several."""
+    """Return the worst of several outcomes."""
     return max(outcomes, key=_OUTCOMES.index, default="holds")

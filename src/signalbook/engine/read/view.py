@@ -118,7 +118,7 @@ class View:
         return self._transaction.index
 
     def search(self, request: Search) -> SearchPage:
-        """The page of what is found by words."""
+        """Return a page of search results."""
         return search(self._transaction.index, self._transaction.entities, request, self.access)
 
     def list_indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
@@ -142,7 +142,7 @@ class View:
         return self.model.source
 
     def state(self) -> str:
-        """A name for the present state: as long as it is the same, so is everything here.
+        """Return a name for the present state: as long as it is the same, so is everything here.
 
         It is that of the last change, whose correlation id no other database has, be it made of the same documents.
         """
@@ -150,22 +150,28 @@ class View:
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
 
     def list_latest(self, most: int, *, among: int = 200) -> list[Record]:
-        """The newest committed changes that ``access`` shows, the newest first; of the last ``among`` at most."""
+        """Return the newest committed changes that ``access`` shows, the newest first.
+
+        Of the last ``among`` at most.
+        """
         records = self._outbox.records(max(0, self._outbox.position() - among), among)
         return [record for record in reversed(records) if is_shown(record, self.access)][:most]
 
     def position(self) -> int:
-        """The position of the last change: a stream of those behind it begins there."""
+        """Return the position of the last change: a stream of those behind it begins there."""
         return self._outbox.position()
 
     def find_position(self, time: datetime) -> int:
-        """The position of the first change that was made at ``time`` or later; the next one to come if none was."""
+        """Return the position of the first change that was made at ``time`` or later.
+
+        The next one to come if none was.
+        """
         return self._outbox.position_at(time)
 
     def list_changes(
         self, most: int, *, beneath: Xid = ROOT, first: int = 1, before: int = 0, among: int = 5000
     ) -> tuple[list[Record], int]:
-        """The newest changes that ``access`` shows of an entity and what is beneath it.
+        """Return the newest changes of an entity and everything under it that ``access`` shows.
 
         They are at positions from ``first`` on and below ``before``, about ``among`` of which are looked at. With them
         comes the position to go on from, 0 if there is no more.
@@ -194,7 +200,7 @@ class View:
         return {entry.correlationid: entry.who for entry in entries}
 
     def list_audit_entries(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
-        """The newest entries of the audit about a Resource and what it has, of the last ``among`` at most.
+        """Return the newest audit entries about a Resource and its Versions, from the last ``among`` entries.
 
         None for whoever may not read the audit.
         """
@@ -210,7 +216,7 @@ class View:
         ]
 
     def render_entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
-        """The Registry, a Group, Resource, meta or Version.
+        """Render the Registry, a Group, Resource, meta or Version.
 
         Raises ``not_found``, also if the filter leaves nothing of it (R192), ``too_large``, ``cannot_doc_xref``, and
         ``bad_flag`` for ``collections`` on anything but the Registry and Groups.
@@ -332,7 +338,7 @@ class View:
         return remainder
 
     def _load_base(self, xid: Xid, options: ViewOptions) -> EntityNode:
-        """The entity a filter starts from, with all that may be asked of it."""
+        """Load the entity that a filter starts from, with its default Version and counts."""
         node = self._find(xid, doc=False)
         self._fill_nodes([node], options)
         return node
@@ -362,11 +368,11 @@ class View:
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
-        """The whole registry as ``export_options`` says."""
+        """Render the whole registry as ``export_options`` says."""
         return self.render_entity(ROOT, self.export_options(options))
 
     def export_options(self, options: ViewOptions) -> ViewOptions:
-        """``options`` that show the Registry as an export: in document view, with everything inlined (R274).
+        """Return ``options`` that show the Registry as an export: in document view, with everything inlined (R274).
 
         An ``inline`` that names anything replaces the default one, which leaves out what is not available.
         """
@@ -388,7 +394,7 @@ class View:
         return resource.xref if target is None or target.xref is not None else None
 
     def find_by_short_path(self, key: int) -> Xid | None:
-        """The entity that a short path names by this storage key, None if it is gone (R32)."""
+        """Return the entity that a short path names by this storage key, None if it is gone (R32)."""
         return next((row.xid for row in self.reader.by_key([key])), None)
 
     def exists(self, xid: Xid) -> bool:
@@ -404,13 +410,13 @@ class View:
         return self.access.can_see_all_ids(group.parent) and self._entities.get(group) is not None
 
     def list_group_ids(self, groups: Xid) -> list[str]:
-        """The ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
+        """Return the ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
         reader = self._entities if self.access.can_see_all_ids(groups) else self.reader
         root = reader.get(ROOT)
         return [] if root is None else [row.xid.id for row in reader.children([root.key], groups.parts[0])]
 
     def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
-        """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53).
+        """Return the Registry with the inlined parts of its configuration before its collections (R53).
 
         Raises ``not_available`` for one that is switched off (R117).
         """
@@ -425,7 +431,7 @@ class View:
         return {**attributes, **requested_parts, **registry}
 
     def _find(self, xid: Xid, *, doc: bool) -> EntityNode:
-        """The entity's node, through a cross reference if need be (R265)."""
+        """Return the entity's node, through a cross reference if needed (R265)."""
         if xid.kind is Kind.VERSION:
             return self._find_version(xid, doc=doc)
         row = self.reader.get(xid.resource if xid.kind is Kind.META else xid)
@@ -450,7 +456,7 @@ class View:
         return rows.get(target), rows.get(version_xid)
 
     def _find_owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
-        """The entity that has the collection; a Resource with what it shows."""
+        """Return the entity that has the collection; a Resource with what it shows."""
         owner = self._find(collection.owner, doc=options.doc)
         if owner.xid.kind is Kind.RESOURCE:
             _check_not_doc(owner.row, doc=options.doc)
@@ -477,7 +483,7 @@ class View:
     def _find_matches(
         self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
     ) -> Iterator[PathMember]:
-        """The members that the filter leaves, by id; without an order from where the page begins, if it does."""
+        """Yield the members that the filter leaves, by id; without an order from where the page begins, if it does."""
         lookup, sort_steps = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, sort_steps=sort_steps)
@@ -497,7 +503,7 @@ class View:
                 yield node
 
     def _render_nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
-        """``nodes`` as maps of maps along the path from ``target`` to each."""
+        """Render ``nodes`` as maps of maps along the path from ``target`` to each."""
         by_type: dict[tuple[str, ...], list[EntityNode]] = {}
         depth = len(target.parts)
         for node in nodes:
@@ -539,7 +545,7 @@ def _is_beneath(record: Record, xid: Xid) -> bool:
 
 
 def _group_by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
-    """Nodes of one kind and type together."""
+    """Group nodes by their kind and type."""
     by_type: dict[tuple[str, ...], list[EntityNode]] = {}
     for node in nodes:
         by_type.setdefault(node.xid.parts[0::2], []).append(node)
@@ -553,12 +559,12 @@ def _select_inline(inline: Inline, types: Iterable[str]) -> Inline:
 
 
 def _check_collections(xid: Xid, options: ViewOptions) -> None:
-    """The flag ``collections`` is for the Registry and Groups only (R177)."""
+    """Check that the flag ``collections`` is used for the Registry or a Group only (R177)."""
     if options.collections and xid.kind not in (Kind.REGISTRY, Kind.GROUP):
         raise RegistryError("bad_flag", subject=str(xid), flag="collections")
 
 
 def _check_not_doc(resource: Row, *, doc: bool) -> None:
-    """Versions of a cross reference do not exist in document view (R271)."""
+    """Raise an error for Versions of a cross reference in document view, where they do not exist (R271)."""
     if doc and resource.xref is not None:
         raise RegistryError("cannot_doc_xref", subject=str(resource.xid))

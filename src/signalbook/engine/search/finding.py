@@ -237,7 +237,7 @@ class _Finder:
     def find_matching(
         self, conditions: Conjunction, limit: int, *, without: Sequence[int], within: Collection[int] | None = None
     ) -> Iterable[Candidate]:
-        """Up to so many that match ``conditions``, as they are asked for."""
+        """Return up to ``limit`` entities that match ``conditions``."""
         if within is not None and self._is_open((*conditions, *self._facet_conditions), len(within)):
             # Words say nothing here, and all that there are would be gone through.
             candidates = self._index.candidates(set(within) - set(without))
@@ -270,7 +270,7 @@ class _Finder:
         return WordQuery(conditions or (_ALL_ENTITIES,), unwanted, among=rights.among, hidden=rights.hidden)
 
     def _read_matching(self, query: WordQuery, limit: int, **options: Any) -> Iterable[Candidate]:
-        """Up to so many of what may be read."""
+        """Return up to ``limit`` matches that may be read."""
         if self._reading_conditions.exact:
             # The rules have the last word: an entry that a server of an older version wrote, while this one is brought
             # in, lacks the words by which it is hidden.
@@ -279,7 +279,9 @@ class _Finder:
         return islice(filter(self._is_readable, self._index.matching(query, **options)), limit)
 
     def _find_rights(self) -> ReadingConditions:
-        """What may be read, as words: by the rules, if these are few, else by the Groups, if these are."""
+        """Return the rights as search conditions: from the rules if these are few, else from the Groups if these are
+        few.
+        """
         rules = self._access.list_reading_rules(_MAX_PATTERNS)
         if rules is not None and (conditions := find_reading_conditions(rules)).size <= _MAX_CONDITIONS:
             return conditions
@@ -290,7 +292,7 @@ class _Finder:
         return ReadingConditions(among=((_make_facet_condition("group", groups),),), exact=False, nothing=not groups)
 
     def _is_readable(self, candidate: Candidate) -> bool:
-        """Whether it may be read: what holds for a whole Group is asked once."""
+        """Return True if an entity may be read. The rights on a whole Group are checked once."""
         if self._access.reads_everything:
             return True
         _, plural, group, *_ = candidate.xid.split("/", 3)
@@ -304,7 +306,7 @@ class _Finder:
         return is_allowed and (not depends or self._access.is_readable(stored_xid(candidate.xid)))
 
     def _is_exact(self, candidate: Candidate) -> bool:
-        """Whether it is known by exactly what was asked for: by its id, or the xid of it or its Resource."""
+        """Return True if the query is exactly the id of an entity, its xid or that of its Resource."""
         if not self._exact.startswith("/"):
             return self._exact == candidate.folded
         folded_xid = candidate.xid.casefold()
@@ -366,6 +368,6 @@ def _count_facets(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str,
 
 
 def _split_collection(xid: str) -> tuple[str, ...]:
-    """The Group that an entity is or is in, and if it is in one its type."""
+    """Return the Group of an entity and, for an entity in the Group, its type."""
     _, plural, group, *below = xid.split("/", 4)
     return (f"/{plural}/{group}", *below[:1])

@@ -109,7 +109,7 @@ def _read_resource(value: object, root: str) -> Xid | None:
 
 
 def _find_related(row: Row) -> Xid | None:
-    """The message of the same Group that a message of the Message Catalog relates to, by its id."""
+    """Return the message of the same Group that a message of the Message Catalog relates to, by its id."""
     other = row.attributes.get("relatedto")
     if not isinstance(other, str) or row.xid.kind is not Kind.VERSION:
         return None
@@ -117,7 +117,7 @@ def _find_related(row: Row) -> Xid | None:
 
 
 def _list_groups(attributes: JSONObject, root: str) -> Iterator[Xid]:
-    """The message groups that an endpoint has beside its own messages."""
+    """Yield the message groups that an endpoint refers to in addition to its own messages."""
     references = attributes.get(_GROUPS)
     for reference in references if isinstance(references, list) else ():
         if isinstance(reference, str):

@@ -80,7 +80,7 @@ def _parse_conditions(term: re.Match[str]) -> Iterator[Condition]:
 
 
 def _parse_members(body: str, *, quoted: bool) -> Iterator[Condition]:
-    """``field:`` takes a whole name, or with a * at its end how it begins; of a path each name in it."""
+    """Parse the words after ``field:``: a whole name, its beginning before a *, or each name of a path."""
     names = [body] if quoted else [name for name in body.rstrip("*").split(".") if join_words(name)]
     for name in names:
         prefix = not quoted and body.endswith("*") and name == names[-1]
@@ -109,7 +109,7 @@ def _may_be_prefix(word: str) -> bool:
 
 
 def restrict_to(conditions: Sequence[Condition], parts: tuple[Part, ...]) -> tuple[Condition, ...] | None:
-    """The same, satisfied by these parts of an entity alone; None if one of them cannot be."""
+    """Restrict conditions to these parts of an entity; return None if one of them cannot hold there."""
     restricted = []
     for condition in conditions:
         matching_parts = tuple(part for part in condition.parts if part in parts)

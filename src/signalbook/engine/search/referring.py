@@ -37,10 +37,10 @@ class MatchSource(Protocol):
     def find_matching(
         self, conditions: Conjunction, limit: int, within: Collection[int] | None = None
     ) -> Sequence[Candidate]:
-        """Up to ``limit`` of what was asked for, among the keys in ``within``."""
+        """Return up to ``limit`` matches, among the keys in ``within``."""
 
     def find_having(self, field: Condition, limit: int) -> Sequence[Candidate] | None:
-        """Whatever is shown by default and has the field; None if that is more than ``limit``."""
+        """Return the entities shown by default that have the field; None if there are more than ``limit``."""
 
 
 @dataclass(frozen=True, slots=True)

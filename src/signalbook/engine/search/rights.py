@@ -70,7 +70,7 @@ def _parse_pattern(parts: Sequence[str]) -> _Pattern:
 
 
 def _parse_part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]:
-    """The conditions that one part of a pattern is, and whether these say all that it says."""
+    """Return the conditions for one part of a pattern, and whether they are exact."""
     forward, backward = letters
     before, *between, behind = _STARS.split(part) if "*" in part else (part, "")
     if "*" not in part:
@@ -107,7 +107,7 @@ def _find_denied(pattern: _Pattern) -> Conjunction:
 
 
 def _merge(conjunctions: Iterable[Conjunction]) -> Iterator[Conjunction]:
-    """The same with those of a single condition in one: rules often name many ids."""
+    """Yield the conjunctions, with all that are a single condition joined into one: rules often name many ids."""
     phrases: list[Phrase] = []
     for conjunction in conjunctions:
         if len(conjunction) == 1:

@@ -46,7 +46,7 @@ class Snippet:
 
 
 def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> tuple[Snippet, ...]:
-    """Up to ``MAX_SNIPPETS`` texts in which words of ``query`` are: those with most of them, then in their order.
+    """Return up to ``MAX_SNIPPETS`` texts with words of ``query``: first those with most of them.
 
     ``schema`` is of what they are, if not of what was found.
     """
@@ -77,7 +77,7 @@ def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> t
 
 
 def _may_match(text: str, conditions: Iterable[Condition]) -> bool:
-    """A quick look: most texts have nothing of what is asked for."""
+    """Return False if a text certainly has none of the words, which is true of most texts."""
     if not text.isascii():
         return True
     # Without what stands between the parts of a compound, which may be asked for as one word.
@@ -163,7 +163,7 @@ def _is_word(word: str, phrase: Phrase) -> bool:
 
 
 def _make_snippet(path: str, text: str, ranges: Iterable[Range], *, member: bool) -> Snippet:
-    """A part of ``text`` that is not too long, with the first of the ranges in it."""
+    """Return a part of ``text`` that is not too long, with the first of the ranges in it."""
     merged = _merge_ranges(ranges)
     if len(text) <= _MAX_CHARS:
         return Snippet(path=path, text=text, ranges=tuple(merged), member=member)

@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 def split_runs(text: str) -> Iterator[Run]:
-    """The words of a text, in its order."""
+    """Yield the words of a text in order."""
     for match in _RUN.finditer(text):
         run = match[0]
         start = match.start()
@@ -86,7 +86,7 @@ def _fold(word: str) -> str:
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
-    """The words of ``split_runs``, and those that are joined, without their places: at a third of the cost."""
+    """Return the words of a text and the joined words, without positions: at a third of the cost of ``split_runs``."""
     if not text.isascii():
         text_runs = list(split_runs(text))
         return [word.word for run in text_runs for word in run.words], [
@@ -106,13 +106,13 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 
 def join_words(name: str) -> str:
-    """A name as one word; empty if it has no letter or digit."""
+    """Return a name as one word; empty if it has no letter or digit."""
     return "".join(split(name)[0])[:_MAX_WORD_CHARS]
 
 
 @lru_cache(maxsize=1 << 12)
 def make_facet(kind: str, value: str) -> str:
-    """A word that stands for a value to filter by."""
+    """Return a word that stands for a value to filter by."""
     return kind + blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
@@ -123,7 +123,7 @@ PART_LETTERS: Final = (("a", ""), ("c", "d"), ("h", ""), ("j", "k"))
 
 
 def spell_part(part: str) -> str:
-    """A part of an xid, or of a pattern for it, as one word that begins as the part does."""
+    """Return a part of an xid, or of a pattern for it, as one word that begins as the part does."""
     return part.casefold().translate(_PRIVATE_LETTERS)
 
 
@@ -256,7 +256,7 @@ def _shorten(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _find_structural_names() -> frozenset[str]:
-    """Names of attributes in the model that comes with the program: ``description`` is a word of hardly any entity."""
+    """Return the names of attributes in the built-in model, which are words of nearly every entity."""
     return frozenset(_list_attribute_names(compile_model(builtin("default")).document))
 
 

@@ -184,7 +184,7 @@ def _list_removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
 
 
 def _make_rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Rows to insert, level by level, and rows to replace."""
+    """Return the rows to insert, level by level, and the rows to replace."""
     copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_list_versions(tree)]
     new_copies = [copy for copy in copies if copy.before is None]
     new_keys = iter(writer.reserve(len(new_copies)) if new_copies else ())
@@ -200,7 +200,7 @@ def _make_rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...]
 
 
 def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
-    """The numbers of the schemas among what is written, in the order in which it is."""
+    """Assign numbers to the written schemas, in the order of the write."""
     contents: dict[str, dict[Xid, str]] = {}
     ids: dict[Xid, int] = {}
     for version in _list_versions(tree):
@@ -270,7 +270,7 @@ class Change:
     time: datetime | None = None
 
     def to_json(self) -> JSONObject:
-        """The form the outbox keeps."""
+        """Return the change as the outbox stores it."""
         document: JSONObject = {
             "xid": self.xid,
             "entity": self.entity.value,
@@ -298,7 +298,8 @@ _STRONGEST: Final = (ChangeAction.DELETED, ChangeAction.CREATED, ChangeAction.UP
 
 
 def coalesce(changes: Iterable[Change]) -> list[Change]:
-    """``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first appear.
+    """Return ``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first
+    appear.
 
     A deletion hides a creation, which hides updates; the names that several updates changed are put together.
     """
@@ -420,7 +421,10 @@ def _compare_resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
 
 
 def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
-    """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
+    """Return the changed attributes of the default Version.
+
+    All of the old and new one if the pointer moved (R299, R305).
+    """
     old_id = copy.before.defaultversionid if copy.before else None
     if old_id == copy.defaultversionid:
         # A Resource shows the attributes of its default Version as its own: they change with it.
@@ -432,7 +436,7 @@ def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
 
 
 def _list_shown_attributes(version: VersionCopy, singular: str) -> list[str]:
-    """Every attribute that a Version shows, but for those computed for one answer."""
+    """Return every attribute that a Version shows, except those computed for one response."""
     return [f"{singular}id", *_VERSION_ATTRIBUTES, *version.attributes, *([singular] if version.document else [])]
 
 

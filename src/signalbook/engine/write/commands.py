@@ -103,7 +103,7 @@ METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
 
 
 def check_command(command: Command, model: Model) -> None:
-    """The target's types exist, the method fits and the flags do too.
+    """Check that the target's types exist, and that the method and the flags fit.
 
     Raises ``not_found`` (GAP 14), ``action_not_supported``, ``bad_flag``, ``bad_defaultversionid``.
     """
@@ -119,7 +119,9 @@ def check_command(command: Command, model: Model) -> None:
 
 
 def _check_default_version_flag(command: Command) -> None:
-    """``setdefaultversionid`` only with a write to one Resource, ``request`` only with POST to it (R208-R211)."""
+    """Check that ``setdefaultversionid`` comes with a write to one Resource, and ``request`` with a POST to it
+    (R208-R211).
+    """
     flag, target = command.flags.setdefaultversionid, command.target
     if flag is None:
         return
@@ -211,13 +213,13 @@ class Intent:
     processed: tuple[Xid, ...] = ()
 
     def list_resources(self) -> Iterator[ResourceIntent]:
-        """Every Resource intent, in request order."""
+        """Yield every Resource intent, in request order."""
         for group in self.groups:
             yield from group.resources
 
 
 def read_intent(command: Command, model: Model) -> Intent:
-    """The intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
+    """Return the intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
 
     Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
     """
@@ -225,14 +227,14 @@ def read_intent(command: Command, model: Model) -> Intent:
 
 
 def require_object(value: JSON, subject: Xid, name: str) -> JSONObject:
-    """``value`` if it is a JSON object, else ``bad_request`` (R50)."""
+    """Return ``value`` if it is a JSON object, else raise ``bad_request`` (R50)."""
     if not isinstance(value, dict):
         raise RegistryError("bad_request", subject=str(subject), error_detail=f"{name} needs to be a JSON object")
     return value
 
 
 def check_entry_id(collection: Xid, id: str) -> str:
-    """``id`` if it may name an entity of ``collection`` (R25, R28), else ``malformed_id``."""
+    """Return ``id`` if it may name an entity of ``collection`` (R25, R28), else raise ``malformed_id``."""
     try:
         if collection.kind is Kind.VERSIONS and id in _RESERVED_VERSIONIDS:
             raise XidError("null and request are reserved words")
@@ -268,7 +270,7 @@ class _IntentReader:
         return _BY_KIND[self.target.kind](self)
 
     def require_body(self) -> JSONObject:
-        """The request's body; of a single entity without its ``$schema`` (R21)."""
+        """Return the request's body; of a single entity without its ``$schema`` (R21)."""
         if self.command.body is None:
             raise RegistryError("missing_body", subject=str(self.target))
         body = require_object(self.command.body, self.target, "the body")
@@ -384,7 +386,8 @@ class _IntentReader:
         return version if body is version.body else replace(version, body=body)
 
     def drop_ignored(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
-        """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.
+        """Return ``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the
+        target.
 
         Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.
         """
@@ -401,7 +404,7 @@ class _IntentReader:
         return {name: value for name, value in body.items() if name not in drop}
 
     def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
-        """An intent about Resources of one Group, whose own attributes are left alone."""
+        """Return an intent about Resources of one Group, whose own attributes are left alone."""
         xid = Xid(self.target.parts[:2])
         owner = group or GroupIntent(
             xid=xid, type=self.model.groups[xid.group_type], mode=self.mode, resources=resources
@@ -476,14 +479,14 @@ _BY_KIND: Final = {
 
 
 def _map_entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
-    """The entries of a nested map; absent or null changes nothing (R50)."""
+    """Return the entries of a nested map; absent or null changes nothing (R50)."""
     if entries is None:
         return []
     return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
 
 
 def _list_empty_maps(owner: Xid, body: JSONObject) -> tuple[Xid, ...]:
-    """The collections of which a request names no entity: the response shows them all the same."""
+    """Return the collections of which a request names no entity: the response shows them all the same."""
     return tuple(owner / name for name, entries in body.items() if entries == {})
 
 

@@ -59,7 +59,7 @@ class Comparisons:
     compared: int = 0
 
     def make_error(self, resource: ResourceCopy, rule: str, detail: str) -> RegistryError:
-        """``compatibility_violation`` with all that was found."""
+        """Return the error ``compatibility_violation`` with all findings."""
         return RegistryError(
             "compatibility_violation",
             subject=str(resource.xid),
@@ -70,7 +70,8 @@ class Comparisons:
 
 
 def find_changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context) -> frozenset[str]:
-    """Ids of the Versions that are another schema than the one that was found compatible; none without a rule.
+    """Return the ids of the Versions that are another schema than the one that was found compatible; none without a
+    rule.
 
     Another rule makes all of them new. One that is only assumed (``Context``) is applied to what this request changes.
     """
@@ -132,7 +133,7 @@ def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], r
 def list_pending(
     resource: ResourceCopy, rule: str, changed: Collection[str]
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
-    """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
+    """Yield Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
 
     A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
     between them are what they were. ``changed`` as ``find_changed_schemas`` finds them.
@@ -173,7 +174,9 @@ def _is_replaced(version: VersionCopy, before: Row) -> bool:
 def _list_replaced(
     resource: ResourceCopy, rule: str, context: Context
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
-    """Stored Versions whose documents are replaced, each with what it was, if that is to be compared and can be."""
+    """Yield stored Versions whose documents are replaced, each with what it was, if that is to be
+    compared and can be.
+    """
     if context.incompatible_changes == "off":
         return
     for version in resource.versions.values():
@@ -206,7 +209,7 @@ def _find_moved_ancestors(version: VersionCopy, versions: VersionsById, changed:
 
 
 def _find_affected(versions: VersionsById, changed: Collection[str]) -> set[str]:
-    """Versions on whose path up to the root anything changed; each link is looked at once."""
+    """Return Versions on whose path up to the root anything changed; each link is looked at once."""
     affected: dict[str, bool] = {}
     for start in versions.values():
         trail, here = [start], start
@@ -399,7 +402,7 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
 
 
 def _report_nothing_compared(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
-    """Say so of a Resource without a rule that gets a document which one would have compared."""
+    """Report that a new document was not compared, because its Resource has no rule."""
     if not type.hasdocument or len(context.findings) >= MAX_DIFFERENCES:
         return
     for version in resource.versions.values():

@@ -78,14 +78,14 @@ class Problems:
 
 
 def _list_findings(error: RegistryError) -> list[Finding]:
-    """The findings of one error, each path led by the entity it is in."""
+    """Return the findings of one error, each path led by the entity it is in."""
     if not error.faults:
         return [Finding(path=error.subject, rule=error.code, message=error.title)]
     return [replace(finding, path=_locate_path(error.subject, finding.path)) for finding in error.faults]
 
 
 def _locate_path(subject: str, path: str) -> str:
-    """``path`` behind the entity it is in, unless it begins with that already."""
+    """Return ``path`` with its entity in front, unless it begins with that already."""
     if not path or path.startswith(f"{subject}/"):
         return path or subject
     return f"{subject}#{path}"
@@ -111,7 +111,7 @@ class Documents:
         return name
 
     def read(self, name: str | None) -> bytes:
-        """The bytes behind a digest; no digest is the empty document, and so for now is what is missing."""
+        """Return the document with this digest; empty without a digest, and for now if it is missing."""
         content = b"" if name is None else self.new.get(name, self.loaded.get(name))
         if content is None:
             self.missing.add(name or "")
@@ -166,19 +166,21 @@ class Stored:
         self._xid_by_uri: dict[str, Xid | None] = {}
 
     def find_named(self, uri: str) -> Xid | None:
-        """The Resource or Version that ``uri`` names."""
+        """Return the Resource or Version that ``uri`` names."""
         if uri not in self._xid_by_uri:  # what is looked up is asked for at least twice: to load it, and then to see it
             self._xid_by_uri[uri] = named(uri, self.base_url)
         return self._xid_by_uri[uri]
 
     def find_entity(self, xid: Xid) -> Row | None:
-        """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.take_missing``."""
+        """Return an entity as it is stored; one that was not loaded is noted in ``missing``: see
+        ``Context.take_missing``.
+        """
         if xid not in self.entities:
             self.missing.add(xid)
         return self.entities.get(xid)
 
     def find_shown(self, xid: Xid) -> Row | None:
-        """The stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
+        """Return the stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
         row = self.find_entity(xid)
         if row is None or xid.kind is Kind.VERSION:
             return row
@@ -186,7 +188,9 @@ class Stored:
         return None if row is None or not row.defaultversionid else self.find_entity(row.default_version)
 
     def find_version(self, xid: Xid) -> VersionCopy | None:
-        """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
+        """Return a Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default
+        Version.
+        """
         resource = self.written[xid.resource]
         versionid = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
         if versionid in resource.versions or versionid in resource.removed or not resource.partial:
@@ -306,7 +310,7 @@ class Context:
         return name in self.flags.ignore
 
     def resolve(self, referring: Xid, uri: str) -> bytes | None:
-        """The document that the schema ``referring`` refers to, as this write leaves it; never from a network.
+        """Return the document that the schema ``referring`` refers to, as this write leaves it; never from a network.
 
         None if there is none, and for now if it was not loaded (``missing``).
         """

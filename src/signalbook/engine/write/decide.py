@@ -136,7 +136,7 @@ class CommandDecision:
         return {resource.xid for resource in intent.resources} - {resource.xid for resource in plan.writable}
 
     def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
-        """A Group that changed: its other Resources must still fit its constraints (R109)."""
+        """Check that the other Resources of a changed Group still meet its constraints (R109)."""
         for copy in self._context.stored.other_resources.get(group, ()):
             self._check_shown(copy.xid, copy, limits)
 
@@ -246,7 +246,9 @@ class CommandDecision:
 
 
 def _find_written_version(copy: ResourceCopy, versionid: str) -> Xid:
-    """The Version written, unless it was the oldest of more than there may be (R93): there is nothing to answer."""
+    """Return the Version written, unless it was the oldest of more than there may be (R93): there is
+    nothing to answer.
+    """
     if versionid in copy.versions:
         return copy.versions[versionid].xid
     detail = "as the oldest of more Versions than maxversions allows, this one would be deleted at once"
@@ -254,7 +256,10 @@ def _find_written_version(copy: ResourceCopy, versionid: str) -> Xid:
 
 
 def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple[Row, ...]:
-    """The rows that the request speaks rightly of. Raises mismatched_id, mismatched_epoch, misplaced_epoch."""
+    """Return the rows whose ids and epochs the request states correctly.
+
+    Raises mismatched_id, mismatched_epoch, misplaced_epoch.
+    """
     rows = []
     for row in deletion.rows:
         with context.problems:
@@ -272,7 +277,7 @@ def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple
 def select_writable_rows(
     rows: tuple[Row, ...], beneath: Collection[Row], context: Context, *, explicit: bool
 ) -> tuple[Row, ...]:
-    """``rows`` without read-only Resources, if those are to be ignored (R207), else ``readonly`` (R261).
+    """Return ``rows`` without read-only Resources, if those are to be ignored (R207), else raise ``readonly`` (R261).
 
     A Group that holds a read-only Resource counts as one.
     """
@@ -332,7 +337,7 @@ def _check_entry_epoch(entry: JSONObject, row: Row, context: Context) -> None:
 
 
 def _check_removal(copy: WorkingCopy, context: Context) -> None:
-    """An announced removal date has come (R46)."""
+    """Check that an announced removal date has come (R46)."""
     if copy.xid.kind is Kind.VERSION:
         return
     removal = copy.attributes.get("deprecated", {}).get("removal")

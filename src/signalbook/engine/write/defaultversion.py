@@ -67,7 +67,7 @@ def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context)
 def _with_default_rule(
     resource: ResourceCopy, meta: JSONObject, intent: ResourceIntent, context: Context
 ) -> JSONObject:
-    """``meta`` of a new Resource with the rule of the setting ``default_compatibility``.
+    """Return ``meta`` of a new Resource with the rule of the setting ``default_compatibility``.
 
     Only where that can be enforced: the model asks for it, states no rule, and all Versions are of comparable formats.
     """
@@ -94,7 +94,7 @@ def settle_default(resource: ResourceCopy, type: ResourceType, choice: DefaultVe
 
 
 def keep_choice(resource: ResourceCopy, type: ResourceType) -> DefaultVersionChoice:
-    """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
+    """Return the choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
     if resource.defaultversionsticky and resource.defaultversionid in resource.versions:
         return DefaultVersionChoice(sticky=True, versionid=resource.defaultversionid)
     return DefaultVersionChoice(sticky=resource.defaultversionsticky and is_sticky_by_default(type))
@@ -103,7 +103,7 @@ def keep_choice(resource: ResourceCopy, type: ResourceType) -> DefaultVersionCho
 def apply_flag(
     choice: DefaultVersionChoice, resource: ResourceCopy, intent: ResourceIntent, context: Context
 ) -> DefaultVersionChoice:
-    """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
+    """Return ``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
 
     Raises ``defaultversionid_request``, and ``unknown_id`` for what is no Version.
     """
@@ -142,7 +142,7 @@ def _read_choice(resource: ResourceCopy, body: JSONObject, intent: ResourceInten
 
 
 def _read_sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
-    """The value asked for, unchecked: the attribute check reports what is no boolean."""
+    """Return the value asked for, unchecked: the attribute check reports what is no boolean."""
     value = body.get(_STICKY)
     return (implied or is_sticky_by_default(type)) if value is None else value
 
@@ -158,7 +158,7 @@ def _check_attributes(resource: ResourceCopy, body: JSONObject, intent: Resource
 
 
 def _read_readonly(resource: ResourceCopy, body: JSONObject, mode: WriteMode, *, admin: bool) -> bool:
-    """``readonly`` is an attribute like others to an admin; from anyone else it is ignored, and stays (R261)."""
+    """Return the new value of ``readonly``. An admin may set it; from anyone else it is ignored, and stays (R261)."""
     if not admin or (mode is WriteMode.MERGE and "readonly" not in body):
         return resource.readonly
     value = body.get("readonly")

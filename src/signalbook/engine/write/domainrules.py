@@ -53,7 +53,7 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
 
 
 def make_domain_error(findings: tuple[Finding, ...]) -> RegistryError | None:
-    """``invalid_attribute`` with every finding that is an error, None if none is."""
+    """Return ``invalid_attribute`` with every finding that is an error, None if none is."""
     # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
     errors = [finding_to_check for finding_to_check in findings if finding_to_check.severity == "error"]
     if not errors:
@@ -103,7 +103,7 @@ class _DomainCheck:
         self._inline: dict[Xid, list[Finding]] = {}
 
     def find_findings(self) -> Steps[list[Finding]]:
-        """Groups first, then the messages in them, by xid; no more once there are ``MAX_FINDINGS``."""
+        """Return the findings: of Groups first, then of the messages in them, by xid; up to ``MAX_FINDINGS``."""
         findings: list[Finding] = []
         yield from self._load()
         for xid, group in sorted(self._tree.groups.items(), key=_xid_key):
@@ -214,7 +214,10 @@ class _DomainCheck:
         return review_borrowed(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
 
     def _check_schemas(self, raw: JSONObject) -> Iterator[Finding]:
-        """F-12, F-13: a schema of this registry that is named is there; only ``dataschemaxid`` has to be one of it."""
+        """Yield findings about named schemas of this registry that do not exist.
+
+        Only ``dataschemaxid`` must name one (F-12, F-13).
+        """
         xids_by_name = dict(self._list_schema_names(raw))
         if isinstance(raw.get("dataschemaxid"), str):
             xids_by_name["dataschemaxid"] = [
@@ -231,7 +234,7 @@ class _DomainCheck:
         return resource_type is not None and resource_type.singular == "schema"
 
     def _list_schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
-        """The attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
+        """Yield the attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
         for name in _SCHEMA_NAMES:
             reference = raw.get(name)
             if isinstance(reference, str) and self._stored.find_named(reference) is not None:
@@ -248,7 +251,7 @@ class _DomainCheck:
         return None if xid is None or not self._is_message(xid) else self._find_definition(xid)
 
     def _find_definition(self, xid: Xid) -> JSONObject | None:
-        """A message as it will be: that of its default Version, unless ``xid`` names another."""
+        """Return a message as it will be: that of its default Version, unless ``xid`` names another."""
         attributes = self._find_attributes(xid)
         return None if attributes is None else _add_xid(attributes, xid)
 
@@ -266,7 +269,7 @@ class _DomainCheck:
         return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
     def _check_stored_messages(self, group: OwnerCopy, findings: list[Finding]) -> Steps[None]:
-        """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
+        """Check stored messages whose group now states another envelope or protocol, except for those in the tree."""
         assert group.before is not None
         for plural in self._groups[group.xid.group_type].resources:
             after: str | None = ""
@@ -295,11 +298,11 @@ class _DomainCheck:
             )
 
     def _list_message_groups(self, group: OwnerCopy) -> list[Xid]:
-        """An endpoint and the groups that it refers to."""
+        """Return an endpoint and the groups that it refers to."""
         return [group.xid, *dict.fromkeys(xid for _, xid in self._list_referred_groups(group))]
 
     def _list_referred_groups(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
-        """The groups of this registry that an endpoint refers to, each with where it does."""
+        """Yield the groups of this registry that an endpoint refers to, each with where it does."""
         references = group.attributes.get("messagegroups")
         for position, reference in enumerate(references if isinstance(references, list) else ()):
             text = str(reference).removeprefix("#").removeprefix(self._stored.base_url.rstrip("/") or "\0")
@@ -311,7 +314,7 @@ class _DomainCheck:
                 yield f"messagegroups[{position}]", xid
 
     def _list_message_ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
-        """Every message of ``groups`` by id; what the tree deletes is not looked for."""
+        """Yield every message of ``groups`` by id; deleted messages are skipped."""
         for xid in groups:
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
             messages = chain(self._stored.messages.get(xid, ()), new)

@@ -27,7 +27,7 @@ COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifieda
 
 
 def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> None:
-    """An id in the body, if there is one, equals the path's or map key's (R27), else ``mismatched_id``."""
+    """Check that an id in the body equals that of the path or map key (R27), else ``mismatched_id``."""
     name = f"{singular}id"
     id_in_body = body.get(name)
     if id_in_body is None or id_in_body == expected:
@@ -38,7 +38,7 @@ def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> No
 
 
 def check_epoch(epoch: JSON, stored: int, subject: Xid) -> None:
-    """An ``epoch`` sent along with an update equals the stored one (R36), else ``mismatched_epoch``."""
+    """Check that an ``epoch`` sent along with an update equals the stored one (R36), else ``mismatched_epoch``."""
     if epoch is None:
         return
     if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
@@ -66,15 +66,18 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
 
 
 def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
-    """The plain attributes a write asks for: PUT takes the body's alone (R142); PATCH lays the body's top-level
-    attributes over the stored ones, null deleting (R144). Names in ``without`` are none of them."""
+    """Return the plain attributes that a write asks for, without the names in ``without``.
+
+    PUT takes the body's alone (R142). PATCH lays the body's top-level attributes over the stored ones, and null deletes
+    (R144).
+    """
     plain = {name: value for name, value in body.items() if name not in without}
     values = {**stored, **plain} if mode is WriteMode.MERGE else plain
     return {name: value for name, value in values.items() if value is not None}
 
 
 def check_attributes(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
-    """``values`` as they are to be stored. Raises the error for all faults found in them."""
+    """Check ``values`` and return them as they are to be stored. Raises one error for all findings."""
     result = rules.check(values)
     if result.findings:
         raise findings_to_error(result.findings, str(subject))
@@ -82,7 +85,7 @@ def check_attributes(values: JSONObject, rules: AttributeSet, subject: Xid) -> J
 
 
 def make_invalid_error(subject: Xid, name: str, detail: str) -> RegistryError:
-    """``invalid_attribute`` for one attribute."""
+    """Return ``invalid_attribute`` for one attribute."""
     return RegistryError("invalid_attribute", subject=str(subject), name=name, error_detail=detail)
 
 
@@ -119,7 +122,10 @@ def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
 
 
 def check_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
-    """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
+    """Check and return the constraints in force in this Group (R108).
+
+    Raises ``invalid_attribute`` for constraints that widen.
+    """
     constraints, findings = intent.type.narrowed(copy.attributes.get("constraints"))
     if findings:
         raise findings_to_error(findings, str(copy.xid))
@@ -138,7 +144,7 @@ class GroupConstraints:
         return len(self.constraints) > 0
 
     def fill(self, plural: str, version: JSONObject) -> JSONObject:
-        """``version`` with the Group's defaults where it has no value (R105)."""
+        """Return ``version`` with the Group's defaults where it has no value (R105)."""
         return self.constraints.fill(plural, version) if self.constraints else version
 
     def check(self, resource: Xid, versions: Iterable[JSONObject]) -> None:
@@ -225,7 +231,7 @@ def _drop_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: R
 
 
 def _choose_content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
-    """The content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
+    """Return the content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
     content_type = body.get("contenttype")
     if content_type is None and mode is WriteMode.MERGE and "contenttype" not in body:
         content_type = copy.attributes.get("contenttype")
@@ -235,7 +241,7 @@ def _choose_content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, d
 
 
 def _encode(value: JSON, encoding: str) -> bytes:
-    """The bytes of an inline document: text as it is unless its type is JSON, anything else as JSON."""
+    """Return the bytes of an inline document: text as it is unless its type is JSON, anything else as JSON."""
     if isinstance(value, str) and encoding != "json":
         return value.encode("utf-8")
     return dump_json(value)
@@ -261,7 +267,7 @@ _VERSION_HANDLED: Final = COMMON | {*_RESOURCE_ATTRIBUTES} | {"versionid", "ance
 
 
 def generate_id(resource: ResourceCopy) -> str:
-    """The next free number, counted on from the highest there ever was (R234)."""
+    """Return the next free number, counted on from the highest there ever was (R234)."""
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
@@ -317,7 +323,10 @@ def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: Resourc
 
 
 def _take_ancestor(version: VersionCopy, body: JSONObject) -> None:
-    """A given ``ancestorid`` counts, absent or null leaves it (R239); ``request`` stands for the Version itself."""
+    """Set the ``ancestorid`` of the body.
+
+    Absent or null leaves it (R239), ``request`` stands for the Version itself.
+    """
     ancestorid = body.get("ancestorid")
     if ancestorid is None:
         return

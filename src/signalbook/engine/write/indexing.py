@@ -117,7 +117,7 @@ def _has_changed(row: Row, before: Row | None) -> bool:
 
 
 def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction, root: str) -> dict[Xid, int]:
-    """A cross reference has an entry; of what has Versions these have one.
+    """Index a cross reference; for other Resources only the Versions are indexed.
 
     Returns the flags of those Versions that are shown by default no longer, or from now on.
     """
@@ -250,7 +250,7 @@ def _read_inline(attributes: JSONObject) -> tuple[object, ...]:
 
 
 def _read_inline_document(attributes: JSONObject) -> bytes:
-    """The schema of a message that is in its definition."""
+    """Return the schema of a message that is in its definition."""
     schema = attributes.get("dataschema")
     if isinstance(schema, str):
         return schema.encode("utf-8", "surrogatepass")

@@ -17,8 +17,9 @@ _STAMP_CHARS: Final = len("2030-12-19T06:00:00.000000")  # all instants of worki
 
 
 def make_semver_key(versionid: str) -> str:
-    """A text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no semver is
-    lowest."""
+    """Return a text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no
+    semver is lowest.
+    """
     match = _SEMVER.fullmatch(versionid)
     if match is None:
         return ""
@@ -33,7 +34,7 @@ def _pad_identifier(part: str) -> str:
 
 
 def _pad_number(digits: str) -> str:
-    """Digits led by how many they are, so that they sort as numbers. Ids have up to 128 characters."""
+    """Return digits after their number, so that they sort as numbers. Ids have up to 128 characters."""
     digits = digits.lstrip("0") or "0"
     return f"{len(digits):03}{digits}"
 
@@ -43,7 +44,7 @@ def _format_stamp(stamp: datetime) -> str:
 
 
 def rank(version: VersionCopy, mode: str) -> str:
-    """The text by which the store knows where ``version`` is among its siblings: as ``ORDERED`` says, or by age."""
+    """Return the text by which the store sorts ``version`` among its siblings: as ``ORDERED`` says, or by age."""
     if mode == "semver":
         return make_semver_key(version.id)
     return _format_stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
@@ -75,7 +76,7 @@ ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
 
 
 def find_newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
-    """The newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
+    """Return the newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
     if mode in ORDERED:
         return max(versions.values(), key=ORDERED[mode])
     ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
@@ -85,7 +86,7 @@ def find_newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> V
 
 
 def find_surplus(versions: Versions, mode: str, limit: int, protected: str | None) -> list[str]:
-    """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``protected`` (R93)."""
+    """Return the ids to delete, the oldest first, so that ``limit`` Versions stay; never ``protected`` (R93)."""
     excess = len(versions) - limit
     if mode in ORDERED:
         ordered = sorted(versions.values(), key=ORDERED[mode])
@@ -94,7 +95,7 @@ def find_surplus(versions: Versions, mode: str, limit: int, protected: str | Non
 
 
 def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
-    """``count`` times the oldest root (R235); deleting one makes its children roots."""
+    """Return ``count`` times the oldest root (R235); deleting one makes its children roots."""
     children: dict[str, list[VersionCopy]] = {}
     heap = []
     for version in candidates.values():
@@ -113,7 +114,7 @@ def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
 
 
 def find_roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
-    """Versions that are their own ancestor."""
+    """Return Versions that are their own ancestor."""
     return [v for v in versions if v.ancestorid == v.id]
 
 
@@ -132,7 +133,9 @@ def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None
 def find_unknown_ancestor(
     versions: Versions, removed: Collection[str], open: Collection[str] | None = None
 ) -> VersionCopy | None:
-    """A Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any (R239)."""
+    """Return a Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any
+    (R239).
+    """
     for version in _list_open(versions, open):
         ancestor = version.ancestorid
         if ancestor is not None and ancestor not in versions and ancestor not in removed:
@@ -141,7 +144,7 @@ def find_unknown_ancestor(
 
 
 def find_cycle(versions: Versions) -> tuple[str, ...]:
-    """The ids along one circle of ancestors, or nothing (R240)."""
+    """Return the ids along one circle of ancestors, or nothing (R240)."""
     visited: set[str] = set()
     for start in versions:
         trail: dict[str, None] = {}
@@ -197,7 +200,10 @@ def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
 
 
 def _exclude_descendants(versions: Versions, ancestor: str) -> Versions:
-    """Versions that do not lead up to ``ancestor``: hanging it below one that does would close a circle."""
+    """Return the Versions that do not lead up to ``ancestor``.
+
+    Under any other one ``ancestor`` would close a circle.
+    """
     return {vid: v for vid, v in versions.items() if ancestor not in _list_ancestry(versions, v)}
 
 

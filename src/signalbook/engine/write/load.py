@@ -93,7 +93,10 @@ class WriteLoader:
         return tree
 
     def load_deletion(self, command: Command) -> tuple[WorkingTree, Deletion]:
-        """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R50)."""
+        """Load the owners that a delete touches, and the rows to delete.
+
+        Raises ``not_found`` (R171), ``bad_request`` (R50).
+        """
         collection = command.target if command.target.is_collection else command.target.parent
         owner = collection.owner
         groups = {Xid(owner.parts[:2])} if owner.parts else set()
@@ -177,7 +180,7 @@ class WriteLoader:
             self._context.stored.other_resources.setdefault(copy.xid.owner, []).append(copy)
 
     def _load_message_ids(self, need: MessageIds) -> None:
-        """Small Groups in one query, each large one in its own: of those not everything is read."""
+        """Load message ids: of small Groups in one query, of each large one in its own, and not all of them."""
         sizes: Counter[int] = Counter()
         for (key, _), count in self._reader.counts([group.key for group in need.groups]).items():
             sizes[key] += count
@@ -190,8 +193,9 @@ class WriteLoader:
                 self._context.stored.messages.setdefault(xids[row.parent], []).append(row.xid)
 
     def _load_references(self) -> None:
-        """Cross references made in the tree, stored ones of Groups that changed in it (their Resources are loaded
-        already), and stored ones to Resources that changed or came to be where a reference led to nothing."""
+        """Load the cross references made in the tree, the stored ones of Groups that changed in it (their Resources are
+        loaded already), and the stored ones to Resources that changed or now exist.
+        """
         tree, stored = self._tree, self._context.stored
         # In the order of the request, not of the keys: the first error found is the one that is answered with.
         other_resources = [copy for group in tree.groups for copy in stored.other_resources.get(group, ())]
@@ -257,7 +261,7 @@ class WriteLoader:
         resource.arrange()
 
     def _load_named(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
-        """The Versions that a request names or numbers, and those that are, or may become, the default one."""
+        """Load the Versions that a request names or numbers, and those that are, or may become, the default one."""
         generated = str(resource.versioncounter + 1)
         versionids = [version.id or generated for version in intent.versions]
         versionids += _list_default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
@@ -285,7 +289,9 @@ class WriteLoader:
         resource.add(_make_copies(self._reader.newest(resource.key, 2)))
 
     def _load_leaves(self, resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> None:
-        """Ancestors are what clients said: a new Version may follow a leaf, one that goes leaves others without any."""
+        """Load the Versions that may gain or lose an ancestor in manual mode: leaves, and children of
+        removed Versions.
+        """
         self._load_versions(resource, [v.ancestorid for v in (*changed, *removed) if v.ancestorid is not None])
         orphans = _make_copies(self._reader.derived(resource.key, [version.id for version in removed]))
         newest = _make_copies(self._reader.leaves(resource.key, 1))
@@ -303,12 +309,12 @@ class WriteLoader:
             resource.add(_make_copies(self._reader.leaves(resource.key, 2, above=leaf_position)))
 
     def _find_ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
-        """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
+        """Return the ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
         ids = {version.before.key: version.id for version in versions if version.before is not None}
         return {ids[key] for key in self._reader.ancestors(ids)}
 
     def _list_deleted(self, parent: WorkingCopy, command: Command) -> Iterator[Row]:
-        """Stored entities to delete; ids that do not exist are passed over (R169)."""
+        """Yield the stored entities to delete; unknown ids are skipped (R169)."""
         target = command.target
         if target.is_collection:
             ids = None if command.body is None else list(require_object(command.body, target, "the body"))
@@ -332,7 +338,7 @@ class WriteLoader:
 def load_entities(
     reader: Reader, groups: Collection[Xid], resources: Collection[Xid], is_partial: IsPartial | None = None
 ) -> WorkingTree:
-    """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
+    """Load the Registry, these Groups, and these Resources with their Versions, as far as they exist."""
     rows = reader.get_many({ROOT, *groups, *resources})
     tree = WorkingTree(registry=OwnerCopy.from_row(rows[ROOT]))
     tree.groups = {xid: OwnerCopy.from_row(rows[xid]) for xid in groups if xid in rows}
@@ -386,7 +392,7 @@ def _types_of(xid: Xid) -> tuple[str, str]:
 
 
 def _list_default_candidates(resource: ResourceCopy, context: Context, requested: object = None) -> list[str]:
-    """Ids of Versions that are, or may become, the default one."""
+    """Return the ids of Versions that are, or may become, the default one."""
     names = (resource.defaultversionid, requested, context.flags.setdefaultversionid)
     return [name for name in names if isinstance(name, str)]
 
@@ -412,7 +418,7 @@ def _is_after(leaf: VersionCopy, position: tuple[str, str]) -> bool:
 
 
 def _find_sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> tuple[str, str]:
-    """The place of a Version that will be a leaf: none that comes before it is the newest."""
+    """Return the place of a Version that will be a leaf: none that comes before it is the newest."""
     above = [resource.versions.get(version.ancestorid or "") for version in removed]
     remaining = [version for version in above if version is not None and version.id not in resource.inner]
     return max(((rank(version, "manual"), version.id) for version in (*changed, *remaining)), default=("", ""))

@@ -34,7 +34,7 @@ class WritePermission:
         self._trial = trial
 
     def check_configuration(self) -> None:
-        """Model and capabilities may be changed, and tried: what does not comply with a model is named, all of it."""
+        """Check that model and capabilities may be changed, or tried, because compliance errors name all entities."""
         self._access.require(Action.CONFIGURE, ROOT)
 
     def check_deletion(self, command: Command) -> None:

@@ -120,6 +120,6 @@ def _check_texts(
 
 
 def read_text(content: bytes, format: str) -> bytes:
-    """``extract_text``, at the price of reading it."""
+    """Return ``extract_text`` of a document, and account for the work of reading it."""
     work.spend(len(content))
     return extract_text(content, format)

@@ -34,7 +34,7 @@ _DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl
 
 
 def find_xref(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
-    """The xref this Resource is to have after the request: set, kept or gone."""
+    """Return the xref of this Resource after the request: set, kept or removed."""
     meta = intent.meta
     if meta is None or ("xref" not in meta and intent.mode is WriteMode.MERGE):
         return resource.xref
@@ -109,7 +109,7 @@ def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
 
 
 def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
-    """Steps 1 and 2 of ``intent``: its Versions; True if ``settle_resource`` is to follow.
+    """Do steps 1 and 2 of ``intent``, its Versions; return True if ``settle_resource`` has to follow.
 
     Raises ``RegistryError``; single Versions report into ``context.problems``, so that the errors of all are reported.
     """
@@ -127,7 +127,7 @@ def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: Group
 def settle_resource(
     resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context
 ) -> Steps[bool]:
-    """Steps 3 to 8, once the Versions are what the request says; True if ``finish_resource`` is to follow."""
+    """Do steps 3 to 8, after the Versions are written; return True if ``finish_resource`` has to follow."""
     count_before = context.problems.count
     resource_type = intent.type
     _settle_lineage(resource, resource_type)
@@ -140,7 +140,7 @@ def settle_resource(
 
 
 def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
+    """Do steps 9 and 10, after all Resources of the request are written: their schemas may refer to each other."""
     # Versions that are only loaded to be compared with are not among those that changed.
     changed = find_changed_schemas(resource, type, context)
     if resource.partial:
@@ -158,7 +158,7 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
 
 
 def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Steps 3, 5, 6 and 9 for a Resource that no request names: the model has changed (R242, R254).
+    """Do steps 3, 5, 6 and 9 for a Resource that no request names, because the model has changed (R242, R254).
 
     Reports into ``context.problems`` what the documents have against it.
     """
@@ -171,7 +171,7 @@ def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Conte
 
 
 def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> None:
-    """Steps 1 and 2: the ``versions`` map, then the Resource-level attributes where they belong."""
+    """Do steps 1 and 2: the ``versions`` map, then the Resource-level attributes of one Version."""
     own_version = _read_own_version(resource, intent)
     for version in (*intent.versions, *own_version):
         with context.problems:
@@ -184,7 +184,7 @@ def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: Grou
 
 
 def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
-    """The write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
+    """Return the write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
     attributes = intent.attributes
     if attributes is None:
         if resource.defaultversionid is not None or intent.versions:
@@ -204,7 +204,7 @@ def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[V
 
 
 def _choose_first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
-    """The id that a new Resource's own attributes name for their Version (R219, R220)."""
+    """Return the id that a new Resource's own attributes name for their Version (R219, R220)."""
     versionid = attributes.get("versionid")
     if versionid is None:
         versionid = (intent.meta or {}).get("defaultversionid")
@@ -246,7 +246,7 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
 
 
 def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
-    """A Version whose ancestor changed counts as updated (R241); returns whether there was one.
+    """Count Versions whose ancestor changed as updated (R241); return True if there is one.
 
     Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
     """
@@ -257,7 +257,7 @@ def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
 
 
 def _mark_settled(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
-    """Say where each Version is, and by which mode: a stamp that came after the order may have put it out of order."""
+    """Store the rank of each Version and the mode. A later timestamp may have put the Versions out of order."""
     for version in resource.versions.values():
         version.rank = rank(version, type.versionmode)
     resource.settled = None if moved and type.versionmode == "modifiedat" else type.versionmode

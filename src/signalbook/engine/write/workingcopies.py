@@ -34,7 +34,7 @@ class WorkingCopy:
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        """The copy of a stored entity, unchanged; a Resource's Versions are for the caller to add."""
+        """Return the unchanged copy of a stored entity; the caller adds a Resource's Versions."""
         names, values = _COLUMNS[cls].loaded
         return cls(before=row, **dict(zip(names, values(row), strict=True)))
 
@@ -73,7 +73,7 @@ class OwnerCopy(WorkingCopy):
     collections: set[str] = field(default_factory=set)
 
     def change_members(self, plural: str, now: datetime) -> None:
-        """An entity of this type was added or removed below."""
+        """Record that an entity of this type was added or removed."""
         self.collections.add(plural)
         self.touch(now)
 
@@ -222,11 +222,11 @@ class WorkingTree:
     numbers: dict[Xid, int] = field(default_factory=dict)
 
     def find_owner(self, xid: Xid) -> WorkingCopy | None:
-        """The Registry, Group or Resource at ``xid``, if it is here."""
+        """Return the Registry, Group or Resource at ``xid``, if it is here."""
         return (self.resources.get(xid) or self.groups.get(xid)) if xid.parts else self.registry
 
     def ensure_group(self, xid: Xid, now: datetime) -> OwnerCopy:
-        """The Group at ``xid``, made if it is missing (R52)."""
+        """Return the Group at ``xid``; make it if it is missing (R52)."""
         copy = self.groups.get(xid)
         if copy is None:
             copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
@@ -234,7 +234,7 @@ class WorkingTree:
         return copy
 
     def ensure_resource(self, xid: Xid, now: datetime) -> ResourceCopy:
-        """The Resource at ``xid``, made (without Versions yet) if it is missing."""
+        """Return the Resource at ``xid``; make it without Versions if it is missing."""
         copy = self.resources.get(xid)
         if copy is None:
             counted = self.numbers.get(xid, 0)
@@ -280,7 +280,7 @@ class UriTaken(RegistryError):
 
 
 def make_xref_error(xid: Xid) -> RegistryError:
-    """The error for a write to the Versions of a reference (R266)."""
+    """Return the error for a write to the Versions of a reference (R266)."""
     detail = f'"{xid}" is a cross reference; its Versions are written at its target'
     return RegistryError("bad_request", subject=str(xid), error_detail=detail)
 

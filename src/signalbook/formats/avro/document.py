@@ -61,14 +61,14 @@ class Names:
     """Wrong defaults and namespaces. The specification forbids them, but data can be read and written all the same."""
 
     def find(self, link: str) -> str | None:
-        """The full name a deep link means, by full or short name; ``None`` if none or several have that name."""
+        """Return the full name a deep link means, by full or short name; ``None`` if none or several have that name."""
         if link in self.types:
             return link
         names = [name for name in self.types if name.rpartition(".")[2] == link]
         return names[0] if len(names) == 1 else None
 
     def complete(self, start: Type, *, logical: bool = True) -> Type:
-        """``start`` as a schema on its own: each named type is defined where it is first met.
+        """Return ``start`` as a schema on its own: each named type is defined where it is first met.
 
         Without logical types if not ``logical``.
         """
@@ -363,14 +363,14 @@ def _strip_logical(node: JSONObject) -> JSONObject:
 
 
 def find_branch_name(node: Type) -> str:
-    """The name by which a union knows an alternative (Avro specification, JSON encoding)."""
+    """Return the name by which a union knows an alternative (Avro specification, JSON encoding)."""
     if isinstance(node, str):
         return node
     return str(node.get("name") or node["type"])
 
 
 def walk(node: Type, types: Mapping[str, JSONObject], met: set[str] | None = None) -> Iterator[Type]:
-    """Every type reachable from ``node``, each named one once."""
+    """Yield every type reachable from ``node``, each named one once."""
     met = set() if met is None else met
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]

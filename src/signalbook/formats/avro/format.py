@@ -69,7 +69,9 @@ _LOGICAL: Final[dict[tuple[str, str], Kind]] = {
 
 
 def make_shape(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
-    """The shape of values of ``node``; a union of more than null and one type, and recursion, become ``Anything``."""
+    """Return the shape of values of ``node``; a union of more than null and one type, and recursion, become
+    ``Anything``.
+    """
     return _build_shape(node, types, nullable, frozenset())
 
 
@@ -119,7 +121,7 @@ def _build_scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
 
 
 def find_constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
-    """The enum fields of a record, each with its symbols."""
+    """Return the enum fields of a record, each with its symbols."""
     node = types.get(node, node) if isinstance(node, str) else node
     values_by_name: dict[str, frozenset[JSON]] = {}
     for part in node.get("fields", ()) if isinstance(node, dict) else ():
@@ -166,7 +168,7 @@ class AvroSchema:
         return digest(f"{self.format} {self.names.fingerprint} {self.link}".encode())
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        """Return a datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise make_unsupported_error(content_type, self.format)
         # The writer of the library drops members that a record does not have, and so would lose what it was given.
@@ -266,15 +268,17 @@ class AvroSchema:
         return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Every violation in an already decoded value."""
+        """Return every violation in an already decoded value."""
         return list(islice(list_violations(value, self.type, self.names.types), MAX_FINDINGS))
 
     def with_numbers(self, value: JSON) -> JSON:
-        """A value that was kept as JSON, with NaN and infinities for their names where no type takes these as text."""
+        """Return a value that was kept as JSON, with NaN and infinities for their names where no type takes these as
+        text.
+        """
         return json_encoding.with_numbers(value, self.type, self.names.types)
 
     def shape(self) -> Shape:
-        """The columns of a record's fields."""
+        """Return the columns of a record's fields."""
         return self._shape
 
     @cached_property
@@ -286,12 +290,12 @@ class AvroSchema:
         return make_tree(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """The enum fields of a record."""
+        """Return the enum fields of a record."""
         return find_constants(self.type, self.names.types)
 
 
 def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
-    """A complete schema with the values that defaults stand for in their places."""
+    """Return a complete schema with the values that defaults stand for in their places."""
     if isinstance(node, list):
         return [_read_defaults(branch, types) for branch in node]
     if not isinstance(node, dict):
@@ -336,7 +340,7 @@ class AvroFormat:
         link: str = "",
         resolve: Resolve | None = None,
     ) -> AvroSchema:
-        """The schema ``link`` names: ``#Record``, ``:Record`` or the name alone.
+        """Return the schema ``link`` names: ``#Record``, ``:Record`` or the name alone.
 
         ``resolve`` is asked for types that the document does not define, by full name. Raises ``SchemaError``.
         """
@@ -385,7 +389,7 @@ def _read_names(document: bytes, resolve: Resolve | None) -> Names:
 
 
 def _release(format: str) -> tuple[float, ...]:
-    """The release that ``Avro/<release>`` names; without one, a later one than all."""
+    """Return the release that ``Avro/<release>`` names; without one, a later one than all."""
     version = format.partition("/")[2].strip()
     return tuple(map(int, version.split("."))) if _RELEASE.fullmatch(version) else (math.inf,)
 

@@ -24,7 +24,7 @@ _MAX_VALUE_DEPTH: Final = 64
 
 
 def list_violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
-    """Every violation in ``value``, with its JSON Pointer."""
+    """Yield every violation in ``value``, with its JSON Pointer."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if len(path) > _MAX_VALUE_DEPTH:
@@ -65,7 +65,9 @@ def _check_union(value: JSON, node: list[Type], types: Mapping[str, JSONObject],
 
 
 def list_surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
-    """Every member of a conforming value that its record does not have: a reader skips it, a writer would lose it."""
+    """Yield every member of a conforming value that its record does not have: a reader skips it, a writer would lose
+    it.
+    """
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if isinstance(node, list):
@@ -85,14 +87,16 @@ def list_surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path:
 
 
 def choose_branch(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
-    """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    """Return the alternative of a union that a conforming value is of: the first that has all of it, else the first."""
     # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
     fitting = [branch for branch in branches if not any(True for _ in list_violations(value, branch, types))]
     return next((branch for branch in fitting if not any(True for _ in list_surplus(value, branch, types))), fitting[0])
 
 
 def with_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
-    """A value that was kept as JSON, with the numbers of ``NONFINITE`` for their names where ``node`` has no text."""
+    """Return a value that was kept as JSON, with the numbers of ``NONFINITE`` for their names where ``node`` has no
+    text.
+    """
     return _convert_numbers(value, node, types) if _has_names(value) else value
 
 
@@ -158,13 +162,13 @@ _EPOCH_DATE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
-    """The value that JSON-encoded Avro stands for, and every finding about it."""
+    """Return the value that JSON-encoded Avro stands for, and every finding about it."""
     reader = _Reader(types)
     return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
 
 
 def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
-    """A conforming value in Avro's JSON encoding: a field that is not there is left to its default.
+    """Return a conforming value in Avro's JSON encoding: a field that is not there is left to its default.
 
     Raises ``ValueError`` for a number that JSON does not have, and what the library raises for a value of a logical
     type that it cannot write.

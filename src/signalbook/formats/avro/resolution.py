@@ -39,7 +39,7 @@ _LOGICAL: Final = {
 
 
 def find_differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Difference]:
-    """Every reason why the top-level type of ``writer`` does not resolve to that of ``reader``.
+    """Return every reason why the top-level type of ``writer`` does not resolve to that of ``reader``.
 
     ``enum_defaults``: whether an enum's default stands for symbols it does not know, as from release 1.9 on. A path
     starts with the full name of a record: ``com.example.Order.items[].price``; ``[]`` are the items of an array, ``{}``
@@ -155,7 +155,7 @@ class _Resolution(Comparison):
             self.waiting.append((reader, writer, path or reader["name"]))
 
     def record(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
-        """Fields go by name or by an alias of the reader's; what only the writer has is skipped."""
+        """Compare fields by name or by an alias of the reader's; fields that only the writer has are skipped."""
         written = {part["name"]: part for part in writer["fields"]}
         claimed: dict[str, str] = {}
         for part in reader["fields"]:
@@ -170,7 +170,7 @@ class _Resolution(Comparison):
                 self.report(here, "default_missing", None, _format_type(part["type"]), message)
 
     def check_unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:
-        """A written field goes to one field of the reader's, which has no other: libraries do not agree otherwise."""
+        """Check that a written field goes to a single field of the reader, because libraries differ otherwise."""
         if len(sources) > 1:
             message = f"{' and '.join(sources)} are both written, and both are names of the reader's {name}"
             self.report(path, "alias_ambiguous", sources, name, message)
@@ -201,7 +201,7 @@ class _Resolution(Comparison):
         self.compare(reader[inner], writer[inner], path + mark)
 
     def logical(self, reader: Type, writer: Type, path: str) -> None:
-        """Two logical types have to be the same; where one side has none, the underlying type counts."""
+        """Check that two logical types are the same. If one side has none, the underlying type counts."""
         old, new = _find_meaning(writer), _find_meaning(reader)
         if old is None or new is None or old == new:
             return
@@ -255,7 +255,7 @@ def _format_logical(meaning: tuple[Any, ...]) -> str:
 
 
 def _format_type(node: Type, depth: int = 0) -> str:
-    """Return a type as people write it."""
+    """Return a type as text for people."""
     if isinstance(node, list):
         return "union of " + ", ".join(_format_type(branch, depth + 1) for branch in node[:10])
     kind = _find_kind(node)

@@ -36,7 +36,7 @@ _BOUNDS: Final = ("precision", "scale", "size", "default")
 
 
 def make_tree(root: Type, types: Mapping[str, JSONObject]) -> SchemaNode:
-    """A type, with the named types it uses in their places."""
+    """Return a type, with the named types it uses in their places."""
     return _Tree(types).node(root, "", ())
 
 
@@ -48,7 +48,7 @@ class _Tree:
         self._room = Room()
 
     def node(self, type: Type, name: str, above: tuple[str, ...], field: JSONObject | None = None) -> SchemaNode:
-        """The node of a type; of a field with what that says."""
+        """Return the node of a type; that of a field has the field's description."""
         definition = self._types[type] if isinstance(type, str) and type not in PRIMITIVES else type
         if isinstance(definition, list):
             return self._build_union(definition, name, above, field)

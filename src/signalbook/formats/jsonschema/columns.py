@@ -23,7 +23,7 @@ _ANYTHING: Final = Anything(nullable=True)
 
 
 def make_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
-    """The shape that every value of ``node`` fits; made once per node, since definitions are shared."""
+    """Return the shape that every value of ``node`` fits; made once per node, since definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
         document.cache[key] = _build_shape(document, node)
@@ -114,7 +114,7 @@ def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
 
 
 def find_constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
-    """Required members of an object that have a closed set of scalar values, by name (K-30)."""
+    """Return the required members of an object that have a closed set of scalar values, by name (K-30)."""
     return {path[0]: values for path, values in find_closed_members(node, 1).items()}
 
 

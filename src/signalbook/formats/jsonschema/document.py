@@ -81,17 +81,17 @@ _BY_VERSION: Final = {
 
 
 def find_by_format(format: str) -> SchemaDialect | None:
-    """The dialect ``JsonSchema/<version>`` names, or ``None`` if it names none that is known."""
+    """Return the dialect ``JsonSchema/<version>`` names, or ``None`` if it names none that is known."""
     return _BY_VERSION.get(format.partition("/")[2].strip().lower())
 
 
 def find_by_schema_uri(uri: str) -> SchemaDialect | None:
-    """The dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
+    """Return the dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
     return _BY_URI.get(_normalize_uri(uri))
 
 
 def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
-    """The dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14).
+    """Return the dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14).
 
     A version that ``format`` states holds where ``$schema`` is the URI of something else, such as of a meta-schema that
     extends that version: a warning.
@@ -133,12 +133,12 @@ def _join_uris(base: str, reference: str) -> str:
 
 
 def find_fragment(reference: str) -> str:
-    """The fragment of a reference: a JSON Pointer, an anchor, or ``""`` for a whole document."""
+    """Return the fragment of a reference: a JSON Pointer, an anchor, or ``""`` for a whole document."""
     return unquote(reference.partition("#")[2])
 
 
 def make_uri(document: str, pointer: str) -> str:
-    """The URI of a place in a document."""
+    """Return the URI of a place in a document."""
     return f"{document}#{quote(pointer, safe='/~!$&()*+,;=:@')}"
 
 
@@ -164,7 +164,7 @@ _BELOW: Final = (
 
 
 def check_weight(documents: Mapping[str, JSON], base: str, pointer: str = "") -> list[Finding]:
-    """A finding if some payload could make a validator visit more than ``MAX_WEIGHT`` sub-schemas at one place.
+    """Return a finding if some payload could make a validator visit more than ``MAX_WEIGHT`` sub-schemas at one place.
 
     ``documents`` are the schema documents by URI, ``base`` and ``pointer`` are the place of the schema in question.
     """
@@ -203,7 +203,9 @@ class _Weigher:
         return min(1 + here + below, MAX_WEIGHT + 1)
 
     def reference(self, reference: str, base: str, depth: int) -> int:
-        """The weight of what is named; within a cycle the validator remembers its answer, so that counts once."""
+        """Return the weight of the referenced schema; within a cycle it counts once, because the validator remembers
+        its answer.
+        """
         document, pointer = resolve_uri(base, reference), find_fragment(reference)
         key = f"{document}#{pointer}"
         if key not in self.known:
@@ -297,7 +299,7 @@ class JsonSchemaDocument:
         return isinstance(uri, str) and find_by_schema_uri(uri) not in (None, self.dialect)
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
-        """A validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
+        """Return a validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
         if len(uris) == 1 and uris[0].removesuffix("#") == self.base:
             # Not by a reference: the document itself is the outermost place that dynamic references look at.
             return compile_validator(self.dialect, self.root, self.registry, base_uri=self.base)
@@ -308,7 +310,7 @@ class JsonSchemaDocument:
 def compile_validator(
     dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
 ) -> jsonschema_rs.Validator:
-    """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
+    """Return a validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
     validator: jsonschema_rs.Validator = dialect.validator(
         schema,
         registry=registry,
@@ -441,7 +443,7 @@ def _build(
 
 
 def find_base_uri(root: JSON) -> str:
-    """The URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
+    """Return the URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
     identifier = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
     return resolve_uri(BASE, identifier) if isinstance(identifier, str) else BASE
 
@@ -475,7 +477,7 @@ def _find_meta_problems(root: JSON, dialect: SchemaDialect) -> list[Finding]:
 
 @lru_cache(maxsize=8)
 def find_meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
-    """Tells whether a value is a schema at all."""
+    """Return the validator of schemas of this dialect."""
     return compile_validator(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 
@@ -579,14 +581,14 @@ def _find_external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
 
 
 def list_nested_ids(root: JSON, base: str) -> Iterator[str]:
-    """Absolute URIs that parts of a document give themselves with ``$id``."""
+    """Yield absolute URIs that parts of a document give themselves with ``$id``."""
     for _, node, scope in walk(root, base):
         if node is not root and any(isinstance(node.get(key), str) for key in ("$id", "id")):
             yield scope
 
 
 def list_references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
-    """(JSON Pointer, reference, base URI there) of each ``$ref`` in a document."""
+    """Yield the JSON Pointer, the reference and the base URI there of each ``$ref`` in a document."""
     for path, node, scope in walk(root, base):
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             ref = node.get(key)
@@ -610,7 +612,7 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
 
 
 def link_uri(document: JsonSchemaDocument, link: str) -> str:
-    """The URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
+    """Return the URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
 
     Raises ``SchemaError`` if that part asks for too much work.
     """
@@ -631,5 +633,5 @@ def _build_unusable(error: BaseException) -> Finding:
 
 
 def make_unusable_error(error: BaseException) -> SchemaError:
-    """The ``SchemaError`` for something the validator library refuses to compile."""
+    """Return the ``SchemaError`` for something the validator library refuses to compile."""
     return SchemaError([_build_unusable(error)])

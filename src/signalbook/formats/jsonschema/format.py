@@ -60,7 +60,7 @@ class JsonSchema(JsonValues):
         return self.validator.is_valid(value)
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Every violation in ``value``, at most ``MAX_FINDINGS``."""
+        """Return every violation in ``value``, at most ``MAX_FINDINGS``."""
         if self.allows(value):
             return []
         errors = islice(self.validator.iter_errors(value), MAX_FINDINGS)
@@ -70,11 +70,11 @@ class JsonSchema(JsonValues):
         ]
 
     def shape(self) -> Shape:
-        """The columns a conforming payload fits into."""
+        """Return the columns a conforming payload fits into."""
         return make_shape(self.document, self.node)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Required top-level members with a closed set of scalar values."""
+        """Return the required top-level members with a closed set of scalar values."""
         return find_constants(self.node)
 
     def tree(self) -> SchemaNode:
@@ -94,7 +94,7 @@ class JsonSchemaFormat:
     versions: Final = tuple(dialect.format for dialect in DIALECTS)
 
     def canonical(self, format: str) -> str | None:
-        """The canonical spelling; without a version any document that says its own will do."""
+        """Return the canonical spelling; without a version any document that says its own will do."""
         if "/" not in format:
             return self.name
         dialect = find_by_format(format)
@@ -105,7 +105,7 @@ class JsonSchemaFormat:
         return documents.inspect(document, format)
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> JsonSchema:
-        """The schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
+        """Return the schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
         loaded = documents.load(document, format, resolve)
         uri = documents.link_uri(loaded, link)
         if link or not loaded.certain:

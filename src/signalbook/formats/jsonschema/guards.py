@@ -62,7 +62,7 @@ class _Types:
     # Without constraints: for values that are already known to conform.
 
     def loose(self, node: NormalForm) -> Any:
-        """The type that decodes every conforming value into the form its shape says."""
+        """Return the type that decodes every conforming value into the form its shape says."""
         if node not in self._loose:
             self._loose[node] = self._build_loose(node)
         return self._loose[node]
@@ -89,7 +89,7 @@ class _Types:
     # With every constraint: accepts what the schema accepts, or less.
 
     def exact(self, node: NormalForm) -> Any:
-        """The type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
+        """Return the type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
         if node not in self._exact:
             try:
                 self._exact[node] = self._build_exact(node)

@@ -149,7 +149,9 @@ def make_objects(
     high: int | None = None,
     exact: bool = True,
 ) -> Objects | None:
-    """``Objects`` with required members declared and impossible ones left out; ``None`` if there is no such object."""
+    """Return ``Objects`` with required members declared and impossible ones left out; ``None`` if there is no such
+    object.
+    """
     if extra is not None and extra.never:
         extra = None
     needed = frozenset(required)
@@ -233,7 +235,7 @@ def is_within(value: int, numbers: Numbers) -> bool:
 
 
 def find_ends(numbers: Numbers) -> tuple[int | None, int | None]:
-    """The least and the greatest integer between bounds."""
+    """Return the least and the greatest integer between bounds."""
     low = None if numbers.low is None else math.ceil(numbers.low)
     high = None if numbers.high is None else math.floor(numbers.high)
     if low is not None and numbers.low_open and low == numbers.low:
@@ -344,7 +346,7 @@ def _exclude(a: Objects, b: Objects) -> bool:
 
 
 def find_closed_values(node: NormalForm) -> frozenset[JSON] | None:
-    """The closed set of scalar values of a member, or ``None`` where it is open."""
+    """Return the closed set of scalar values of a member, or ``None`` where it is open."""
     numbers, strings = node.numbers, node.strings
     if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):
         return None

@@ -50,7 +50,9 @@ class _Refused(Exception):
 
 
 def translate(pattern: str) -> str | None:
-    """An equivalent pattern for ``re.search``, or ``None`` if there is none that is known to be safe and equal."""
+    """Return an equivalent pattern for ``re.search``, or ``None`` if there is none that is known to
+    be safe and equal.
+    """
     if len(pattern) > _MAX_PATTERN:
         return None
     try:

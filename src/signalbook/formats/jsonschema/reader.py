@@ -51,7 +51,7 @@ class Location:
     pointer: str
 
     def descend(self, *parts: str | int) -> Location:
-        """The place of a sub-schema."""
+        """Return the place of a sub-schema."""
         tail = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
         return Location(self.document, self.pointer + tail)
 
@@ -62,7 +62,7 @@ class Location:
 
 
 def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
-    """The schema at ``uri`` in normal form; read once per document."""
+    """Return the schema at ``uri`` in normal form; read once per document."""
     key = ("node", uri)
     if key not in document.cache:
         document.cache[key] = _read_cached(document, uri)
@@ -93,7 +93,7 @@ class _Reader:
         self.plain = not any(True for base, root in document.documents.items() for _ in list_nested_ids(root, base))
 
     def start(self, uri: str) -> NormalForm:
-        """The schema at an absolute URI."""
+        """Return the schema at an absolute URI."""
         base, _, fragment = uri.partition("#")
         return self.refer(f"#{fragment}", Location(base, ""))
 

@@ -50,7 +50,7 @@ _BY_SIZE: Final = [(_build_options(size), weight) for size, weight in _SIZES.ite
 
 
 def check_patterns(patterns: Collection[str]) -> list[Finding]:
-    """A finding if patterns take too long to compile."""
+    """Return a finding if patterns take too long to compile."""
     weight = 0
     for pattern in sorted(patterns):
         remaining = MAX_WEIGHT - weight

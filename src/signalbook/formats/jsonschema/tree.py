@@ -28,7 +28,7 @@ _PARTS: Final = ("oneOf", "anyOf")
 
 
 def make_tree(document: JsonSchemaDocument, uri: str) -> SchemaNode:
-    """The schema at ``uri``, with what it refers to in its place."""
+    """Return the schema at ``uri``, with what it refers to in its place."""
     base, _, fragment = uri.partition("#")
     return _Tree(document).node(lookup(document.documents.get(base, True), find_fragment(f"#{fragment}")), base, "", ())
 
@@ -41,7 +41,7 @@ class _Tree:
         self._room = Room()
 
     def node(self, schema: JSON, base: str, name: str, above: tuple[str, ...], *, required: bool = False) -> SchemaNode:
-        """The node of a schema that lies in the document ``base``, inside of what ``above`` refers to."""
+        """Return the node of a schema that lies in the document ``base``, inside of what ``above`` refers to."""
         merged, base, above, whole = self._merge(schema, base, above)
         kinds = _list_types(merged)
         kind: Kind = next(
@@ -67,7 +67,10 @@ class _Tree:
         )
 
     def _merge(self, schema: JSON, base: str, above: tuple[str, ...]) -> tuple[JSONObject, str, tuple[str, ...], bool]:
-        """A schema with what it refers to and all parts of its ``allOf``; false where it leads back to itself."""
+        """Return a schema with what it refers to and all parts of its ``allOf``.
+
+        False where it leads back to itself.
+        """
         result: JSONObject = dict(schema) if isinstance(schema, dict) else {}
         whole = True
         reference = result.pop("$ref", None)

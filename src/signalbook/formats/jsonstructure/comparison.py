@@ -69,7 +69,8 @@ Clauses = list[Clause[TypePair]]
 
 
 def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
-    """Every reason found why a payload of ``writer`` may not be one of ``reader``; paths are pointers into ``reader``.
+    """Return every reason found why a payload of ``writer`` may not be one of ``reader``; paths are pointers into
+    ``reader``.
 
     Documents without a type of their own are collections: their definitions are compared by name.
     """
@@ -133,7 +134,7 @@ class _ObjectMembers:
 
 
 class _ComparedDocument:
-    """One of the two documents."""
+    """A document in the comparison: that of the reader or of the writer."""
 
     def __init__(self, structure: Structure, spend: Callable[[int], None]) -> None:
         self.structure = structure
@@ -154,13 +155,16 @@ class _ComparedDocument:
                     waiting.append(item)
 
     def make_type(self, schema: JSON, within: JSONObject | None = None, keyword: str = "") -> Type:
-        """The type that a schema declares; of ``true``, which stands for anything, the place is in ``within``."""
+        """Return the type that a schema declares.
+
+        Of ``true``, which stands for anything, the place is in ``within``.
+        """
         if isinstance(schema, dict):
             return Type(id(schema), "", schema)
         return Type(id(within), f"/{keyword}", _ANY)
 
     def find_path(self, type: Type, *parts: str | int) -> str:
-        """A JSON Pointer to a type, or to something in it."""
+        """Return a JSON Pointer to a type, or to something in it."""
         steps: list[str | int] = []
         node = type.owner
         while node in self._parents:
@@ -211,7 +215,7 @@ class _ComparedDocument:
         return self._listed[id(schema)]
 
     def find_members(self, type: Type) -> _ObjectMembers | None:
-        """The members of an object, a map or one case of a choice; None if there is no such value."""
+        """Return the members of an object, a map or one case of a choice; None if there is no such value."""
         if type not in self._members:
             self._members[type] = self._read_choice(type) if type.kind == "choice" else self._read_object(type.schema)
         return self._members[type]
@@ -286,7 +290,10 @@ class _ComparedDocument:
 
 
 def find_selector(schema: JSONObject) -> str | None:
-    """The member that tells the alternatives of a choice apart; None where the alternative's name is a member."""
+    """Return the member that tells the alternatives of a choice apart.
+
+    None where the alternative's name is a member.
+    """
     name = schema.get("selector") if "$extends" in schema else None
     return name if isinstance(name, str) else None
 
@@ -354,7 +361,7 @@ class _Comparison:
         return [Clause(questions, otherwise if len(questions) > 1 else None)]
 
     def _compare_single(self, question: TypePair) -> Clauses:
-        """Two types of the same JSON type, neither a union nor ``any``."""
+        """Compare two types of the same JSON type, neither a union nor ``any``."""
         old, new, _ = question
         if old.kind in PRIMITIVES:
             problem = primitives.find_problem(old.schema, new.schema)
@@ -483,7 +490,9 @@ class _Comparison:
         return clauses
 
     def _list_cases(self, writer_members: _ObjectMembers, name: str | None, top: bool) -> list[str] | None:
-        """The alternatives that what is written tells, by the member ``name`` or, without one, by its only member."""
+        """Return the alternatives that written values select, by the member ``name`` or, without one, by their only
+        member.
+        """
         if name is None:
             names = (
                 list(writer_members.properties)
@@ -534,7 +543,7 @@ class _Comparison:
         ]
 
     def _compare_instance(self, reader_members: _ObjectMembers, new: Type) -> Clauses:
-        """``$schema`` and ``$uses`` of a payload are free in objects, but not in maps and choices."""
+        """Compare ``$schema`` and ``$uses`` of a payload, which are free in objects, but not in maps and choices."""
         if reader_members.more is not None:
             return [Clause((TypePair(Type(id(_ANY), "", _ANY), reader_members.more, False),))]
         message = "a payload may have $schema, which is not accepted here"
@@ -633,7 +642,7 @@ def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members
 
 
 def _list_types(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
-    """The types in a namespace and those within, by their pointers."""
+    """Yield the types in a namespace and those within, by their pointers."""
     waiting: list[tuple[str, JSON]] = [(path, namespace)]
     while waiting:
         path, node = waiting.pop(0)
@@ -661,7 +670,7 @@ def _format_json(value: JSON) -> str:
 
 
 def _format_type(schema: JSONObject) -> str:
-    """A type as people write it."""
+    """Return a type as text for people."""
     type_value = schema.get("type")
     if isinstance(type_value, dict):
         return _format_json(type_value.get("$ref", "a type")).strip('"')

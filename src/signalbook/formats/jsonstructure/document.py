@@ -98,7 +98,7 @@ class _Inspector:
                 yield from self._check_pointer(pointer, ("$offers", name))
 
     def check_namespace(self, namespace: JSONObject, path: Path) -> Findings:
-        """The types and namespaces in a namespace."""
+        """Check the types and namespaces in a namespace."""
         for name, item in namespace.items():
             here = (*path, name)
             if name in IMPORTS:
@@ -290,7 +290,7 @@ class _Inspector:
                 yield make_finding(here, "$extends", "a type cannot extend itself")
 
     def _check_values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
-        """``enum`` and ``const``."""
+        """Check ``enum`` and ``const``."""
         listed: dict[str, Any] = {"enum": schema.get("enum"), "const": [schema.get("const")]}
         for keyword, values in listed.items():
             if keyword not in schema:

@@ -44,7 +44,7 @@ _MAX_STEPS: Final = 200_000
 
 
 def list_violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
-    """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
+    """Return every violation in a JSON value, at most ``MAX_FINDINGS``."""
     holder = _Holder(structure)
     try:
         return list(islice(holder.check_value(value, schema, ()), MAX_FINDINGS))
@@ -187,7 +187,7 @@ _Above = tuple[JSONObject, ...]
 
 
 def make_shape(structure: Structure, schema: JSON, above: _Above = (), *, nullable: bool = False) -> Shape:
-    """The shape that every value of a type fits."""
+    """Return the shape that every value of a type fits."""
     kinds = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kinds, list):
         types = [kind for kind in kinds if kind != "null"]
@@ -239,7 +239,9 @@ def _build_fields(structure: Structure, schema: JSONObject, above: _Above) -> tu
 
 
 def find_constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[JSON]]:
-    """Required properties of an object that have listed values, and the selector of a choice, by name (K-30)."""
+    """Return the required properties of an object that have listed values, and the selector of a
+    choice, by name (K-30).
+    """
     if schema.get("type") == "choice" and isinstance(schema.get("selector"), str):
         return {schema["selector"]: frozenset(schema["choices"])}
     if schema.get("type") != "object":
@@ -274,11 +276,11 @@ class JsonStructure(JsonValues):
         return digest(f"{self.format} {self.structure.fingerprint} {self.link}".encode())
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
+        """Return every violation in a JSON value, at most ``MAX_FINDINGS``."""
         return list_violations(self.structure, self.schema, value)
 
     def shape(self) -> Shape:
-        """The columns a conforming payload fits into."""
+        """Return the columns a conforming payload fits into."""
         return make_shape(self.structure, self.schema)
 
     def tree(self) -> SchemaNode:
@@ -286,7 +288,7 @@ class JsonStructure(JsonValues):
         return make_tree(self.structure, self.schema)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Required top-level properties with listed values."""
+        """Return required top-level properties with listed values."""
         return find_constants(self.structure, resolve_type(self.structure, self.schema))
 
 
@@ -319,7 +321,10 @@ class JsonStructureFormat:
         link: str = "",
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
-        """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
+        """Return the type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17).
+
+        Raises ``SchemaError``.
+        """
         structure = _read_usable(document)
         pointer = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
         schema = structure.lookup(pointer) if pointer != "/" else structure.find_top()

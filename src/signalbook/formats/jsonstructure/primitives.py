@@ -18,7 +18,7 @@ _URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decim
 
 
 def find_family(kind: str) -> Family | None:
-    """The JSON type of a type's values; None for ``any``."""
+    """Return the JSON type of a type's values; None for ``any``."""
     if kind in PRIMITIVES:
         if kind in ("null", "boolean"):
             return "null" if kind == "null" else "boolean"
@@ -29,7 +29,7 @@ def find_family(kind: str) -> Family | None:
 
 
 def list_values(schema: JSONObject) -> list[JSON] | None:
-    """The values of a primitive type that has few: listed ones, true and false, null."""
+    """Return the values of a primitive type that has few: listed ones, true and false, null."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -109,7 +109,7 @@ def _find_longest(schema: JSONObject) -> int | None:
 
 
 def _compare_decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
-    """Decimal numbers and long integers, which are strings of digits."""
+    """Compare decimal numbers and long integers, which are strings of digits."""
     old, new = writer["type"], reader["type"]
     if old not in LONGS and old != "decimal":
         return "type_changed", "type", f"a {old} need not be a {new}"

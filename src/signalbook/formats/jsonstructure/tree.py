@@ -45,7 +45,7 @@ _Part = tuple[JSON, str, bool]
 
 
 def make_tree(structure: Structure, schema: JSON) -> SchemaNode:
-    """A type, with those it refers to and extends in their places."""
+    """Return a type, with those it refers to and extends in their places."""
     return _Tree(structure).node(schema, "", ())
 
 
@@ -57,7 +57,7 @@ class _Tree:
         self._room = Room()
 
     def node(self, declaration: JSON, name: str, above: tuple[int, ...], *, required: bool = False) -> SchemaNode:
-        """The node of a type."""
+        """Return the node of a type."""
         stated = declaration if isinstance(declaration, dict) else {}
         kinds = stated.get("type")
         nullable = isinstance(kinds, list) and "null" in kinds

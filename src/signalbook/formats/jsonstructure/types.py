@@ -42,7 +42,7 @@ def _check_integer(low: int, high: int) -> Check:
 
 
 def _check_long(low: int, high: int) -> Check:
-    """Integers that JSON numbers do not hold safely are written as strings."""
+    """Check that integers which JSON numbers do not hold safely are written as strings."""
 
     def check(value: JSON, _: JSONObject) -> str:
         if not isinstance(value, str) or not _INT.fullmatch(value):
@@ -209,14 +209,14 @@ class Structure:
         return node
 
     def find_top(self) -> JSONObject | None:
-        """The type of whole payloads: that of the root, or the one that ``$root`` names."""
+        """Return the type of whole payloads: that of the root, or the one that ``$root`` names."""
         if "type" in self.root:
             return self.root
         schema = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
         return schema if isinstance(schema, dict) else None
 
     def list_bases(self, schema: JSONObject) -> Iterator[JSONObject]:
-        """The types that one extends, nearest first, each once; at most ``MAX_BASES``."""
+        """Yield the types that one extends, nearest first, each once; at most ``MAX_BASES``."""
         seen: list[JSONObject] = [schema]
         waiting = list_extended(schema)
         while waiting and len(seen) <= MAX_BASES:
@@ -227,7 +227,7 @@ class Structure:
                 waiting += list_extended(base)
 
     def list_properties(self, schema: JSONObject) -> dict[str, JSON]:
-        """The properties of a type, those of its bases before its own."""
+        """Return the properties of a type, those of its bases before its own."""
         # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
         key = id(schema)
         if key not in self.members:
@@ -241,13 +241,13 @@ class Structure:
 
 
 def list_extended(schema: JSONObject) -> list[str]:
-    """The pointers of ``$extends``."""
+    """Return the pointers of ``$extends``."""
     pointers = schema.get("$extends", [])
     return [pointer for pointer in (pointers if isinstance(pointers, list) else [pointers]) if isinstance(pointer, str)]
 
 
 def list_required(structure: Structure, schema: JSONObject) -> list[list[str]]:
-    """The sets of required properties, one of which an object must have; those of bases are in each of them."""
+    """Return the sets of required properties, one of which an object must have; those of bases are in each of them."""
     inherited: list[str] = []
     for base in structure.list_bases(schema):
         sets = _list_sets(base)
@@ -263,7 +263,7 @@ def _list_sets(schema: JSONObject) -> list[list[str]]:
 
 
 def resolve_type(structure: Structure, schema: JSON) -> JSONObject:
-    """A schema, or the type it refers to."""
+    """Return a schema, or the type it refers to."""
     for _ in range(MAX_REFERENCES):
         kind = schema.get("type") if isinstance(schema, dict) else None
         if not isinstance(kind, dict):

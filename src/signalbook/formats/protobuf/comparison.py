@@ -55,13 +55,13 @@ _WIDER_ON_THE_WIRE: Final = {
 
 
 def format_type(field: FieldDescriptor) -> str:
-    """A field's type as documents write it."""
+    """Return a field's type as documents write it."""
     declared = field.message_type or field.enum_type
     return str(declared.full_name) if declared is not None else _TYPE_NAMES[field.type]
 
 
 def compare_types(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] | None:
-    """The rule that reading one type as another breaks, with words for people; None where every value stays itself."""
+    """Return the rule that reading one type as another breaks, with a message; None if every value stays the same."""
     old, new = _TYPE_NAMES[writer.type], _TYPE_NAMES[reader.type]
     closed = reader.enum_type is not None and reader.enum_type.is_closed
     if new in _WIDER.get(old, ()) and not closed:
@@ -81,7 +81,8 @@ _MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 
 
 def find_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
-    """Every reason, over all messages of ``writer``; paths are full names: ``shop.Order.total``, ``shop.Color.RED``.
+    """Return every reason, over all messages of ``writer``; paths are full names: ``shop.Order.total``,
+    ``shop.Color.RED``.
 
     Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
     """
@@ -99,7 +100,7 @@ def find_wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> lis
 
 
 def list_with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
-    """Messages and the messages declared in them, without the entries of maps."""
+    """Yield messages and the messages declared in them, without the entries of maps."""
     for descriptor in descriptors:
         if not descriptor.GetOptions().map_entry:
             yield descriptor
@@ -107,7 +108,7 @@ def list_with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
 
 
 def relative_name(descriptor: Descriptor | EnumDescriptor) -> str:
-    """The name of a type without its package."""
+    """Return the name of a type without its package."""
     full = str(descriptor.full_name)
     return full.removeprefix(f"{descriptor.file.package}.") if descriptor.file.package else full
 
@@ -139,7 +140,7 @@ class _Comparison(Comparison):
     def report_missing(
         self, writer_messages: Mapping[str, Descriptor], reader_messages: Mapping[str, Descriptor]
     ) -> None:
-        """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
+        """Report messages that only the writer has, unless they are parts of others: then the fields show the loss."""
         parts = self.list_parts(message for name, message in writer_messages.items() if name in reader_messages)
         for name, message in writer_messages.items():
             outer = message.containing_type
@@ -232,7 +233,7 @@ class _Comparison(Comparison):
             self.report(path, "default_changed", repr(old), repr(new), text)
 
     def compare_values(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
-        """Compare what single values are; whether they are the same."""
+        """Compare the types of single values; return True if they are the same."""
         if reader.type != writer.type:
             problem = compare_types(writer, reader)
             if problem is not None:
@@ -279,7 +280,7 @@ class _Comparison(Comparison):
         *,
         closed: bool,
     ) -> None:
-        """A name of the writer's that its number does not have with the reader."""
+        """Compare a name of the writer's that has another number, or none, with the reader."""
         value_path = f"{path}.{name}"
         if reader_number is not None:
             text = f"{name} is written as {number}, which is not what the reader calls so"
@@ -342,7 +343,7 @@ class _WireComparison(_Comparison):
 
 
 def _find_reachable(messages: Iterable[Descriptor]) -> set[str]:
-    """The full names of ``messages`` and of all message types inside them."""
+    """Return the full names of ``messages`` and of all message types inside them."""
     waiting = list(messages)
     names = {message.full_name for message in waiting}
     while waiting:
@@ -353,13 +354,13 @@ def _find_reachable(messages: Iterable[Descriptor]) -> set[str]:
 
 
 def _index_fields(message: Descriptor) -> dict[int, FieldDescriptor]:
-    """Fields by number, extensions that the document declares among them."""
+    """Return fields by number, extensions that the document declares among them."""
     extensions = message.file.pool.FindAllExtensions(message)
     return {field.number: field for field in (*message.fields, *extensions)}
 
 
 def _find_key_field(value: FieldDescriptor) -> FieldDescriptor:
-    """The field of a map's keys, beside that of its values."""
+    """Return the field of a map's keys, beside that of its values."""
     entry: Any = value.containing_type
     field: FieldDescriptor = entry.fields_by_name["key"]
     return field
@@ -390,7 +391,7 @@ _Range = tuple[float, float]
 
 
 def find_hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
-    """Every number or name of ``old`` that ``new`` leaves without a use or a reservation, or uses again."""
+    """Return every number or name of ``old`` that ``new`` leaves without a use or a reservation, or uses again."""
     return list(islice(_list_hazards(new, old), MAX_FINDINGS))
 
 

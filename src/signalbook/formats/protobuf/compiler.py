@@ -59,7 +59,7 @@ Sources = tuple[tuple[str, bytes], ...]
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
-    """The document and everything it imports beyond what is built in.
+    """Return the document and everything it imports beyond what is built in.
 
     Raises ``UnresolvedReferences`` with all imports that lead to nothing, else ``SchemaError``.
     """
@@ -102,13 +102,13 @@ def _build_missing(path: str, by: str, *, searched: bool) -> Finding:
 
 
 def check_imports(document: bytes) -> list[Finding]:
-    """A finding for each import that no compiler accepts: absolute, upwards, or not a ``.proto`` file."""
+    """Return a finding for each import that no compiler accepts: absolute, upwards, or not a ``.proto`` file."""
     paths = [path for path in list_imports(document) if not _SAFE.fullmatch(path)]
     return [Finding(path="", rule="import", message=f"{shorten(repr(path))} is no path to import") for path in paths]
 
 
 def list_imports(document: bytes) -> Iterator[str]:
-    """Paths a document imports, without those of the well-known types."""
+    """Yield paths a document imports, without those of the well-known types."""
     # Comments go and strings stay: an import in a comment is none, and ``//`` in a string no comment.
     text = _NOISE.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", document.decode("utf-8", "replace"))
     for match in _IMPORT.finditer(text):
@@ -131,7 +131,7 @@ def _check_text(document: bytes, path: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def compile_set(sources: Sources) -> bytes:
-    """A serialised ``FileDescriptorSet`` of ``sources`` and all they need. Raises ``SchemaError``."""
+    """Return a serialised ``FileDescriptorSet`` of ``sources`` and all they need. Raises ``SchemaError``."""
     with tempfile.TemporaryDirectory(prefix="signalbook-proto-") as folder:
         root, output = Path(folder) / "in", Path(folder) / "set.bin"
         for path, text in sources:
@@ -189,7 +189,7 @@ _FIELD = 2
 
 
 def list_field_comments(file: FileDescriptorProto) -> dict[str, str]:
-    """Texts by full name of the field: the comment before it, or else behind it on its line."""
+    """Return texts by full name of the field: the comment before it, or else behind it on its line."""
     comments: dict[str, str] = {}
     for location in file.source_code_info.location:
         text = (location.leading_comments or location.trailing_comments).strip()

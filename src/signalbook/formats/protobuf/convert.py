@@ -41,7 +41,7 @@ class Plans:
         self._plans: dict[str, Convert] = {}
 
     def message(self, descriptor: Descriptor) -> Convert:
-        """The conversion of messages of one type to objects by field name.
+        """Return the conversion of messages of one type to objects by field name.
 
         Values that are not set are ``None``, messages are left out: what is there and null is a ``Value``.
         """
@@ -85,7 +85,9 @@ class Plans:
 
 
 def make_shape(descriptor: Descriptor, comments: Mapping[str, str]) -> Shape:
-    """The columns of a message type, with ``comments`` by full name of the field; one inside itself is ``Anything``."""
+    """Return the columns of a message type, with ``comments`` by full name of the field; one inside itself is
+    ``Anything``.
+    """
     return _Shapes(comments).message(descriptor, ())
 
 
@@ -136,7 +138,7 @@ class _Shapes:
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """The field of a map's values, or ``None`` if ``field`` is no map."""
+    """Return the field of a map's values, or ``None`` if ``field`` is no map."""
     descriptor = field.message_type
     is_map = descriptor is not None and descriptor.GetOptions().map_entry
     return descriptor.fields_by_name["value"] if descriptor is not None and is_map else None
@@ -158,6 +160,6 @@ def _format_key(key: Any) -> str:
 
 
 def _plan_enum(descriptor: EnumDescriptor) -> Convert:
-    """Numbers to names; a number that a later version of the schema added stays a number, as text."""
+    """Return the names of an enum by number; a number that a later version added stays a number, as text."""
     names = {number: value.name for number, value in descriptor.values_by_number.items()}
     return lambda number: names.get(number) or str(number)

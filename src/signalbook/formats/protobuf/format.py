@@ -123,7 +123,7 @@ class ProtobufSchema:
             raise make_payload_error("decode_error", "range", f"a value has no JSON form: {error}") from None
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """A message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        """Return a message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise make_unsupported_error(content_type, self.format)
         try:
@@ -176,7 +176,7 @@ class ProtobufSchema:
         return message
 
     def reading(self, writer: Schema) -> Schema:
-        """``writer``: its payloads are as it says."""
+        """Return ``writer``, because it describes its payloads itself."""
         return writer
 
     def validate(self, value: JSON) -> list[Finding]:
@@ -188,7 +188,7 @@ class ProtobufSchema:
         return [_build_missing(path) for path in message.FindInitializationErrors()[:MAX_FINDINGS]]
 
     def shape(self) -> Shape:
-        """The columns of the message's fields."""
+        """Return the columns of the message's fields."""
         return self._shape
 
     @cached_property
@@ -205,7 +205,9 @@ class ProtobufSchema:
 
 
 def _encode_jsonable(value: Any) -> JSON:
-    """A decoded value in protobuf's JSON mapping, where null is a member that is not set, and bytes are base64."""
+    """Return a decoded value in protobuf's JSON mapping, where null is a member that is not set, and
+    bytes are base64.
+    """
     if isinstance(value, dict):
         return {name: _encode_jsonable(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -234,7 +236,7 @@ def _with_integers(value: Any) -> JSON:
 
 
 def _set(value: Any) -> JSON:
-    """A decoded value without members that are not set, which another version of the schema may not have."""
+    """Return a decoded value without members that are not set, which another version of the schema may not have."""
     if isinstance(value, dict):
         return {name: _set(item) for name, item in value.items() if item is not None}
     return [_set(item) for item in value] if isinstance(value, list) else value
@@ -252,7 +254,7 @@ class ProtobufFormat:
     versions: Final = ("Protobuf/2", "Protobuf/3")
 
     def canonical(self, format: str) -> str | None:
-        """``Protobuf/2`` or ``/3``; ``Protobuf`` alone leaves it to the document."""
+        """Return ``Protobuf/2`` or ``/3``; ``Protobuf`` alone leaves it to the document."""
         if "/" not in format:
             return self.name
         version = format.partition("/")[2].strip().lower().removeprefix("proto").removesuffix(".0")
@@ -287,7 +289,7 @@ class ProtobufFormat:
         return [*descriptors.warnings, *_check_syntax(descriptors, self.canonical(format))]
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> ProtobufSchema:
-        """The message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
+        """Return the message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
 
         ``resolve`` is asked for imports by their path. Raises ``SchemaError``.
         """
@@ -298,7 +300,10 @@ class ProtobufFormat:
         return ProtobufSchema(format=version, descriptors=descriptors, descriptor=descriptor, warnings=warnings)
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
-        """The full names of the message types of a document, but for nested ones, in order. Raises ``SchemaError``."""
+        """Return the full names of the message types of a document, but for nested ones, in order.
+
+        Raises ``SchemaError``.
+        """
         return tuple(
             descriptor.full_name for descriptor in self._compile_text(text).file.message_types_by_name.values()
         )
@@ -312,7 +317,7 @@ class ProtobufFormat:
         return comparison.find_wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
-        """Numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
+        """Return numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
         return comparison.find_hazards(self._compile_text(new).file, self._compile_text(old).file)
 
     def _compile_text(self, text: SchemaText) -> Descriptors:

@@ -166,5 +166,5 @@ def list_options(tokens: Tokens) -> list[Tokens]:
 
 
 def join_tokens(text: str, tokens: Tokens) -> str:
-    """The text from the first of these tokens to the last."""
+    """Return the text from the first of these tokens to the last."""
     return text[tokens[0].start : tokens[-1].end]

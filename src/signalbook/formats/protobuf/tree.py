@@ -36,7 +36,7 @@ _WELL_KNOWN_NODES: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
 
 
 def make_tree(descriptor: Descriptor, comments: Mapping[str, str]) -> SchemaNode:
-    """A message type, with ``comments`` by full name of the field."""
+    """Return a message type, with ``comments`` by full name of the field."""
     return _Tree(comments).message(descriptor, "", ())
 
 
@@ -50,7 +50,7 @@ class _Tree:
     def message(
         self, descriptor: Descriptor, name: str, above: tuple[str, ...], *, required: bool = False, about: str = ""
     ) -> SchemaNode:
-        """The node of a message type."""
+        """Return the node of a message type."""
         full = descriptor.full_name
         if full in _WELL_KNOWN_NODES:
             kind, values = _WELL_KNOWN_NODES[full]

@@ -34,7 +34,8 @@ Clauses = list[Clause[ComponentPair]]
 
 
 def find_differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]) -> list[Difference]:
-    """Every reason found why a document of the schema ``writer`` may not be one of ``reader``; both are the library's.
+    """Return every reason found why a document of the schema ``writer`` may not be one of ``reader``; both are the
+    library's.
 
     The roots of documents are the top-level elements, as ``roots`` gives them. Of schemas without any, all types are
     compared by name. A path leads from a top-level declaration to the part of it: ``order/item/@id``.
@@ -117,7 +118,7 @@ class _Comparison:
         yield from self._compare_derivations(old, new, path)
 
     def _compare_fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Fixed values and defaults, of elements and of attributes."""
+        """Compare fixed values and defaults, of elements and of attributes."""
         if new.fixed is not None and old.fixed != new.fixed:
             rule = "fixed_added" if old.fixed is None else "fixed_changed"
             message = f"another value than {new.fixed} may be written, which is fixed here"
@@ -141,7 +142,7 @@ class _Comparison:
             yield Clause((ComponentPair("type", writer_part.type, reader_part.type),))
 
     def _compare_derivations(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Types that ``xsi:type`` may name in place of the declared one."""
+        """Compare the types that ``xsi:type`` may name in place of the declared one."""
         if old.type.name == _ANY_TYPE:
             return
         reader_types = {part.name: part for part in self._derived[1].get(id(new.type), ())}
@@ -206,7 +207,9 @@ class _Comparison:
     def _compare_open(
         self, old: Any, new: Any, content_models: tuple[models.ContentModel, models.ContentModel], path: str
     ) -> Iterator[Clause[ComponentPair]]:
-        """Open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no new names."""
+        """Compare open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no new
+        names.
+        """
         writer_content, reader_content = (_find_open_content(xsd) for xsd in (old, new))
         if writer_content is None:
             return
@@ -259,7 +262,7 @@ class _Comparison:
             yield from self._compare_undeclared(writer.component, _find_strictness(reader), path)
 
     def _compare_undeclared(self, element: XsdElement, strictness: str, path: str) -> Iterator[Clause[ComponentPair]]:
-        """An element that the reader's wildcard takes."""
+        """Compare an element that the reader's wildcard takes."""
         if strictness == "skip":
             return
         declared = self.reader.maps.elements.get(element.name)
@@ -272,7 +275,7 @@ class _Comparison:
             yield _make_failed_clause(path, "element_removed", element.local_name, None, message)
 
     def _compare_undescribed(self, wildcard: Leaf, element: XsdElement) -> Iterator[Clause[ComponentPair]]:
-        """An element of the reader's that the writer's wildcard lets be anything."""
+        """Compare an element of the reader's that the writer's wildcard lets be anything."""
         declared = self.writer.maps.elements.get(element.name)
         strictness = _find_strictness(wildcard)
         if strictness != "skip" and declared is not None:
@@ -485,7 +488,7 @@ def _is_emptiable(xsd: Any, spend: Callable[[int], None]) -> bool:
 
 
 def _list_globals(components: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Top-level declarations, without those of XML Schema itself."""
+    """Yield top-level declarations, without those of XML Schema itself."""
     for name, part in list(components.items()):
         if not name.startswith((XS, "{http://www.w3.org/2001/XMLSchema-instance}")):
             yield name, part
@@ -500,7 +503,7 @@ def _is_any_text(xsd: Any) -> bool:
 
 
 def _index_derived(schema: Any) -> dict[int, list[Any]]:
-    """The named complex types derived from each type, nearer or farther."""
+    """Return the named complex types derived from each type, nearer or farther."""
     derived: dict[int, list[Any]] = {}
     for part in schema.maps.types.values():
         if part.is_simple() or part.name.startswith(XS):
@@ -513,7 +516,10 @@ def _index_derived(schema: Any) -> dict[int, list[Any]]:
 
 
 def _list_identities(element: Any) -> set[tuple[str, ...]]:
-    """Identity constraints in words that do not depend on prefixes; a key's name counts where it is referred to."""
+    """Return identity constraints in words that do not depend on prefixes.
+
+    A key's name counts where it is referred to.
+    """
     identities = set()
     for identity in element.identities:
         parts = [local_name(identity.elem.tag), expand_path(identity.selector, identity.selector.path)]
@@ -542,7 +548,7 @@ def _format_type(xsd: Any) -> str:
 
 
 def _find_path(part: Any) -> str:
-    """The names of a declaration and of those it is in."""
+    """Return the names of a declaration and of those it is in."""
     names: list[str] = []
     while part is not None:
         name = part.local_name

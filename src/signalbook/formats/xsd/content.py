@@ -82,7 +82,7 @@ class Simple:
     sent: Kind | None = None
 
     def shape(self, *, nullable: bool = False) -> Scalar | ListOf:
-        """The column."""
+        """Return the column."""
         if self.is_list:
             return ListOf(item=self._build_scalar(nullable=False), nullable=nullable)
         return self._build_scalar(nullable=nullable)
@@ -92,13 +92,13 @@ class Simple:
         return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, zoned=self.kind == "date", **digits)
 
     def read(self, text: str) -> JSON:
-        """The value of text that the schema accepted."""
+        """Return the value of text that the schema accepted."""
         normal = self.type.normalize(text)
         convert = _READ[self.coding]
         return [convert(part) for part in normal.split()] if self.is_list else convert(normal)
 
     def write(self, value: JSON) -> str:
-        """Text for a value. Raises ``TypeError`` for one of another kind."""
+        """Return text for a value. Raises ``TypeError`` for one of another kind."""
         if not self.is_list:
             return self._write(value)
         if not isinstance(value, list):
@@ -135,7 +135,7 @@ def _read_as_text(xsd: XsdType) -> Simple:
 
 
 def _read_decimal(xsd: XsdType) -> Simple:
-    """Exact where digits are bounded, else text."""
+    """Return an exact decimal where digits are bounded, else text."""
     total, fraction = _find_digits(xsd, names.XSD_TOTAL_DIGITS), _find_digits(xsd, names.XSD_FRACTION_DIGITS)
     if total is None or fraction is None or total > _MAX_DIGITS:
         return _read_as_text(xsd)
@@ -351,7 +351,9 @@ def _write_value(kind: Simple, value: JSON, path: Path) -> str:
 
 
 def _check_same_type(element: Element, name: str, path: Path) -> None:
-    """A payload may name another type than its place in the schema has; then the columns are of another one, too."""
+    """Check that a payload does not name another type than its place in the schema has, which would
+    have other columns.
+    """
     stated = element.get(f"{XSI}type")
     if stated is not None and stated.strip().rpartition(":")[2] != name:
         raise Unfit(path, "xsi_type", f"the type {stated!r} in place of the declared one has no columns")
@@ -378,16 +380,16 @@ class Planner:
         self._above: list[int] = []
 
     def top(self, element: XsdElement) -> Child:
-        """The plan of a payload's root."""
+        """Return the plan of a payload's root."""
         return self._plan_child(element, repeated=False, required=True)
 
     def root_of(self, xsd: XsdType) -> Child:
-        """The plan of a payload's root that is of a type, whatever its name."""
+        """Return the plan of a payload's root that is of a type, whatever its name."""
         name = xsd.local_name or ""
         return Child(tag="", plan=self.type(xsd), repeated=False, required=True, nillable=False, type_name=name)
 
     def type(self, xsd: XsdType, default: str | None = None) -> ElementPlan:
-        """The plan of an element of a type."""
+        """Return the plan of an element of a type."""
         if xsd.is_simple():
             return Value(simple=make_simple(xsd), default=default)
         # A type inside of itself has no columns; by identity, since anonymous types have no names.

@@ -108,7 +108,7 @@ def _find_bad_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int
 
 
 def list_references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
-    """The documents that one refers to."""
+    """Yield the documents that one refers to."""
     for part in root:
         namespace = part.get("namespace", "").strip()
         if part.tag not in [XS + kind for kind in _REFERENCES] or namespace in _BUILTIN_NAMESPACES:

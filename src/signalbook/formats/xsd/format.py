@@ -23,7 +23,7 @@ class XsdFormat:
     versions: Final = ("XSD/1.0", "XSD/1.1")
 
     def canonical(self, format: str) -> str | None:
-        """``XSD/1.0`` or ``XSD/1.1``; ``XSD`` alone is read as 1.1, which only added to 1.0."""
+        """Return ``XSD/1.0`` or ``XSD/1.1``; ``XSD`` alone is read as 1.1, which only added to 1.0."""
         if "/" not in format:
             return self.name
         version = f"{self.name}/{format.partition('/')[2].strip()}"
@@ -36,7 +36,8 @@ class XsdFormat:
         return schema.check(document, self._choose_version(format))
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> XsdSchema:
-        """The element or type that ``link`` means: an XPath, or a name; without one, the top-level elements (G-17).
+        """Return the element or type that ``link`` means: an XPath, or a name; without one, the top-level elements
+        (G-17).
 
         ``resolve`` is asked for what ``schemaLocation`` says, relative to the document that says so. Where an import
         has no location, it is asked for ``{namespace}``, then for the namespace. Raises ``SchemaError``.

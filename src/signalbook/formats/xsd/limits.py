@@ -88,7 +88,7 @@ def _mark_namespace(name: str) -> str:
 
 
 def local_name(name: str) -> str:
-    """The part of a name behind its namespace."""
+    """Return the part of a name behind its namespace."""
     return name.rpartition("}")[2]
 
 
@@ -124,7 +124,7 @@ class Weight:
 
 
 def weigh(roots: Iterable[Element]) -> Weight:
-    """The weight of the documents together."""
+    """Return the weight of the documents together."""
     scale = _Scale(roots)
     try:
         models = [scale.model(model) for models in scale.named.values() for model in models]
@@ -148,7 +148,9 @@ class _Scale:
         self.known: dict[int, float] = {}
 
     def model(self, element: Element) -> float:
-        """The weight of a named model; one that contains itself is not built, and weighs nothing where it recurs."""
+        """Return the weight of a named model; one that contains itself is not built, and weighs nothing where it
+        recurs.
+        """
         if id(element) not in self.known:
             self.known[id(element)] = 0
             self.known[id(element)] = self.own(element)

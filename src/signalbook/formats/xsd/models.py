@@ -152,7 +152,7 @@ class ContentModel:
         return self._node_by_parts[parts]
 
     def add_particle(self, particle: Any, depth: int = 0) -> int:
-        """The expression of a group or of one particle."""
+        """Add the expression of a group or of one particle."""
         if depth > _MAX_NESTING:
             raise TooManySteps
         least, most = particle.min_occurs, particle.max_occurs
@@ -191,7 +191,7 @@ class ContentModel:
         return self.add_all(tuple(parts))
 
     def add_all(self, parts: tuple[tuple[int, int, int | None], ...]) -> int:
-        """Particles in any order, each between its least and most times."""
+        """Add particles in any order, each between its least and most times."""
         return self._add_node(("all", *parts), all(least == 0 for _, least, _ in parts)) if parts else _EMPTY
 
     def add_choice(self, nodes: Iterable[int]) -> int:
@@ -255,7 +255,9 @@ class ContentModel:
                     yield leaf, self.add_sequence(remainder, self.add_all(tuple(remaining_parts)))
 
     def find_whole_all(self, writer: ContentModel) -> tuple[Any, ...] | None:
-        """The particles of an all-group that is the whole model; one that may be left out if a writer's may not."""
+        """Return the particles of an all-group that is the whole model; of an optional one only if the writer's may be
+        left out.
+        """
         kind, *parts = self._nodes[self.start]
         if _is_optional_all(self) and (
             self.is_nullable(parts[0]) or _is_optional_all(writer) or not writer.is_nullable(writer.start)
@@ -264,14 +266,16 @@ class ContentModel:
         return tuple(parts) if kind == "all" else None
 
     def list_leaves(self, node: int) -> frozenset[Leaf]:
-        """The leaves of a particle of an all-group: one, or those of a substitution group."""
+        """Return the leaves of a particle of an all-group: one, or those of a substitution group."""
         kind, *parts = self._nodes[node]
         if kind == "leaf":
             return frozenset(parts)
         return frozenset(leaf for part in parts for leaf in self.list_leaves(part))
 
     def loosen(self) -> ContentModel:
-        """The same with all-groups of many particles as anything of them: a model that allows more."""
+        """Return the model with all-groups of many particles replaced by any number of them: a model
+        that allows more.
+        """
         kind, *parts = self._nodes[self.start]
         if kind != "all" or len(parts) <= _MAX_ORDERED:
             return self
@@ -320,14 +324,14 @@ def _multiply_counts(count: tuple[int, float], least: int, most: int | None) -> 
 
 
 def build_model(group: Any, spend: Spend, *, strict: bool) -> ContentModel:
-    """The model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooManySteps``."""
+    """Return the model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooManySteps``."""
     content_model = ContentModel(spend, strict)
     content_model.start = content_model.add_particle(group)
     return content_model
 
 
 def list_elements(particle: Any, *, strict: bool) -> list[Any]:
-    """The elements that a particle stands for: what is declared, and what may be substituted for it."""
+    """Return the elements that a particle stands for: what is declared, and what may be substituted for it."""
     declared = particle.ref if particle.ref is not None else particle
     elements = [] if declared.abstract else [declared]
     block = declared.block
@@ -373,7 +377,7 @@ def compare_models(writer: ContentModel, reader: ContentModel) -> Iterator[Outco
 
 
 def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
-    """Steps by name, and by wildcard: what comes after one of them, nobody knows which, may be what is after any."""
+    """Group steps by name, and by wildcard. After one of them anything may follow that follows any of them."""
     groups: dict[object, list[Step]] = {}
     for step in steps:
         groups.setdefault(step[0].name or step[0], []).append(step)
@@ -381,7 +385,9 @@ def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
 
 
 def _list_fitting(leaf: Leaf, expected: list[Step], writer_names: set[str]) -> Iterator[Step]:
-    """Elements of that name before wildcards; for a wildcard all that it may be, but for the writer's own names."""
+    """Yield elements of that name before wildcards; for a wildcard all that it may be, except for the writer's own
+    names.
+    """
     if leaf.names is None:
         exact = [step for step in expected if step[0].names is None and step[0].name == leaf.name]
         allowing = (step for step in expected if step[0].names is not None and step[0].names.allows(leaf.name))
@@ -434,7 +440,9 @@ Counter = tuple[int, int | None, int, int]
 
 
 def _find_counter(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:
-    """Least, most, what is repeated, what follows: if an expression starts with one repeated leaf."""
+    """Return the counter of an expression that starts with one repeated leaf: least, most, the leaf
+    and what follows.
+    """
     kind, *parts = model.find_parts(node)
     head, following = parts if kind == "sequence" else (node, _EMPTY)
     kind, *parts = model.find_parts(head)

@@ -50,7 +50,7 @@ def is_path(xpath: str, *, field: bool) -> bool:
 
 
 def list_unbounded(root: Element) -> Iterator[str]:
-    """Expressions whose cost nobody knows: with loops, ranges, nested predicates, or anything but children."""
+    """Yield expressions of unknown cost: with loops, ranges, nested predicates, or anything but children."""
     for name in ("assert", "assertion", "alternative"):
         for part in root.iter(XS + name):
             test = part.get("test", "")
@@ -96,7 +96,7 @@ _PREFIXED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|(?P<prefix>[^\W\d][\w.-]*):(?
 
 
 def expand_path(part: Any, path: str | None) -> str:
-    """An XPath with namespaces in place of prefixes."""
+    """Return an XPath with namespaces in place of prefixes."""
     default = getattr(part, "xpath_default_namespace", "")
 
     def named(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ _LINKED: Final = (XsdElement, XsdComplexType, XsdSimpleType)
 
 
 def find_linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
-    """The element or type declaration that ``link`` means. Raises ``SchemaError``."""
+    """Return the element or type declaration that ``link`` means. Raises ``SchemaError``."""
     path = unquote(link).lstrip("#").strip().removeprefix(":")
     if path.startswith("xpath(") and path.endswith(")"):
         path = path[6:-1].strip()
@@ -127,7 +127,7 @@ def find_linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
 
 
 def list_roots(schema: Any) -> list[Any]:
-    """The elements a payload may have at its root: the top-level ones of the document itself."""
+    """Return the elements a payload may have at its root: the top-level ones of the document itself."""
     return [part for part in schema.elements.values() if part.schema is schema and not part.abstract]
 
 

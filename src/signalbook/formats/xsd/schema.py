@@ -99,11 +99,11 @@ class XsdSchema:
             return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
 
     def reading(self, writer: Schema) -> Schema:
-        """``writer``: its payloads are as it says."""
+        """Return ``writer``, because it describes its payloads itself."""
         return writer
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """An XML document: of a value as ``decode`` gives it, or one given as text. Raises ``PayloadError``."""
+        """Return an XML document: of a value as ``decode`` gives it, or one given as text. Raises ``PayloadError``."""
         if isinstance(value, str) and value.lstrip().startswith("<"):
             payload = value.encode("utf-8", "surrogatepass")
         else:
@@ -136,7 +136,7 @@ class XsdSchema:
         raise Unfit((name,), "root", f"there is no top-level element {name}")
 
     def shape(self) -> Shape:
-        """The columns of the root's members."""
+        """Return the columns of the root's members."""
         return next(iter(self.plans.values())).plan.shape if len(self.plans) == 1 else Anything()
 
     def tree(self) -> SchemaNode:
@@ -166,7 +166,7 @@ def check(document: bytes, version: str) -> list[Finding]:
 
 
 def parse(document: bytes, version: str, *, format: str, link: str, resolve: Resolve | None) -> XsdSchema:
-    """The element or type that ``link`` means, or all top-level elements. Raises ``SchemaError``."""
+    """Return the element or type that ``link`` means, or all top-level elements. Raises ``SchemaError``."""
     sources = documents.gather(document, resolve)
     built = documents.build(version, sources)
     prefixes = documents.read(document).prefixes

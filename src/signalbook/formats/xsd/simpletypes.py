@@ -64,7 +64,7 @@ class _Facets:
         return _SPACES.index(white_space) if white_space in _SPACES else 0
 
     def find_facet(self, tag: str) -> Any:
-        """The nearest facet of a kind, that of a built-in type, too."""
+        """Return the nearest facet of a kind, that of a built-in type, too."""
         return next((part.facets[tag] for part in self.chain if tag in part.facets), None) or _find_inherited(
             self.builtin, tag
         )
@@ -144,7 +144,7 @@ class _Facets:
 
 
 def _list_chain(xsd: Any) -> Iterator[Any]:
-    """A type and those it restricts, up to a built-in type, a list or a union."""
+    """Yield a type and those it restricts, up to a built-in type, a list or a union."""
     while True:
         if not xsd.is_simple():
             xsd = xsd.content
@@ -261,7 +261,9 @@ def _is_restricted(facets: _Facets) -> bool:
 
 
 def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[SimpleTypeProblem] | None:
-    """Listed texts are tried; None where a value has other texts that are not tried, and the types do not tell."""
+    """Test the listed texts; return None where a value has other texts that are not tested, and the types do not
+    decide.
+    """
     texts = old.enumeration or []
     if old.primitive in _NAMESPACED or new.primitive in _NAMESPACED | _IDENTITIES:
         return None
@@ -348,7 +350,7 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 
 def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
-    """Values of any kind as texts: fine, unless more is asked of the texts."""
+    """Compare values of any kind, written as text, with a type of texts."""
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
         return [
             _make_changed_problem(
@@ -378,7 +380,7 @@ def _is_within(old: Any, new: Any) -> bool:
 
 
 def wider_type(builtin: Any, name: str) -> Any:
-    """Another built-in type."""
+    """Return another built-in type."""
     return builtin.maps.types[name]
 
 
@@ -400,7 +402,7 @@ def _compare_ranges(old: tuple[float, float], new: tuple[float, float], unit: st
 
 
 def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
-    """Patterns and assertions are not looked into: the same ones, or more of them for the writer."""
+    """Compare patterns and assertions by text only: the reader may have no other ones."""
     problems = []
     is_one_line = old.spaces > 0  # a dot stands for any character but the end of a line
     for required in new.patterns:
@@ -485,7 +487,7 @@ def _make_undecided_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
 
 
 def _format_type(xsd: Any) -> str:
-    """A type as people write it."""
+    """Return a type as text for people."""
     if xsd.local_name:
         return str(xsd.local_name)
     top = list(_list_chain(xsd))[-1]

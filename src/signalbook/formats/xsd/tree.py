@@ -39,7 +39,7 @@ _FACETS: Final = (
 
 
 def make_tree(plans: Mapping[str, Child], components: Mapping[str, Any]) -> SchemaNode:
-    """The root of a payload; where there may be several, a choice of them."""
+    """Return the root of a payload; where there may be several, a choice of them."""
     tree = _Tree()
     roots = tuple(tree.child(plan, components.get(tag), 0) for tag, plan in plans.items())
     if len(roots) == 1:
@@ -56,7 +56,7 @@ class _Tree:
         self._room = Room()
 
     def child(self, child: Child, component: Any, depth: int) -> SchemaNode:
-        """The node of an element."""
+        """Return the node of an element."""
         xsd = getattr(component, "type", component)
         if not child.repeated:
             return self._build_plan(child.plan, child.name, xsd, component, depth, child)

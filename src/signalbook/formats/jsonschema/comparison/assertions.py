@@ -1,4 +1,4 @@
-"""What the reader asks of types, values, numbers, strings, objects and arrays, compared with what is known."""
+"""The rules for keywords about types, values, numbers, strings, objects and arrays."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ _LENGTHS_UNKNOWN: Final = "which lengths the texts of a pattern have is not look
 
 
 def make_minimum_size_rule(keyword: str, rule: str, size: str) -> Rule:
-    """A rule for a least size: of a string, an array or an object."""
+    """Return a rule for a least size: of a string, an array or an object."""
 
     def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         sizes: Range = getattr(facts, size)
@@ -162,7 +162,7 @@ def make_minimum_size_rule(keyword: str, rule: str, size: str) -> Rule:
 
 
 def make_maximum_size_rule(keyword: str, rule: str, size: str) -> Rule:
-    """A rule for a greatest size; ``rule`` is the stem of its name."""
+    """Return a rule for a greatest size; ``rule`` is the stem of its name."""
 
     def check(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         sizes: Range = getattr(facts, size)

@@ -1,4 +1,4 @@
-"""What the reader asks by references, ``allOf``, ``anyOf``, ``oneOf``, ``not`` and ``if``, against the facts."""
+"""The rules for references, ``allOf``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Proof(Protocol):
         ...
 
     def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
-        """The same of a member, an item or a name of the value at hand."""
+        """Do the same for a member, an item or a name of the value at hand."""
         ...
 
     def proves(self, literals: Literals, term: Term) -> bool:
@@ -31,7 +31,7 @@ class Proof(Protocol):
         ...
 
     def proves_part(self, literals: Literals, term: Term) -> bool:
-        """The same of a member, an item or a name of the value at hand."""
+        """Do the same for a member, an item or a name of the value at hand."""
         ...
 
     def is_empty(self, literals: Literals) -> bool:
@@ -43,7 +43,7 @@ class Proof(Protocol):
         ...
 
     def derive_facts(self, literals: Literals) -> Facts:
-        """The facts that follow."""
+        """Return the facts that follow from ``literals``."""
         ...
 
 
@@ -98,7 +98,7 @@ def _is_disjoint(proof: Proof, facts: Facts, item: Term) -> bool:
 
 
 def _choose_alternative(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
-    """The alternative that takes all values, or why there is none."""
+    """Return the alternative that takes all values, or why there is none."""
     items: tuple[Term, ...] = term.keywords[keyword]
     if not proof.spend(len(items) // _ITEMS_PER_STEP):
         return None, [make_undecided(term, "there are too many alternatives", keyword)]
@@ -138,7 +138,7 @@ def _explain_intended(proof: Proof, literals: Literals, term: Term, keyword: str
 
 
 def _list_counterparts(facts: Facts, items: tuple[Term, ...]) -> list[Term]:
-    """The alternatives that the writer has at the same place, once references are followed."""
+    """Return the alternatives that the writer has at the same place, once references are followed."""
     paths = {term.path for term in facts.terms}
     return [item for item in items if resolve_target(item).path in paths]
 

@@ -73,7 +73,7 @@ MESSAGES: Final[dict[str, str]] = {
 
 
 def make_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
-    """A difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
+    """Return a difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
     path = term.find_path(keyword) if keyword else term.path
     new = term.read_raw(keyword) if keyword else term.raw
     words_shown = {"old": format_value(old), "new": format_value(new), **words}
@@ -97,7 +97,7 @@ def is_definite(differences: Iterable[Difference]) -> bool:
 
 
 def abbreviate(value: JSON) -> JSON:
-    """A value small enough to be shown; of a large one, what it is made of."""
+    """Return a value small enough to be shown; of a large one, what it is made of."""
     # Measured without writing it: an enum may have megabytes, of which nobody reads more than a line.
     if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN_JSON_CHARS) >= 0:
         return value
@@ -120,12 +120,12 @@ def _measure(value: JSON, chars_left: int) -> int:
 
 
 def format_value(value: JSON) -> str:
-    """A value as people read it."""
+    """Return a value as text for people."""
     abbreviated = abbreviate(value)
     return "anything" if value is None else abbreviated if abbreviated is not value else dump_json(value).decode()
 
 
 def format_first(values: list[JSON]) -> str:
-    """The first few values."""
+    """Return the first few values as text."""
     listed = ", ".join(format_value(value) if value is not None else "null" for value in values[:_MAX_EXAMPLES])
     return listed + (f" and {len(values) - _MAX_EXAMPLES} more" if len(values) > _MAX_EXAMPLES else "")

@@ -1,4 +1,4 @@
-"""What is known about a value of which certain schemas hold and others do not.
+"""The facts about a value for which certain schemas hold and others do not.
 
 Facts may allow more than the schemas do, never less: what follows from them follows from the schemas.
 """
@@ -79,7 +79,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """One schema's statements about an object's members: by name, by pattern, and about all others."""
+    """The statements of one schema about an object's members: by name, by pattern, and about all others."""
 
     names: dict[str, Term | None]
     patterns: dict[str, Term | None]
@@ -100,7 +100,7 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class ItemFacts:
-    """One schema's statements about an array's items: the first ones by position, and all others."""
+    """The statements of one schema about an array's items: the first ones by position, and all others."""
 
     prefix: tuple[Term | None, ...]
     additional: Term | None
@@ -112,7 +112,7 @@ class ItemFacts:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """All known facts. ``splits`` are the remaining alternatives.
+    """The facts about a value. ``splits`` are the remaining alternatives.
 
     ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. Statements about one type
     do not concern values of other types. ``excluded`` are values that are impossible. ``circular``: validating the
@@ -197,7 +197,7 @@ def make_type_term(name: str) -> Term:
 
 
 def json_type(value: JSON) -> str:
-    """The JSON type of a value."""
+    """Return the JSON type of a value."""
     return _JSON_TYPES.get(type(value), "number")
 
 
@@ -228,7 +228,7 @@ TYPE_BY_KEYWORD: Final = {
 
 
 def gather_facts(literals: Literals) -> Facts:
-    """The facts that follow from literals."""
+    """Return the facts that follow from literals."""
     return _Gatherer(literals).run()
 
 

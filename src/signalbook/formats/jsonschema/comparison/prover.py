@@ -1,8 +1,8 @@
 """Shows that all values of one schema are values of another, or says why that could not be shown.
 
-What is known of a value is a set of literals: schemas that hold and schemas that do not. To show that a schema holds of
-every such value, each of its keywords is compared with the facts that follow; where that fails, the values are divided
-into cases. Nothing is ever guessed: what cannot be shown is a difference.
+The assumptions about a value are a set of literals: schemas that hold and schemas that do not. To show that a schema
+holds of every such value, each of its keywords is compared with the facts that follow; where that fails, the values are
+divided into cases. Nothing is ever guessed: what cannot be shown is a difference.
 
 Schemas may contain themselves. A question that is being answered may be taken for answered when it comes up again about
 a part of the value, since values are finite (induction over their size), but not about the value itself.
@@ -73,7 +73,7 @@ _INDEPENDENT: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", 
 
 
 def list_more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Options]:
-    """Divide by JSON type, and by the value of each member that tells the reader's alternatives apart.
+    """Split values by JSON type, and by each member that distinguishes the reader's alternatives.
 
     What alternatives of the writer look at depends on which of them hold: several may.
     """
@@ -92,7 +92,7 @@ def list_more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> li
 
 
 def _list_tags(items: tuple[Term, ...]) -> list[str]:
-    """Members that have listed values in some alternative."""
+    """Return the members that have listed values in some alternative."""
     names: dict[str, None] = {}
     for item in items:
         for name, member in resolve_target(item).keywords.get("properties", {}).items():
@@ -140,7 +140,7 @@ def _compile_keyword(keyword: str, value: bytes) -> jsonschema_rs.Validator:
 
 
 def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
-    """The listed values that the reader refuses; ``None`` if it cannot be asked."""
+    """Return the listed values that the reader refuses; ``None`` if it cannot be asked."""
     values = facts.values or {}
     trials = term.listed_count + sum(literal_term.listed_count for literal_term, _ in facts.literals)
     if len(values) > _MAX_LISTED_VALUES or len(values) * trials > _MAX_TRIALS or term.accepts is None:
@@ -235,7 +235,7 @@ class Prover:
         return not self.spent
 
     def derive_facts(self, literals: Literals) -> Facts:
-        """The facts that follow; none once all work is spent."""
+        """Return the facts that follow from ``literals``; none once all work is spent."""
         if literals not in self.known_facts:
             if self.spent:
                 return Facts(literals=literals)
@@ -315,7 +315,7 @@ class Prover:
             self.proven.add(self.supposed.popitem()[0])
 
     def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
-        """The same of a part of the value at hand."""
+        """Do the same for a part of the value at hand."""
         self.level += 1
         try:
             return self.compare(literals, term)
@@ -331,7 +331,7 @@ class Prover:
             self.trial -= 1
 
     def proves_part(self, literals: Literals, term: Term) -> bool:
-        """The same of a part of the value at hand."""
+        """Do the same for a part of the value at hand."""
         self.level += 1
         try:
             return self.proves(literals, term)
@@ -473,7 +473,7 @@ class Prover:
         return is_empty
 
     def _is_part_empty(self, literals: Literals) -> bool:
-        """The same of a part of the value at hand."""
+        """Do the same for a part of the value at hand."""
         self.level += 1
         try:
             return self.is_empty(literals)
@@ -559,7 +559,7 @@ def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: in
 
 
 def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) -> list[Difference]:
-    """The same of parts of documents: pairs of what reads and what writes."""
+    """Compare pairs of reader and writer terms in the same way."""
     prover = Prover(steps)
     unique: dict[tuple[str, str, str], Difference] = {}
     for new, old in pairs:
@@ -578,7 +578,7 @@ def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) ->
 
 
 def _list_definitions(readers: TermLibrary, writers: TermLibrary) -> Iterator[tuple[Term, Term]]:
-    """Definitions of a document whose top level says nothing: it is a collection that others refer to."""
+    """Yield definitions of a document whose top level says nothing: it is a collection that others refer to."""
     root = writers.document.root
     for keyword in ("definitions", "$defs"):
         for name in root.get(keyword, ()) if isinstance(root, dict) else ():

@@ -74,7 +74,7 @@ def read_keywords(schema: JSONObject, year: int, make_term: MakeTerm) -> dict[st
 
 
 def list_children(schema: JSONObject) -> Iterator[tuple[tuple[str, ...], JSON]]:
-    """Every sub-schema of a schema object with the tokens that lead to it, whatever the draft."""
+    """Yield every sub-schema of a schema object with the tokens that lead to it, whatever the draft."""
     for keyword in (*SINGLE_KEYWORDS, "items", "additionalItems"):
         if isinstance(schema.get(keyword), dict):
             yield (keyword,), schema[keyword]
@@ -98,13 +98,13 @@ def _read_sets(keywords: JSONObject, result: dict[str, Any]) -> None:
 
 
 def _read_content(keywords: JSONObject, year: int) -> dict[str, Any]:
-    """Asserted by the validator in the two drafts that allow it."""
+    """Read the encoding and media type, which the validator asserts in two drafts."""
     content = (keywords.get("contentEncoding"), keywords.get("contentMediaType"))
     return {"content": content} if year in (2017, 2018) and any(content) else {}
 
 
 def _read_exclusive(keywords: JSONObject, result: dict[str, Any]) -> None:
-    """Draft-04 says with a boolean that the bound beside it is itself excluded."""
+    """Read the booleans by which draft-04 excludes the bound next to them."""
     for closed, opened in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(keywords.get(opened), bool):
             del result[opened]
@@ -113,7 +113,7 @@ def _read_exclusive(keywords: JSONObject, result: dict[str, Any]) -> None:
 
 
 def _read_dependencies(keywords: JSONObject, result: dict[str, Any]) -> None:
-    """The older keyword is still honoured in the newer drafts."""
+    """Read ``dependencies``, which newer drafts still honour."""
     older = keywords.get("dependencies", {})
     required = {
         **{name: need for name, need in older.items() if isinstance(need, list)},
@@ -179,7 +179,7 @@ class SchemaResource:
 
 
 class Resources:
-    """All resources and anchors of a document and its references.
+    """The resources and anchors of a document and its references.
 
     ``anchors`` has the pointer of (resource, name); ``dynamic`` are those of dynamic references, with the name "" for
     ``$recursiveAnchor``. ``scoped`` tells whether there are any.
@@ -195,7 +195,7 @@ class Resources:
         self.scoped = self.year >= 2019 and any(_has_keywords(root, _DYNAMIC) for root in document.documents.values())
 
     def find_resource(self, node: JSON, outer: SchemaResource) -> SchemaResource:
-        """The resource that a schema within ``outer`` belongs to: its own, if it has a URI."""
+        """Return the resource that a schema within ``outer`` belongs to: its own, if it has a URI."""
         uri = find_own_uri(node, self.year)
         return self.by_uri.get(resolve_uri(outer.uri, uri), outer) if uri else outer
 
@@ -279,7 +279,7 @@ class TermLibrary:
         self.checked: dict[Term, bool] = {}
 
     def refer(self, uri: str) -> Term:
-        """The term at an absolute URI."""
+        """Return the term at an absolute URI."""
         return self._resolve(uri, SchemaPosition(self.resources.by_uri[self.document.base], "", ()))
 
     def _resolve(self, reference: str, position: SchemaPosition) -> Term:
@@ -375,7 +375,7 @@ class TermLibrary:
         return partial(regexes.is_valid, validator)
 
     def _make_opaque(self, uri: str) -> Term:
-        """Something only the validator understands: the same as itself and as nothing else."""
+        """Return the term of something that only the validator understands: equal to itself alone."""
         is_known = find_by_schema_uri(uri) is not None
         key = (uri, "opaque", ())
         if key not in self.terms:

@@ -1,4 +1,4 @@
-"""A JSON Schema as terms: what each sub-schema says, in the keywords of the newest draft and with its references found.
+"""A JSON Schema as terms: the keywords of each sub-schema, as the newest draft has them, with resolved references.
 
 Every rule of a comparison would otherwise have to know what five drafts call the same thing. Annotations are no part of
 a term, nor is anything its draft does not know.
@@ -19,7 +19,7 @@ from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compile_v
 from signalbook.values import JSON, canonical_json
 from signalbook.work import spend
 
-# Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
+# The value of each keyword: a JSON value, a Term, a tuple of Terms, or Terms by name.
 Keywords = Mapping[str, Any]
 Accepts = Callable[[JSON], bool]
 Identity = str | int | bytes
@@ -59,7 +59,7 @@ class Term:
 
     @cached_property
     def keywords(self) -> Keywords:
-        """Keywords and what they say: none if all is allowed, ``never`` if nothing is."""
+        """The keywords with their values: none if all is allowed, ``never`` if nothing is."""
         return MappingProxyType(dict(self._expand()))
 
     @cached_property
@@ -96,7 +96,7 @@ class Term:
         return False
 
     def find_path(self, keyword: str) -> str:
-        """The path of a keyword; that of the schema if the document calls it something else."""
+        """Return the path of a keyword; that of the schema if the document calls it something else."""
         return f"{self.path}/{keyword}" if isinstance(self.raw, dict) and keyword in self.raw else self.path
 
     def read_raw(self, keyword: str) -> JSON:
@@ -161,7 +161,7 @@ def _summarize(keyword: str, value: Any) -> Any:
 
 
 def list_applied(term: Term) -> Iterator[Term]:
-    """Schemas that a schema applies to the same value, always or under conditions."""
+    """Yield schemas that a schema applies to the same value, always or under conditions."""
     for keyword in ("ref", "dynamicRef", "not", "if", "then", "else"):
         if keyword in term.keywords:
             yield term.keywords[keyword]
@@ -172,7 +172,7 @@ def list_applied(term: Term) -> Iterator[Term]:
 
 
 def make_term(says: Keywords, year: int, path: str = "", raw: JSON = None) -> Term:
-    """A term that stands nowhere as such."""
+    """Return a term that no document contains."""
     return Term(path, raw, year, lambda: says, lambda: None)
 
 
@@ -186,7 +186,7 @@ def resolve_target(term: Term) -> Term:
 
 
 def make_identity(value: JSON) -> Identity:
-    """Equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
+    """Return an identity that is equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
     value_type = type(value)
     # Of these there may be many, and they are equal to Python as they are to JSON. To Python, true is 1.
     if value_type is str or value_type is int:
