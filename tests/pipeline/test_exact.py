@@ -18,7 +18,7 @@ from signalbook.formats.jsonschema import FORMAT
 from signalbook.pipeline import exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.fastpath.payloads import json_decoder
+from signalbook.pipeline.fastpath.payloads import build_json_decoder
 from signalbook.values import JSON, dump_json, parse_json
 
 TIME = Scalar(kind="timestamp", sent="string")
@@ -188,7 +188,7 @@ def test_both_paths_hold_equal_values(payloads: list[dict[str, JSON]]) -> None:
 
 
 def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
-    return json_decoder(SCHEMA, SCHEMA.shape())(PayloadSpans.of_list([dump_json(payload)]))
+    return build_json_decoder(SCHEMA, SCHEMA.shape())(PayloadSpans.of_list([dump_json(payload)]))
 
 
 def _whole(payload: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from signalbook.formats import is_lossy
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.fastpath.payloads import json_decoder
+from signalbook.pipeline.fastpath.payloads import build_json_decoder
 from signalbook.pipeline.reports.report import MOST_PATHS
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
@@ -81,7 +81,7 @@ def parse(schema: JSONObject) -> JsonSchema:
 
 def natively(schema: JsonSchema, *payloads: bytes) -> tuple[list[JSON], list[int]]:
     """The rescues of payloads that are taken, and the numbers of the others."""
-    arrays, refused = json_decoder(schema, schema.shape())(PayloadSpans.of_list(payloads))
+    arrays, refused = build_json_decoder(schema, schema.shape())(PayloadSpans.of_list(payloads))
     return [UNSET if text is None else parse_json(text) for text in arrays[-1].to_pylist()], refused
 
 
@@ -125,7 +125,7 @@ ORDER: JSONObject = {
     ],
 )
 def test_places_are_kept(payload: bytes, expected: str | None) -> None:
-    arrays, refused = json_decoder(parse(ORDER), parse(ORDER).shape())(PayloadSpans.of_list([payload]))
+    arrays, refused = build_json_decoder(parse(ORDER), parse(ORDER).shape())(PayloadSpans.of_list([payload]))
     assert refused == []
     assert arrays[-1].to_pylist() == [expected]
 

@@ -134,7 +134,7 @@ class RescuedPaths:
 
     @cached_property
     def _paths(self) -> Any:
-        return native.module().RescuedPaths(plan(self._shape))
+        return native.load_module().RescuedPaths(plan(self._shape))
 
     def count(self, texts: pa.StringArray) -> Counter[str]:
         """Count the rows with something at each path, a JSON Pointer with ``*`` for items and keys of maps."""

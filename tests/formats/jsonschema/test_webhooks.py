@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT7
 from signalbook.formats import PayloadError
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.pipeline.fastpath.payloads import find_decoder
 from signalbook.values import JSON, dump_json, parse_json
 
 Deliveries = list[tuple[str, JSON]]
@@ -56,7 +56,7 @@ def accepts(schema: JsonSchema, payload: JSON) -> bool:
 
 def test_every_definition_has_columns_and_a_decoder(document: bytes) -> None:
     names = [name for name in parse_json(document)["definitions"] if "$" in name]
-    plans = Counter(decoder(schema_of(document, name)) is not None for name in names)
+    plans = Counter(find_decoder(schema_of(document, name)) is not None for name in names)
     assert plans[True] > 0.8 * len(names)
 
 
@@ -68,7 +68,7 @@ def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: 
         valid = peer.is_valid(payload)
         schema = schema_of(document, name)
         assert (schema.validate(payload) == []) == valid == accepts(schema, payload), name
-        decode = decoder(schema)
+        decode = find_decoder(schema)
         assert decode is None or decode(PayloadSpans.of_list([dump_json(payload)]))[1] == [0] * (not valid), name
         conforming += valid
     assert conforming > (200 if webhooks.name == "github-webhooks" else 5)

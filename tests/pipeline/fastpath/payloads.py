@@ -14,7 +14,7 @@ from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.pipeline.fastpath.payloads import find_decoder
 
 Row = dict[str, Any]
 
@@ -33,12 +33,12 @@ def amid_others(payloads: list[bytes]) -> PayloadSpans:
     arrays = [pa.array(part, pa.binary()).slice(1, len(part) - 2) for part in parts]
     ends = np.cumsum([len(payload) for payload in parts[1]])
     within = PayloadSpans.within(b"".join(parts[1]), ends[:-2], ends[1:-1])
-    return PayloadSpans.joined([PayloadSpans.of(arrays[0]), within])
+    return PayloadSpans.join([PayloadSpans.of(arrays[0]), within])
 
 
 def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, typed: bool) -> dict[int, Row]:
     """The same for columns that are typed, or not."""
-    decode = decoder(schema, content_type, typed=typed)
+    decode = find_decoder(schema, content_type, typed=typed)
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
     columns_, refused = decode(amid_others(payloads))

@@ -33,7 +33,7 @@ def batch(*events: dict[str, Any]) -> EventBatch:
     parts, mode = [], StructuredMode()
     for event in events:
         frame = one_message("f", json.dumps({**NEEDED, **event, "data": 1}).encode(), 0)
-        parts.append(mode.columns(frame)[0])
+        parts.append(mode.read_events(frame)[0])
     return EventBatch(parts)
 
 
@@ -47,14 +47,14 @@ def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch, declared: dic
     for first in range(0, 60, 6):
         shops = [str(number) for number in range(first, first + 6)]
         events_ = batch(*({"source": f"/shops/{shop}"} for shop in shops))
-        numbers = checks.numbers(events_, events)
+        numbers = checks.number_contexts(events_, events)
         assert sum(map(len, checks._numbers.values())) <= 16
         if fit:
-            maps = checks.maps(events_, events, numbers)
+            maps = checks.build_maps(events_, events, numbers)
             assert maps.to_pylist() == [[("kind", "shops"), ("shop", shop)] for shop in shops]
         else:
             assert max(numbers.tolist()) < 0
-            assert len(checks._breaches.found) <= 16
+            assert len(checks._breaches.by_number) <= 16
 
 
 def test_long_values_leave_room_for_fewer_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_long_values_leave_room_for_fewer_answers(monkeypatch: pytest.MonkeyPatc
     for number in range(20):
         source = f"/shops/{number:0>3000}"
         events = batch({"source": source})
-        (context,) = checks.maps(events, np.arange(1), checks.numbers(events, np.arange(1))).to_pylist()
+        (context,) = checks.build_maps(events, np.arange(1), checks.number_contexts(events, np.arange(1))).to_pylist()
         assert dict(context)["shop"] == source.rpartition("/")[2]
         assert sum(map(len, checks._numbers.values())) <= 4
 
@@ -72,10 +72,10 @@ def test_events_that_differ_in_a_placeholder_share_a_check() -> None:
     """Only one check is made (K-34)."""
     checks = answers(source={"type": "uritemplate", "value": "/shops/{shop}"}, subject={"value": "order {number}"})
     events = batch(*({"source": f"/shops/{n % 7}", "subject": f"order {n}"} for n in range(100)))
-    numbers = checks.numbers(events, np.arange(100))
+    numbers = checks.number_contexts(events, np.arange(100))
     assert [len(cached) for cached in checks._numbers.values()] == [1]
     expected = [[("shop", str(n % 7)), ("number", str(n))] for n in range(100)]
-    assert checks.maps(events, np.arange(100), numbers).to_pylist() == expected
+    assert checks.build_maps(events, np.arange(100), numbers).to_pylist() == expected
 
 
 PIECES = st.sampled_from(["a", "/", ".", "%41", "%", "%C3", "é", "\n", "{", "x", "a/", "/b", "shops", ":"])
@@ -109,13 +109,13 @@ def test_checks_equal_those_of_the_definition(declared: dict[str, Any], data: st
     events = data.draw(st.lists(drawn, min_size=1, max_size=8))
     events_, order = batch(*events), np.arange(len(events))
     for _ in range(2):  # asked, and known
-        numbers = checks.numbers(events_, order)
+        numbers = checks.number_contexts(events_, order)
         fitting = np.flatnonzero(numbers >= 0)
-        maps = iter(checks.maps(events_, fitting, numbers[fitting]).to_pylist())
+        maps = iter(checks.build_maps(events_, fitting, numbers[fitting]).to_pylist())
         for event, number in zip(events, numbers.tolist(), strict=True):
             context: dict[str, str] = {}
             breach = checks._definition.check_event({**NEEDED, **event}, context)
             if breach:
-                assert checks._breaches.found[-1 - number] == tuple(breach)
+                assert checks._breaches.by_number[-1 - number] == tuple(breach)
             else:
                 assert dict(next(maps) or ()) == context

@@ -20,7 +20,7 @@ from tests.pipeline.fastpath.payloads import check, slow
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.pipeline.fastpath.payloads import find_decoder
 
 TEXT = st.text(max_size=5)
 AWARE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))
@@ -185,7 +185,7 @@ def test_odd_bytes(kind: Any, payload: bytes) -> None:
 
 @pytest.mark.parametrize("schema", [record(f={**DECIMAL, "precision": 39}), ["null", record(f="int")], "null"])
 def test_schema_without_columns_has_no_decoder(schema: Any) -> None:
-    assert decoder(parse(schema)) is None
+    assert find_decoder(parse(schema)) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.messages.cloudevents import Attribute
-from signalbook.pipeline.fastpath.batch import ExtensionColumn, dense, firsts, groups
+from signalbook.pipeline.fastpath.batch import ExtensionColumn, find_firsts, group_by_number, make_dense
 
 MIXED: list[Attribute | None] = ["1", 1, True, "true", False, None, 1, -7]
 COLUMNS: list[list[Attribute | None]] = [[], [None, None], ["a", None, "", "a"], MIXED]
@@ -17,7 +17,7 @@ COLUMNS: list[list[Attribute | None]] = [[], [None, None], ["a", None, "", "a"],
 @pytest.mark.parametrize("values", COLUMNS)
 def test_values_survive_a_round_trip(values: list[Attribute | None]) -> None:
     column = ExtensionColumn.of(values)
-    codes, distinct = column.codes()
+    codes, distinct = column.encode()
     for again in ([column.value(number) for number in range(len(values))], [distinct[code] for code in codes.tolist()]):
         assert [(type(value), value) for value in again] == [(type(value), value) for value in values]
     assert len({(type(value), value) for value in distinct}) == len(distinct)
@@ -26,7 +26,7 @@ def test_values_survive_a_round_trip(values: list[Attribute | None]) -> None:
 @pytest.mark.parametrize("values", COLUMNS)
 def test_columns_are_joined(values: list[Attribute | None]) -> None:
     parts = [(ExtensionColumn.of(values), len(values)), (None, 2), (ExtensionColumn.of(["z"]), 1)]
-    joined = ExtensionColumn.joined(parts)
+    joined = ExtensionColumn.join(parts)
     assert [joined.value(number) for number in range(len(values) + 3)] == [*values, None, None, "z"]
 
 
@@ -35,13 +35,13 @@ def test_columns_are_joined(values: list[Attribute | None]) -> None:
 def test_numbers_become_dense_and_grouped(more: int, raw: list[int]) -> None:
     numbers = np.array(raw, np.int64) * more
     distinct, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    places, count = dense(numbers, 31 * more)
+    places, count = make_dense(numbers, 31 * more)
     assert (places.tolist(), count) == (inverse.tolist(), len(distinct))
-    assert firsts(places, count).tolist() == first.tolist()
+    assert find_firsts(places, count).tolist() == first.tolist()
     expected = [np.flatnonzero(numbers == number).tolist() for number in distinct]
-    assert [group.tolist() for group in groups(numbers, 31 * more)] == expected
+    assert [group.tolist() for group in group_by_number(numbers, 31 * more)] == expected
 
 
 def test_empty_array_has_no_numbers() -> None:
-    assert dense(np.arange(0), 0)[1] == 0
-    assert list(groups(np.arange(0), 0)) == []
+    assert make_dense(np.arange(0), 0)[1] == 0
+    assert list(group_by_number(np.arange(0), 0)) == []

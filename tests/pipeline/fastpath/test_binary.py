@@ -335,7 +335,7 @@ def test_amqp_attribute_types(
     annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): b"z" * 300}))
     waiting = [spooled_row(annotations + to_bytes(sent), 1)] * 2
     (frame,) = base.record_batches(pa.RecordBatch.from_pylist(waiting, RECORD_TYPES))
-    assert BinaryMode(AMQP).columns(frame)[1] == ([] if is_taken else [0, 1])
+    assert BinaryMode(AMQP).read_events(frame)[1] == ([] if is_taken else [0, 1])
     check(contracts[0], QUEUE, [frame])
 
 
@@ -349,7 +349,7 @@ SECTIONS = split_body(
 def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     """Sections that Python reads differently are rejected, never misread."""
     places = PayloadSpans.of_list([some, SECTIONS]).places
-    typed, refused = native.module().attribute_types(places)
+    typed, refused = native.load_module().attribute_types(places)
     assert 1 not in refused
     if 0 not in refused:
         with contextlib.suppress(AMQPError):
@@ -357,11 +357,11 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
                 kind = next((kind for types, kind in KINDS.items() if isinstance(value, types)), 0)
                 if str(name).startswith("cloudEvents"):
                     assert typed.get(name, ([0], b"\0")) == ([0], bytes([kind]))
-    texts, refused = native.module().section_texts(places)
+    texts, refused = native.load_module().section_texts(places)
     assert 1 not in refused
     if 0 not in refused:
         values = {name: _plain(fields) for name, fields in sections(some).items()}
-        text = native.columns_of(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
+        text = native.read_columns(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
         assert text == (format_sections(values) if values else None)
 
 
@@ -370,7 +370,7 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
 def test_encoded_attributes_take_the_slow_path(protocol: str, is_taken: bool, text: str) -> None:
     batch = records(protocol, [event(protocol, "t", b"{}", subject=text), event(protocol, "t", b"{}")], "orders")
     (frame,) = base.record_batches(batch)
-    assert BinaryMode(protocol).columns(frame)[1] == ([] if is_taken else [0])
+    assert BinaryMode(protocol).read_events(frame)[1] == ([] if is_taken else [0])
 
 
 def test_a_promise_of_text_is_kept_or_looked_at(contracts: list[Contract]) -> None:
@@ -379,7 +379,7 @@ def test_a_promise_of_text_is_kept_or_looked_at(contracts: list[Contract]) -> No
     marked, broken = ((value, [*event(MQTT, kind, b"")[1], ("trace", b"x")]) for kind, value in kinds)
     for sent, refused in (([marked], []), ([marked, broken], [0, 1])):
         frames = list(base.record_batches(packets(sent, "7")))
-        assert BinaryMode(MQTT).columns(*frames)[1] == refused
+        assert BinaryMode(MQTT).read_events(*frames)[1] == refused
     tally, _ = check(contracts[0], MQTT5, frames)
     assert (tally.landed.total(), tally.reasons) == (1, {"decode_error": 1})
 
@@ -402,6 +402,6 @@ def test_rows_of_requests_land_with_their_path(
 
 
 def test_marked_batches_take_the_slow_path(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BinaryMode, "columns", None)
+    monkeypatch.setattr(BinaryMode, "read_events", None)
     frames = [replace(batch, slow_path=True) for batch in lines([event("HTTP", "parcel.accepted", JSON_VALUES[0])])]
     assert processed(contracts[0], HTTP_JSONL, frames)[0].landed.total() == 1

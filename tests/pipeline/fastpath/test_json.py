@@ -22,7 +22,7 @@ from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
-from signalbook.pipeline.fastpath.payloads import json_decoder, program
+from signalbook.pipeline.fastpath.payloads import build_json_decoder, build_pattern_program
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
 FRAGMENTS = st.sampled_from(
@@ -45,7 +45,7 @@ def parse(document: Any) -> JsonSchema:
 
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
-    decode = json_decoder(schema, schema.shape())
+    decode = build_json_decoder(schema, schema.shape())
     _, refused = decode(PayloadSpans.of_list(payloads))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
@@ -232,7 +232,7 @@ def test_discriminated_alternatives_need_no_guard(monkeypatch: pytest.MonkeyPatc
     # Both may be: which is for the validator.
     either = parse({"oneOf": [ALTERNATIVES[0], ALTERNATIVES[4]]})
     with pytest.raises(TypeError):
-        json_decoder(either, either.shape())
+        build_json_decoder(either, either.shape())
 
 
 @pytest.mark.parametrize(("payload", "accepted"), ODD)
@@ -256,7 +256,7 @@ def test_payloads_are_accepted_in_order_of_any_number() -> None:
 def test_a_long_text_makes_no_room_for_many_such() -> None:
     """Room is made for as long texts as there were before; 4,096 of 32 MB no machine has."""
     schema = parse({"type": "object", "properties": {"x": {"type": "string"}}})
-    decode = json_decoder(schema, schema.shape())
+    decode = build_json_decoder(schema, schema.shape())
     for values in (["y" * (1 << 25)], [str(number) for number in range(4096)]):
         columns, refused = decode(PayloadSpans.of_list([b'{"x": "%s"}' % value.encode() for value in values]))
         assert (columns[0].to_pylist(), refused) == (values, [])
@@ -368,8 +368,8 @@ def test_any_bytes_may_come(payloads: list[bytes]) -> None:
 def test_rules_without_plan_are_guarded(document: Any, plan: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard gets as little of a payload as possible, or all of it."""
     module = Mock()
-    monkeypatch.setattr(native, "module", lambda: module)
-    json_decoder(parse(document), parse(document).shape())
+    monkeypatch.setattr(native, "load_module", lambda: module)
+    build_json_decoder(parse(document), parse(document).shape())
     described, _ = module.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
@@ -377,7 +377,7 @@ def test_rules_without_plan_are_guarded(document: Any, plan: tuple[str, ...], mo
 def test_escaped_names_have_no_plan() -> None:
     schema = parse({"type": "object", "properties": {'a"b': {"type": "string"}}})
     with pytest.raises(NoPlan):
-        json_decoder(schema, schema.shape())
+        build_json_decoder(schema, schema.shape())
 
 
 def test_whole_payloads_are_validated() -> None:
@@ -406,7 +406,7 @@ def test_zeros_below_zero_are_those_of_fractions() -> None:
 
 
 def test_native_module_checks_its_arguments() -> None:
-    decoder = native.module().JsonDecoder
+    decoder = native.load_module().JsonDecoder
     with pytest.raises(ValueError, match="no columns of kind"):
         decoder(("else", False), rescue.ALL)
     with pytest.raises(ValueError, match="nothing is held"):
@@ -419,7 +419,7 @@ def test_native_module_checks_its_arguments() -> None:
     def read(counts: list[int], starts: list[int], ends: list[int]) -> list[Any]:
         places = (np.array(bounds, np.int64) for bounds in (counts, starts, ends))
         columns_, refused = json_decoder_.read(([b"12"] * len(counts), *places))
-        return [*(array.to_pylist() for array in native.columns_of(columns_, columns)), refused]
+        return [*(array.to_pylist() for array in native.read_columns(columns_, columns)), refused]
 
     outside = [([2], [0, 1], [1, 3]), ([1], [-1], [1]), ([1], [1], [0]), ([1], [0, 1], [1, 2])]
     for counts, starts, ends in (*outside, ([], [0], [1]), ([2], [0, 1], [1])):
@@ -448,7 +448,9 @@ TEXTS = (
 def found(pattern: str, texts: list[str]) -> list[bool]:
     translated = translate(pattern)
     assert translated is not None
-    decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)), rescue.ALL)
+    decoder = native.load_module().JsonDecoder(
+        ("string", False, 0, None, None, build_pattern_program(translated)), rescue.ALL
+    )
     raw = [*map(dump_json, texts)]
     _, refused = decoder.read(PayloadSpans.of_list(raw).places)
     return [number not in refused for number in range(len(texts))]
@@ -468,7 +470,7 @@ def test_patterns(pattern: str) -> None:
 @settings(max_examples=examples(500))
 def test_any_pattern(pattern: str, texts: list[str]) -> None:
     try:
-        program(translate(pattern) or "(")
+        build_pattern_program(translate(pattern) or "(")
         re.compile(translate(pattern) or "")
     except (NoPlan, re.error):
         return
@@ -480,4 +482,4 @@ def test_complex_pattern_has_no_program(pattern: str) -> None:
     translated = translate(pattern)
     assert translated is not None
     with pytest.raises(NoPlan):
-        program(translated)
+        build_pattern_program(translated)

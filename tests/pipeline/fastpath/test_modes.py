@@ -30,7 +30,7 @@ EXTENSIONS = ("trace", "n")
 def structured() -> StructuredMode:
     """Return a structured mode that knows the extensions."""
     mode = StructuredMode()
-    mode.columns(frame(event(f'"data":1,{",".join(f"{json.dumps(name)}:null" for name in EXTENSIONS)}')))
+    mode.read_events(frame(event(f'"data":1,{",".join(f"{json.dumps(name)}:null" for name in EXTENSIONS)}')))
     return mode
 
 
@@ -62,7 +62,7 @@ def events(block: EventColumns) -> Found:
 
 
 def taken(messages: Sequence[bytes]) -> Found:
-    block, refused = structured().columns(frame(*messages))
+    block, refused = structured().read_events(frame(*messages))
     events_ = events(block)
     assert sorted([*events_, *refused]) == list(range(len(messages)))
     return events_
@@ -240,25 +240,25 @@ def is_plain(members: dict[str, Any], raw: bytes) -> bool:
 def test_bounds_may_be_anything(block: bytes, bounds: list[tuple[int, int]]) -> None:
     starts, ends = (np.array([pair[side] for pair in bounds], np.int64) for side in (0, 1))
     batch = MessageBatch(path="f", content=block, starts=starts, ends=ends, positions=starts)
-    assert StructuredMode().columns(batch)[1] == list(range(len(bounds)))
+    assert StructuredMode().read_events(batch)[1] == list(range(len(bounds)))
 
 
 def test_number_of_learnt_extensions_is_bounded() -> None:
     mode = StructuredMode()
     message = event('"data":1,"trace":"x","n":1')
-    assert len(mode.columns(frame(message))[0]) == 1
+    assert len(mode.read_events(frame(message))[0]) == 1
     for odd in ('"data":1,"trace":"x","Bad":"x"', '"data":1,"odd":[1]', '"data":1'):
-        assert mode.columns(frame(message, event(odd), message))[1] == ([] if odd == '"data":1' else [1])
+        assert mode.read_events(frame(message, event(odd), message))[1] == ([] if odd == '"data":1' else [1])
     for number in range(2 * MOST_EXTENSIONS):
-        mode.columns(frame(event(f'"data":1,"x{number}":"y"')))
+        mode.read_events(frame(event(f'"data":1,"x{number}":"y"')))
     last = [f'"data":1,"x{number}":"y"' for number in (0, MOST_EXTENSIONS)]
-    assert mode.columns(frame(*map(event, last)))[1] == [1]
+    assert mode.read_events(frame(*map(event, last)))[1] == [1]
 
 
 @pytest.mark.parametrize("odd", [b"", b"{", b"[]", b'{"type":"0.3","x":1}', b"\xff", b"[" * 2000, b'{"x":1}'])
 def test_invalid_event_teaches_no_extensions(odd: bytes) -> None:
     mode = StructuredMode()
-    assert mode.columns(frame(odd))[1] == [0]
+    assert mode.read_events(frame(odd))[1] == [0]
     assert mode._extensions == ()
 
 
@@ -272,7 +272,7 @@ def test_number_of_extensions_is_bounded() -> None:
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
         (frame,) = base.record_batches(batch)
-        block, refused = mode.columns(frame)
+        block, refused = mode.read_events(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
         taken_count += len(block.indices) - 1
@@ -284,5 +284,5 @@ def test_names_that_were_met_are_taken_again() -> None:
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
         (frame,) = base.record_batches(batch)
-        block, refused = mode.columns(frame)
+        block, refused = mode.read_events(frame)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

@@ -21,13 +21,13 @@ from signalbook.pipeline.fastpath.native import PayloadSpans
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    native.module.cache_clear()
+    native.load_module.cache_clear()
     yield
-    native.module.cache_clear()
+    native.load_module.cache_clear()
 
 
 def test_native_module_matches_the_sources() -> None:
-    assert native.module().INTERFACE == native.INTERFACE
+    assert native.load_module().INTERFACE == native.INTERFACE
 
 
 @pytest.mark.parametrize("interface", [None, 0, native.INTERFACE + 1, "x"])
@@ -37,7 +37,7 @@ def test_a_module_of_another_interface_is_refused(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(other, "INTERFACE", interface, raising=False)
     monkeypatch.setitem(sys.modules, "signalbook_native", other)
     with pytest.raises(PipelineError, match=r"has interface .*pip install \./native"):
-        native.module()
+        native.load_module()
 
 
 def test_without_it_no_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,22 +61,22 @@ def test_payloads_are_found_where_they_lie(parts: list[tuple[str, list[bytes]]],
         else:
             ends = np.cumsum([1, *map(len, values)])
             batches.append(PayloadSpans.within(b"<" + b"".join(values) + b">", ends[:-1], ends[1:]))
-    whole, values = PayloadSpans.joined(batches), [value for _, part in parts for value in part]
+    whole, values = PayloadSpans.join(batches), [value for _, part in parts for value in part]
     chosen = sorted(data.draw(st.sets(st.integers(0, max(len(values) - 1, 0)), max_size=len(values))))
     for spans, expected in (
         (whole, values),
         (whole.take(np.array(chosen, np.int64)), [values[number] for number in chosen]),
     ):
         assert len(spans) == len(expected)
-        assert spans.to_list() == spans.array().to_pylist() == expected
+        assert spans.to_list() == spans.to_array().to_pylist() == expected
         assert [spans[number] for number in range(len(expected))] == expected
         assert spans.lengths.tolist() == [*map(len, expected)]
-        heads = spans.heads(3)
+        heads = spans.read_heads(3)
         assert [bytes(head[: len(value)]) for head, value in zip(heads, expected, strict=True)] == [
             value[:3] for value in expected
         ]
         lengths = np.array([len(value) // 2 for value in expected], np.int64)
-        assert spans.behind(lengths).to_list() == [value[len(value) // 2 :] for value in expected]
+        assert spans.skip(lengths).to_list() == [value[len(value) // 2 :] for value in expected]
 
 
 def test_an_array_of_nothing_need_not_have_buffers() -> None:
@@ -87,5 +87,5 @@ def test_an_array_of_nothing_need_not_have_buffers() -> None:
 @given(st.lists(st.one_of(st.just(b"\n"), st.binary(max_size=3), st.integers(1, 150).map(bytes)), max_size=12))
 def test_all_line_feeds_are_found(parts: list[bytes]) -> None:
     block = b"".join(parts)
-    line_ends = np.frombuffer(native.module().line_ends(block), np.int64)
+    line_ends = np.frombuffer(native.load_module().line_ends(block), np.int64)
     assert line_ends.tolist() == [place for place, byte in enumerate(block) if byte == ord("\n")]

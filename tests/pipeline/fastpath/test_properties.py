@@ -289,11 +289,11 @@ def test_headers_that_come_again_take_no_longer_than_others() -> None:
     batch = pa.RecordBatch.from_pylist([{"protocol": "NATS", "source": "s", "position": 1}] * count, RECORD_TYPES)
     batch = batch.set_column(7, "headers", listed)
     (part,) = (frame for frame in base.record_batches(batch) if len(frame) == count)
-    codes, values = properties.column("NATS", "headers.a", [(part, batch)])
+    codes, values = properties.encode_property("NATS", "headers.a", [(part, batch)])
     assert [values[code] for code in codes.tolist()] == [(str(number),) * 50 for number in range(count)]
 
 
 @pytest.mark.parametrize(("first", "other"), [(1, True), (0.0, -0.0), ("1", b"1"), ({"a": 1}, {"a": 2}), (None, "")])
 def test_values_are_distinguished(first: Any, other: Any) -> None:
-    assert properties.hashable(first) == properties.hashable(first)
-    assert properties.hashable(first) != properties.hashable(other)
+    assert properties.make_hashable(first) == properties.make_hashable(first)
+    assert properties.make_hashable(first) != properties.make_hashable(other)

@@ -15,7 +15,7 @@ from tests.pipeline.fastpath.payloads import check, check_as, slow
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.pipeline.fastpath.payloads import find_decoder
 from signalbook.values import dump_json
 
 TEXT = st.text(max_size=4).map(lambda text: text.encode("utf-8", "replace").decode())
@@ -178,8 +178,8 @@ def test_odd_bytes(payload: bytes) -> None:
 @pytest.mark.parametrize("body", ["optional group G = 1 { optional int32 n = 2; }", ""])
 def test_message_without_columns_has_no_decoder(body: str) -> None:
     schema = parse(f'syntax = "proto2"; message M {{ {body} }}')
-    assert decoder(schema) is None
-    assert decoder(schema, JSON) is None
+    assert find_decoder(schema) is None
+    assert find_decoder(schema, JSON) is None
 
 
 RECURSIVE = """syntax = "proto3"; import "google/protobuf/any.proto";
@@ -420,4 +420,4 @@ def test_types_that_are_well_known_themselves_have_no_decoder() -> None:
     timestamp = parse(KNOWN).descriptor.fields_by_name["at"].message_type
     assert timestamp is not None
     schema = replace(parse(KNOWN), descriptor=timestamp)
-    assert decoder(schema) is decoder(schema, JSON) is None
+    assert find_decoder(schema) is find_decoder(schema, JSON) is None

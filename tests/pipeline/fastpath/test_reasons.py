@@ -19,9 +19,9 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.fastpath.payloads import decoder, json_decoder
-from signalbook.pipeline.fastpath.reasons import Reasons, known_reasons, reasons
-from signalbook.pipeline.fastpath.verdicts import UNSAID
+from signalbook.pipeline.fastpath.payloads import build_json_decoder, find_decoder
+from signalbook.pipeline.fastpath.reasons import Reasons, find_reasons, load_reasons
+from signalbook.pipeline.fastpath.verdicts import NO_VERDICT
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 
@@ -29,24 +29,24 @@ from signalbook.values import Finding, JSONError, dump_json, parse_json
 def said(reasons_: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]:
     """Return the findings of each payload; a payload without findings has an empty tuple."""
     numbers, violations = reasons_.of(amid_others(list(payloads)))
-    return [() if number == UNSAID else violations[number] for number in numbers.tolist()]
+    return [() if number == NO_VERDICT else violations[number] for number in numbers.tolist()]
 
 
 def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MOST_KEYS", 10)
+    monkeypatch.setattr("signalbook.pipeline.fastpath.reasons._MAX_KEYS", 10)
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
     reasons_ = Reasons(schema)
     payloads = PayloadSpans.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
-    assert reasons_.broken(payloads).all()
+    assert reasons_.find_broken(payloads).all()
     assert len(reasons_._broken) <= 10
 
 
 def test_answers_go_with_their_schema() -> None:
     """A stream whose definitions change would keep all of them."""
     schema = parse(WHOLE)
-    assert said(known_reasons(schema), [b"1"]) == [expected(schema, b"1")]
-    json_decoder(schema, schema.shape())
-    assert decoder(schema) is not None
+    assert said(load_reasons(schema), [b"1"]) == [expected(schema, b"1")]
+    build_json_decoder(schema, schema.shape())
+    assert find_decoder(schema) is not None
     reference = ref(schema)
     del schema
     gc.collect()
@@ -168,7 +168,7 @@ def test_some_policies_do_not_reject_violations(parcels: Any) -> None:
 
     def of(*flags: str) -> Reasons | None:
         contract: Contract = snapshot.compile(parse_flags(flags))
-        return reasons(contract.definitions["/messagegroups/parcels/messages/parcel.accepted"])
+        return find_reasons(contract.definitions["/messagegroups/parcels/messages/parcel.accepted"])
 
     assert of() is not None
     for flag in ("on_schema_violation=tag", "on_duplicate_names=dead_letter", "wire_prefix=confluent"):

@@ -588,7 +588,7 @@ def test_encoded_payloads_have_bounds() -> None:
     headers = event_headers({"content-encoding": b"gzip"})
     large, huge = (gzip.compress(b" " * size) for size in (base.ALONE, base.ALONE + 1))
     (frame,) = batches(*((value, headers) for value in [huge, *[large] * 9]))
-    assert BinaryMode("KAFKA").columns(frame)[1] == [0, 9]
+    assert BinaryMode("KAFKA").read_events(frame)[1] == [0, 9]
 
 
 def test_decoded_content_of_rejected_messages_is_not_kept(parcels: Any) -> None:
@@ -600,7 +600,7 @@ def test_decoded_content_of_rejected_messages_is_not_kept(parcels: Any) -> None:
         (StructuredMode(), (gzip.compress(event), PACKED_EVENT), (large, PACKED_EVENT)),
         (BinaryMode("KAFKA"), (gzip.compress(event), headers), (large, [*headers, ("ce_x", b"1"), ("ce_x", b"2")])),
     ):
-        columns, refused = mode.columns(*batches(sound, *[rejected] * 5))
+        columns, refused = mode.read_events(*batches(sound, *[rejected] * 5))
         assert (len(columns), refused) == (1, [1, 2, 3, 4, 5])
         assert columns.data.weight <= len(event)
 

@@ -145,6 +145,6 @@ def test_recorded_messages_equal_single_messages(rows: st.SearchStrategy[Row], d
 def test_headers_that_do_not_belong_together_are_refused(codes: list[int], ends: list[int]) -> None:
     values = native.PayloadSpans.of_list([b"x"] * len(codes)).places
     with pytest.raises(ValueError, match="do not belong together"):
-        native.module().header_texts(
+        native.load_module().header_texts(
             ['"a"'], pa.array(codes, pa.int32()).to_numpy(), pa.array(ends).to_numpy(), values, False
         )

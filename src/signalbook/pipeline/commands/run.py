@@ -162,7 +162,7 @@ def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -
 
 def check(policy: Policy) -> None:
     """Raise ``PipelineError`` for a policy that tables cannot follow, and where the native module is missing."""
-    native.module()
+    native.load_module()
     check_policy(policy)
 
 

@@ -23,11 +23,11 @@ class AddressIndex:
         self.definitions = list(definitions)
         self._by_constant: dict[str, list[CompiledDefinition]] = {}
         for definition in self.definitions:
-            self._by_constant.setdefault(self._constant_address(definition), []).append(definition)
+            self._by_constant.setdefault(self._find_constant_address(definition), []).append(definition)
         self._without_constant = self._by_constant.pop("", [])
         self._cache: dict[str, Sequence[CompiledDefinition]] = {}
 
-    def candidates(self, address: str) -> Sequence[CompiledDefinition]:
+    def find_candidates(self, address: str) -> Sequence[CompiledDefinition]:
         """Return the definitions that a message sent to ``address`` may fit; all definitions if it is empty."""
         if not address:
             return self.definitions
@@ -40,7 +40,7 @@ class AddressIndex:
             self._cache[address] = [*self._by_constant.get(address, ()), *matching]
         return self._cache[address]
 
-    def _constant_address(self, definition: CompiledDefinition) -> str:
+    def _find_constant_address(self, definition: CompiledDefinition) -> str:
         """Return the only address that a definition allows, empty if it allows several."""
         values = (key.value for key in definition.protocol_keys if key.name == self.address_property and key.value)
         return next((value for value in values if isinstance(value, str)), "")

@@ -22,8 +22,8 @@ from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import text_maps
-from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, combine, dense, firsts, text_codes
-from signalbook.pipeline.fastpath.properties import hashable
+from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, combine, encode_texts, find_firsts, make_dense
+from signalbook.pipeline.fastpath.properties import make_hashable
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
@@ -57,100 +57,106 @@ class AttributeChecks:
         self._all_events = all_events
         self._sound: dict[str, set[Any]] = {}
 
-    def doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+    def find_doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
         """Return which events have an attribute that may be invalid. ``verdicts`` get the known violations."""
-        doubtful, faults = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
-        for name, codes, values in _looked_at(batch):
-            bad = self._bad(name, values)
+        doubtful, invalid_values = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
+        for name, codes, values in _encode_checked_attributes(batch):
+            bad = self._find_unsound(name, values)
             if bad.any():
-                faults[name] = np.where(bad, np.arange(1, len(bad) + 1), 0)[codes], values
+                invalid_values[name] = np.where(bad, np.arange(1, len(bad) + 1), 0)[codes], values
             if name == "datacontenttype":
                 other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
                 doubtful |= other if batch.forms is None else other & (batch.forms == IN_JSON)
-        missing = lacking(batch)
+        missing = find_missing(batch)
         unsound = missing > 0
-        for numbers, _ in faults.values():
+        for numbers, _ in invalid_values.values():
             unsound |= numbers > 0
         if unsound.any():
-            asked = unsound if self._all_events else unsound & (missing == 0)
-            _judge(batch, np.flatnonzero(asked), missing, faults, verdicts)
+            judged = unsound if self._all_events else unsound & (missing == 0)
+            _reject_invalid(batch, np.flatnonzero(judged), missing, invalid_values, verdicts)
         return doubtful | unsound
 
-    def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
-        known = self._sound.setdefault(name, {None})
-        known |= {value for value in set(values) - known if not find_invalid_attributes({**_EVENT, name: value})}
-        bad = np.fromiter((value not in known for value in values), np.bool_, len(values))
-        if len(known) > _MOST_SOUND_VALUES:
+    def _find_unsound(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
+        sound_values = self._sound.setdefault(name, {None})
+        sound_values |= {
+            value for value in set(values) - sound_values if not find_invalid_attributes({**_EVENT, name: value})
+        }
+        bad = np.fromiter((value not in sound_values for value in values), np.bool_, len(values))
+        if len(sound_values) > _MOST_SOUND_VALUES:
             self._sound[name] = {None}
         return bad
 
 
-def _looked_at(batch: EventBatch) -> Iterator[tuple[str, Offsets, list[Any]]]:
-    """Attributes whose values have to be looked at, with the number of each event's value, and values by number."""
+def _encode_checked_attributes(batch: EventBatch) -> Iterator[tuple[str, Offsets, list[Any]]]:
+    """Yield the attributes with values to check, the number of each event's value, and the values by number."""
     if batch.versions is not None:
-        yield "specversion", *text_codes(batch.versions)
+        yield "specversion", *encode_texts(batch.versions)
     for name, array in batch.attributes.items():
         if array.null_count < len(array) and not (name in _PLAIN and _PLAIN[name](batch)):
-            yield name, *batch.codes(name)
+            yield name, *batch.encode_attribute(name)
     for name in batch.extensions:
-        yield name, *batch.codes(name)
+        yield name, *batch.encode_attribute(name)
 
 
-def lacking(batch: EventBatch) -> Offsets:
+def find_missing(batch: EventBatch) -> Offsets:
     """Return the required attributes that each event lacks, as bits in the order of ``REQUIRED``."""
-    found = np.zeros(len(batch), np.int64)
+    missing = np.zeros(len(batch), np.int64)
     for place, name in enumerate(REQUIRED):
         array = batch.attributes.get(name, batch.versions)
         if array is not None and array.null_count:
-            found |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
-    return found
+            missing |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
+    return missing
 
 
-def _judge(
+def _reject_invalid(
     batch: EventBatch,
     events: Offsets,
     missing: Offsets,
-    faults: Mapping[str, tuple[Offsets, list[Any]]],
+    invalid_values: Mapping[str, tuple[Offsets, list[Any]]],
     verdicts: Verdicts,
 ) -> None:
-    """Say of events which attributes they lack and which are invalid, asked once for those that share all that.
+    """Reject events for missing or invalid attributes. Events that share all of that are checked once.
 
-    ``faults`` are by attribute for each event the number of its invalid value, 0 where it has none, and the values.
+    ``invalid_values`` are by attribute for each event the number of its invalid value, 0 where it has none, and the values.
     """
-    combined, count = dense(missing[events], 1 << len(REQUIRED))
+    combined, count = make_dense(missing[events], 1 << len(REQUIRED))
     several = np.full(len(events), -1)
-    for numbers, values in faults.values():
-        combined, count = dense(combined * (len(values) + 1) + numbers[events], count * (len(values) + 1))
+    for numbers, values in invalid_values.values():
+        combined, count = make_dense(combined * (len(values) + 1) + numbers[events], count * (len(values) + 1))
         several += numbers[events] > 0
     # What is invalid is said in the order of the message, which columns do not have: of several each is looked at.
-    orders: dict[tuple[str, ...], int] = {tuple(faults): 0}
+    orders: dict[tuple[str, ...], int] = {tuple(invalid_values): 0}
     codes = np.zeros(len(events), np.int64)
     for place in np.flatnonzero(several > 0).tolist():
-        order = tuple(name for name in batch.order(int(events[place])) if name in faults)
+        order = tuple(name for name in batch.order(int(events[place])) if name in invalid_values)
         codes[place] = orders.setdefault(order, len(orders))
-    combined, count = dense(combined * len(orders) + codes, count * len(orders))
-    samples, names = firsts(combined, count), list(orders)
-    said = []
+    combined, count = make_dense(combined * len(orders) + codes, count * len(orders))
+    samples, names = find_firsts(combined, count), list(orders)
+    rejections = []
     for place in samples.tolist():
         event, order = events[place], names[codes[place]]
-        found = {name: faults[name][1][faults[name][0][event] - 1] for name in order if faults[name][0][event]}
-        there = {name for bit, name in enumerate(REQUIRED) if not missing[event] >> bit & 1}
-        attributes = found | {name: _EVENT[name] for name in there if name not in found}
+        invalid_attributes = {
+            name: invalid_values[name][1][invalid_values[name][0][event] - 1]
+            for name in order
+            if invalid_values[name][0][event]
+        }
+        present = {name for bit, name in enumerate(REQUIRED) if not missing[event] >> bit & 1}
+        attributes = invalid_attributes | {name: _EVENT[name] for name in present if name not in invalid_attributes}
         violations = tuple(find_invalid_attributes(attributes))
-        said.append(RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=violations))
-    verdicts.say(events, combined, said)
+        rejections.append(RejectionVerdict(reason=Reason.INVALID_CLOUDEVENT, violations=violations))
+    verdicts.assign(events, combined, rejections)
 
 
-def _plain_text(texts: pa.StringArray) -> bool:
+def _is_plain_text(texts: pa.StringArray) -> bool:
     """Return True if all texts are printable ASCII, and none is empty."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
     if pc.min(pc.binary_length(texts)).as_py() == 0:
         return False
-    found = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    return bool(found.min(initial=_PRINTABLE[0]) >= _PRINTABLE[0] and found.max(initial=0) <= _PRINTABLE[-1])
+    characters = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    return bool(characters.min(initial=_PRINTABLE[0]) >= _PRINTABLE[0] and characters.max(initial=0) <= _PRINTABLE[-1])
 
 
-def _plain_times(batch: EventBatch) -> bool:
+def _are_plain_times(batch: EventBatch) -> bool:
     """Return True if all times are like ``2026-01-02T03:04:05Z``, with 3, 6 or 9 more digits at most.
 
     Arrow reads a few spellings that RFC 3339 does not have. These lengths, with T and Z in their places, exclude them.
@@ -161,32 +167,32 @@ def _plain_times(batch: EventBatch) -> bool:
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
     places, lengths = offsets[:-1], np.diff(offsets)
     if texts.null_count:
-        there = texts.is_valid().to_numpy(zero_copy_only=False)
-        places, lengths = places[there], lengths[there]
+        present = texts.is_valid().to_numpy(zero_copy_only=False)
+        places, lengths = places[present], lengths[present]
     if not np.isin(lengths, _LENGTHS).all():
         return False
-    found = np.frombuffer(texts.buffers()[2], np.uint8)
-    return bool((found[places + _DATE] == ord("T")).all() and (found[places + lengths - 1] == ord("Z")).all())
+    characters = np.frombuffer(texts.buffers()[2], np.uint8)
+    return bool((characters[places + _DATE] == ord("T")).all() and (characters[places + lengths - 1] == ord("Z")).all())
 
 
 # A look at a whole column, which is not all null, that may settle it; what it does not is looked at value by value.
 _PLAIN: Final[Mapping[str, Callable[[EventBatch], bool]]] = {
-    "id": lambda batch: _plain_text(batch.attributes["id"]),
-    "subject": lambda batch: _plain_text(batch.attributes["subject"]),
-    "time": _plain_times,
+    "id": lambda batch: _is_plain_text(batch.attributes["id"]),
+    "subject": lambda batch: _is_plain_text(batch.attributes["subject"]),
+    "time": _are_plain_times,
 }
 
 
-def demands(definition: CompiledDefinition) -> bytes:
-    """Equal for definitions that a ``EnvelopeChecks`` of one answers for, in one source."""
+def build_checks_key(definition: CompiledDefinition) -> bytes:
+    """Return a key that definitions share if one ``EnvelopeChecks`` can check all of them in one source."""
     raw = definition.definition
     metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
     stated = raw.get("datacontenttype"), raw.get("dataschemaformat"), raw.get("protocol"), raw.get("protocoloptions")
     return canonical_json([metadata, *stated, definition.payload_type])
 
 
-def _free_templates(definition: CompiledDefinition, properties: Collection[str]) -> Mapping[str, Template]:
-    """The templates with one placeholder that no other one has: nothing else makes a difference.
+def _find_free_templates(definition: CompiledDefinition, properties: Collection[str]) -> Mapping[str, Template]:
+    """Return the templates with a single placeholder that no other template has. Only these make a difference.
 
     Those of properties of the protocol, where these are looked at, are by names that no attribute has.
     """
@@ -202,17 +208,17 @@ def _free_templates(definition: CompiledDefinition, properties: Collection[str])
     }
 
 
-def _texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | None:
-    """The values that events have of an attribute or property, unless some of an attribute are no texts."""
+def _select_texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | None:
+    """Return the events' values of an attribute or property, ``None`` if some values of the attribute are not texts."""
     if name.startswith(_PROPERTY):
-        return batch.property_texts(name.removeprefix(_PROPERTY), events)
+        return batch.select_property_texts(name.removeprefix(_PROPERTY), events)
     if name in batch.attributes:
         return batch.attributes[name].take(pa.array(events))
     column = batch.extensions.get(name)
     return None if column is None or column.kinds is not None else column.texts.take(pa.array(events))
 
 
-def _captured(template: Template, texts: pa.StringArray) -> pa.StringArray:
+def _capture_placeholder(template: Template, texts: pa.StringArray) -> pa.StringArray:
     """Return the values of a template's one placeholder in texts, like ``Template.match``.
 
     Null for texts that do not match, and for percent-encoded values.
@@ -231,21 +237,21 @@ class _Breaches:
     """The violations of envelopes, each once, because most events break a rule as others do."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Finding, ...]] = []
+        self.by_number: list[tuple[Finding, ...]] = []
         self._numbers: dict[tuple[Finding, ...], int] = {}
 
-    def number(self, findings: tuple[Finding, ...]) -> int:
+    def assign_number(self, findings: tuple[Finding, ...]) -> int:
         """The place of these."""
-        number = self._numbers.setdefault(findings, len(self.found))
-        if number == len(self.found):
-            self.found.append(findings)
+        number = self._numbers.setdefault(findings, len(self.by_number))
+        if number == len(self.by_number):
+            self.by_number.append(findings)
         return number
 
 
-def _length(value: Any) -> int:
-    """About how much memory a value takes that answers are kept by."""
+def _estimate_size(value: Any) -> int:
+    """Return the approximate size in bytes of a value that cached answers have as their key."""
     if isinstance(value, tuple):
-        return sum(map(_length, value))
+        return sum(map(_estimate_size, value))
     return len(value) if isinstance(value, (str, bytes)) else 1
 
 
@@ -261,7 +267,7 @@ class EnvelopeChecks:
         self._type = type
         self._declared: Mapping[str, Any] = definition.definition.get("envelopemetadata") or {}
         self._names = {*self._declared, *_UNDECLARED}
-        self._templates = _free_templates(definition, properties)
+        self._templates = _find_free_templates(definition, properties)
         self._forget()
 
     def _forget(self) -> None:
@@ -272,122 +278,124 @@ class EnvelopeChecks:
         self._breaches = _Breaches()
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
-    def numbers(self, batch: EventBatch, events: Offsets) -> Offsets:
+    def number_contexts(self, batch: EventBatch, events: Offsets) -> Offsets:
         """Return the number of each event's context, or one below zero if the event does not fit the definition."""
         # those without a match are kept too
         if self._kept > _MOST_KEPT or sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:
             self._forget()
         # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
         # too.
-        names, keys, firsts, inverse = self._distinct(batch, events)
-        known = self._numbers.setdefault(names, {})
+        names, keys, firsts, inverse = self._find_distinct(batch, events)
+        numbers_by_key = self._numbers.setdefault(names, {})
         fresh: list[Mapping[str, str | None]] = []
         for key, first in zip(keys, firsts, strict=True):
-            if key not in known:
-                self._kept += _length(key)
-                context, breach = self._ask(batch, int(first))
+            if key not in numbers_by_key:
+                self._kept += _estimate_size(key)
+                context, breach = self._check_event(batch, int(first))
                 if breach:
-                    known[key] = -1 - self._breaches.number(breach)
+                    numbers_by_key[key] = -1 - self._breaches.assign_number(breach)
                 else:
-                    known[key] = self._count + len(fresh)
+                    numbers_by_key[key] = self._count + len(fresh)
                     fitting = [name for name, value in zip(names, key, strict=True) if value is _FITS]
                     fresh.append(context | {self._templates[name].names[0]: None for name in fitting})
         self._add(fresh)
-        found: Offsets = np.array([known[key] for key in keys], np.int64)[inverse]
-        return found
+        numbers: Offsets = np.array([numbers_by_key[key] for key in keys], np.int64)[inverse]
+        return numbers
 
-    def verdict(self, number: int, definition: CompiledDefinition) -> RejectionVerdict:
+    def build_verdict(self, number: int, definition: CompiledDefinition) -> RejectionVerdict:
         """Return the verdict on events of a checked definition with a number below zero."""
-        findings = self._breaches.found[-1 - number]
+        findings = self._breaches.by_number[-1 - number]
         return RejectionVerdict(
             reason=breach_reason(findings), violations=findings[:MAX_FINDINGS], candidates=(definition.xid,)
         )
 
     def _add(self, fresh: list[Mapping[str, str | None]]) -> None:
         for name in dict.fromkeys([*self._contexts, *(name for context in fresh for name in context)]):
-            known = self._contexts.get(name, pa.nulls(self._count, pa.string()))
+            earlier = self._contexts.get(name, pa.nulls(self._count, pa.string()))
             values = pa.array([context.get(name) for context in fresh], pa.string())
-            self._contexts[name] = pa.concat_arrays([known, values])
+            self._contexts[name] = pa.concat_arrays([earlier, values])
         self._count += len(fresh)
 
-    def maps(self, batch: EventBatch, events: Offsets, numbers: Offsets) -> pa.Array:
+    def build_maps(self, batch: EventBatch, events: Offsets, numbers: Offsets) -> pa.Array:
         """The contexts of these events, which have these numbers, as a ``columns.TEXT_MAP``."""
         if not self._contexts or not len(events):
             return pa.nulls(len(numbers), columns.TEXT_MAP)
-        taken = pa.array(numbers)
-        found = {name: values.take(taken) for name, values in self._contexts.items()}
+        indices = pa.array(numbers)
+        values_by_name = {name: values.take(indices) for name, values in self._contexts.items()}
         for name, template in self._templates.items():
-            if (texts := _texts(batch, name, events)) is not None:
-                captured, placeholder = _captured(template, texts), template.names[0]
-                known = found.get(placeholder)
-                found[placeholder] = captured if known is None else pc.coalesce(captured, known)
-        return text_maps(found)
+            if (texts := _select_texts(batch, name, events)) is not None:
+                captured, placeholder = _capture_placeholder(template, texts), template.names[0]
+                stated = values_by_name.get(placeholder)
+                values_by_name[placeholder] = captured if stated is None else pc.coalesce(captured, stated)
+        return text_maps(values_by_name)
 
-    def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
+    def _find_distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """Return attribute names, their distinct values, an event with each, and the number of each event's values."""
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
-            part = self._part(batch, name, events)
+            part = self._encode_attribute(batch, name, events)
             if part is not None:
                 parts[name] = part
         for name in self._properties:
-            parts[_PROPERTY + name] = self._property(batch, name, events)
+            parts[_PROPERTY + name] = self._encode_property(batch, name, events)
         combined, count = combine(parts.values(), len(events))
-        samples = firsts(combined, count)
+        samples = find_firsts(combined, count)
         columns = [[values[code] for code in codes[samples].tolist()] for codes, values in parts.values()]
         keys = list(zip(*columns, strict=True)) if columns else [()]
         return tuple(parts), keys, events[samples], combined
 
-    def _part(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
+    def _encode_attribute(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
         """Return codes and values of an attribute for the checks, or ``None`` if it makes no difference."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
-        texts = _texts(batch, name, events) if name in self._templates else None
+        texts = _select_texts(batch, name, events) if name in self._templates else None
         if texts is not None:
-            odd = ~self._fits(name, texts)
+            odd = ~self._match_template(name, texts)
             codes = odd.astype(np.int64)
-            inner, values = text_codes(texts.filter(pa.array(odd)))
+            inner, values = encode_texts(texts.filter(pa.array(odd)))
             codes[odd] += inner
             return codes, [_FITS, *values]
         if name in batch.extensions:
-            codes, values = batch.codes(name)
+            codes, values = batch.encode_attribute(name)
             return codes[events], [(value.__class__, value) for value in values]  # for True == 1
         if not self._is_presence(name):
-            codes, values = batch.codes(name)
+            codes, values = batch.encode_attribute(name)
             return codes[events], values
         if not batch.attributes[name].null_count:
             return None
         absent = batch.attributes[name].take(pa.array(events)).is_null()
         return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
-    def _property(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]]:
+    def _encode_property(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]]:
         """The same of a property of the protocol."""
-        codes, values = batch.property(name)
-        codes, keys = codes[events], list(map(hashable, values))
+        codes, values = batch.encode_property(name)
+        codes, keys = codes[events], list(map(make_hashable, values))
         key = _PROPERTY + name
         if key not in self._templates:
             return codes, keys
-        fits = self._fits(key, batch.property_texts(name, events))
+        fits = self._match_template(key, batch.select_property_texts(name, events))
         return np.where(fits, len(keys), codes), [*keys, _FITS]
 
-    def _fits(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
+    def _match_template(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
         """Return which texts certainly match the template of that name."""
-        found: npt.NDArray[np.bool_] = _captured(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
-        return found
+        matches: npt.NDArray[np.bool_] = (
+            _capture_placeholder(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
+        )
+        return matches
 
     def _is_presence(self, name: str) -> bool:
         declared = self._declared.get(name) or {}
         return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
 
-    def _place(self, batch: EventBatch, number: int) -> dict[str, Any]:
+    def _read_properties(self, batch: EventBatch, number: int) -> dict[str, Any]:
         """The protocol's properties that are looked at, of one event, those that it has."""
-        columns = ((name, *batch.property(name)) for name in self._properties)
+        columns = ((name, *batch.encode_property(name)) for name in self._properties)
         return {name: values[codes[number]] for name, codes, values in columns if values[codes[number]] is not None}
 
-    def _ask(self, batch: EventBatch, number: int) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    def _check_event(self, batch: EventBatch, number: int) -> tuple[dict[str, str], tuple[Finding, ...]]:
         """The context of one event, and what is wrong with its attributes."""
         context: dict[str, str] = {}
-        attributes, place = batch.attributes_of(number, self._names), self._place(batch, number)
-        found = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)
+        attributes, place = batch.collect_attributes(number, self._names), self._read_properties(batch, number)
+        findings = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)
         checks = self._definition.protocol_checks if self._properties else ()
-        return context, (*found, *(each for check in checks if (each := check(place, context)) is not None))
+        return context, (*findings, *(finding for check in checks if (finding := check(place, context)) is not None))

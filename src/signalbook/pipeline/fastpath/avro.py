@@ -33,39 +33,39 @@ _TIMES: Final = {
 
 
 # Decimals that columns have room for.
-_MOST_DIGITS: Final = 38
+_MAX_DIGITS: Final = 38
 
 
-def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
+def build_avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
     """Return the decoder of payloads to the arrays of ``columns.payload(shape)``. Raises ``NoPlan``.
 
     Null is not a payload, so schemas that allow it have no decoder; nor have decimals of more than 38 digits.
     """
     types = schema.names.types
-    node = _resolved(schema.type, types)
+    node = _resolve_type(schema.type, types)
     # a schema that reads what another wrote resolves names and defaults, which is left to the slow path
     if schema.writer is not None or isinstance(node, list) or node["type"] == "null":
         raise NoPlan
     members = isinstance(shape, Struct) and bool(shape.fields)
     fields = columns.payload(shape)
     kind = pa.struct(fields) if members else fields[0].type
-    read = native.module().AvroDecoder(_plan(schema.type, types, kind, frozenset())).read
-    return native.decoder(read, native.Reading(kind), members=members)
+    read = native.load_module().AvroDecoder(_plan(schema.type, types, kind, frozenset())).read
+    return native.build_decoder(read, native.Reading(kind), members=members)
 
 
-def _resolved(node: Type, types: Mapping[str, JSONObject]) -> Any:
+def _resolve_type(node: Type, types: Mapping[str, JSONObject]) -> Any:
     return types.get(node, {"type": node}) if isinstance(node, str) else node
 
 
 def _plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType, above: frozenset[str]) -> Plan:
     """Return the plan from values to a column of ``kind``. ``above`` are the surrounding records."""
     if isinstance(node, list):
-        return _optional(node, types, kind, above)
-    node = _resolved(node, types)
+        return _plan_optional(node, types, kind, above)
+    node = _resolve_type(node, types)
     name = node["type"]
     if name == "record":
         if node["name"] in above or not node["fields"]:
-            return _text_plan(node, types)
+            return _plan_text(node, types)
         inside = above | {node["name"]}
         fields = zip(node["fields"], kind, strict=True)
         return "record", [_plan(part["type"], types, field.type, inside) for part, field in fields]
@@ -73,22 +73,22 @@ def _plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType, above:
         return "array", _plan(node["items"], types, kind.value_type, above)
     if name == "map":
         return "map", _plan(node["values"], types, kind.item_type, above)
-    return _scalar(node, nanos=kind == columns.TIMESTAMP)
+    return _plan_scalar(node, nanos=kind == columns.TIMESTAMP)
 
 
-def _optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType, above: frozenset[str]) -> Plan:
+def _plan_optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType, above: frozenset[str]) -> Plan:
     """A value or null, by the number of the branch that null is; of other unions the text."""
     if len(node) != 2 or "null" not in node or node[0] == node[1]:
-        return _text_plan(node, types)
+        return _plan_text(node, types)
     # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
     null = node.index("null")
-    other = _resolved(node[1 - null], types)
+    other = _resolve_type(node[1 - null], types)
     if other.get("name") in above:
-        return _text_plan(node, types)
+        return _plan_text(node, types)
     return "optional", null, _plan(other, types, kind, above)
 
 
-def _scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
+def _plan_scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
     """A value that has none inside it; of times in nanoseconds the column may be one of times, or of numbers."""
     name, logical = node["type"], node.get("logicalType")
     if name == "enum":
@@ -96,9 +96,9 @@ def _scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
     if logical == "timestamp-nanos" and nanos:
         return ("nanos",)
     if f"{name}-{logical}" in LOGICAL_READERS:
-        found = _logical(name, str(logical), node)
-        if found is not None:
-            return found
+        plan = _plan_logical(name, str(logical), node)
+        if plan is not None:
+            return plan
     if name == "fixed":
         return "fixed", int(node["size"])
     if name not in PRIMITIVES:
@@ -106,11 +106,11 @@ def _scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
     return (name,)
 
 
-def _logical(name: str, logical: str, node: JSONObject) -> Plan | None:
+def _plan_logical(name: str, logical: str, node: JSONObject) -> Plan | None:
     """A value that a logical type makes another one; ``None`` for those that stay what they are."""
     if logical == "decimal":
         digits = int(node.get("precision", 0))
-        if not 0 < digits <= _MOST_DIGITS:
+        if not 0 < digits <= _MAX_DIGITS:
             raise NoPlan
         return "decimal", digits, int(node["size"]) if name == "fixed" else None, int(node.get("scale", 0))
     if logical == "date":
@@ -121,33 +121,37 @@ def _logical(name: str, logical: str, node: JSONObject) -> Plan | None:
     return "time", low // factor, high // factor, factor
 
 
-def _text_plan(node: Type, types: Mapping[str, JSONObject]) -> Plan:
+def _plan_text(node: Type, types: Mapping[str, JSONObject]) -> Plan:
     """Return the plan for any value as text. Recursive types are plans of their own, by number."""
-    named: dict[str, int] = {}
-    whole = _text(node, types, frozenset(), named)
+    type_numbers: dict[str, int] = {}
+    root = _plan_text_node(node, types, frozenset(), type_numbers)
     plans: list[Plan] = []
     # A plan may name further types.
-    while len(plans) < len(named):
-        plans.append(_text(list(named)[len(plans)], types, frozenset(), named))
-    return "text", whole, plans
+    while len(plans) < len(type_numbers):
+        plans.append(_plan_text_node(list(type_numbers)[len(plans)], types, frozenset(), type_numbers))
+    return "text", root, plans
 
 
-def _text(node: Type, types: Mapping[str, JSONObject], above: frozenset[str], named: dict[str, int]) -> Plan:
+def _plan_text_node(
+    node: Type, types: Mapping[str, JSONObject], above: frozenset[str], type_numbers: dict[str, int]
+) -> Plan:
     """Return the plan as native/src/avrotext.rs reads it. ``above`` are the surrounding records."""
     if isinstance(node, list):
-        return "union", [_text(branch, types, above, named) for branch in node]
-    node = _resolved(node, types)
+        return "union", [_plan_text_node(branch, types, above, type_numbers) for branch in node]
+    node = _resolve_type(node, types)
     name = node["type"]
     if name == "record":
         if node["name"] in above:
-            return "named", named.setdefault(node["name"], len(named))
+            return "named", type_numbers.setdefault(node["name"], len(type_numbers))
         inside = above | {node["name"]}
-        return "object", [(part["name"], _text(part["type"], types, inside, named)) for part in node["fields"]]
+        return "object", [
+            (part["name"], _plan_text_node(part["type"], types, inside, type_numbers)) for part in node["fields"]
+        ]
     if name == "array":
-        return "array", _text(node["items"], types, above, named)
+        return "array", _plan_text_node(node["items"], types, above, type_numbers)
     if name == "map":
-        return "map", _text(node["values"], types, above, named)
-    found = _scalar(node)
-    if found[0] == "time":
-        return "instant" if "timestamp" in node["logicalType"] else "clock", *found[1:]
-    return found
+        return "map", _plan_text_node(node["values"], types, above, type_numbers)
+    plan = _plan_scalar(node)
+    if plan[0] == "time":
+        return "instant" if "timestamp" in node["logicalType"] else "clock", *plan[1:]
+    return plan

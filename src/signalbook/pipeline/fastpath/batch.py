@@ -48,13 +48,13 @@ class ExtensionColumn:
         return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
     @classmethod
-    def joined(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:
+    def join(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:
         """Join columns. ``None`` stands for so many events without a value."""
-        found = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
-        texts = pa.concat_arrays([part.texts for part, _ in found])
-        if all(part.kinds is None for part, _ in found):
+        filled = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
+        texts = pa.concat_arrays([part.texts for part, _ in filled])
+        if all(part.kinds is None for part, _ in filled):
             return cls(texts)
-        kinds = [np.zeros(count, np.uint8) if part.kinds is None else part.kinds for part, count in found]
+        kinds = [np.zeros(count, np.uint8) if part.kinds is None else part.kinds for part, count in filled]
         return cls(texts, np.concatenate(kinds))
 
     def value(self, number: int) -> Attribute | None:
@@ -62,13 +62,13 @@ class ExtensionColumn:
         text = self.texts[number].as_py()
         return None if text is None else _VALUES[0 if self.kinds is None else int(self.kinds[number])](text)
 
-    def codes(self) -> tuple[Offsets, list[Any]]:
+    def encode(self) -> tuple[Offsets, list[Any]]:
         """Return the number of each event's value, and the values by number; ``1`` and ``True`` are two."""
-        codes, texts = text_codes(self.texts)
+        codes, texts = encode_texts(self.texts)
         if self.kinds is None:
             return codes, texts
-        found, inverse = np.unique(codes * len(_VALUES) + self.kinds, return_inverse=True)
-        pairs = [(texts[number // len(_VALUES)], number % len(_VALUES)) for number in found.tolist()]
+        pair_codes, inverse = np.unique(codes * len(_VALUES) + self.kinds, return_inverse=True)
+        pairs = [(texts[number // len(_VALUES)], number % len(_VALUES)) for number in pair_codes.tolist()]
         return inverse, [None if text is None else _VALUES[kind](text) for text, kind in pairs]
 
 
@@ -116,8 +116,8 @@ class EventColumns:
             versions=None if self.versions is None else self.versions.take(numbers),
         )
 
-    def records(self) -> pa.RecordBatch:
-        """The records that the events came in."""
+    def select_records(self) -> pa.RecordBatch:
+        """Return the records that the events came in."""
         records = self.messages.records
         assert records is not None
         return records if len(records) == len(self) else records.take(pa.array(self.indices))
@@ -126,28 +126,28 @@ class EventColumns:
         """Return the names of the headers, in lower case if ``folded``."""
         if len(self.messages) == len(self):
             return self.messages.header_names(folded=folded)
-        return HeaderNames.of(self.records().column("headers"), folded=folded)
+        return HeaderNames.of(self.select_records().column("headers"), folded=folded)
 
 
-def text_codes(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
+def encode_texts(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
     """Return the number of each text, and the texts by number. Null counts as a text."""
     encoded = texts.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
 # Sorting takes time in proportion for numbers of 16 bits.
-_SHORT: Final = 1 << 16
+_MAX_SHORT_NUMBER: Final = 1 << 16
 
 
-def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
-    """Numbers below ``bound`` by those from 0 on, in the same order, and how many there are of them."""
+def make_dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
+    """Return numbers below ``bound`` as numbers from 0 on, in the same order, and the count of distinct numbers."""
     # A table of all numbers beats sorting, unless it is much larger than what it is for.
-    if bound > max(_SHORT, 4 * len(numbers)):
-        found, places = np.unique(numbers, return_inverse=True)
-        return places, len(found)
-    there = np.zeros(bound, np.bool_)
-    there[numbers] = True
-    places = np.cumsum(there)
+    if bound > max(_MAX_SHORT_NUMBER, 4 * len(numbers)):
+        distinct, places = np.unique(numbers, return_inverse=True)
+        return places, len(distinct)
+    present = np.zeros(bound, np.bool_)
+    present[numbers] = True
+    places = np.cumsum(present)
     return (places - 1)[numbers], int(places[-1]) if bound else 0
 
 
@@ -159,30 +159,30 @@ def combine(parts: Iterable[tuple[Offsets, Sized]], length: int) -> tuple[Offset
     # Made dense after every step: the product of the numbers of values would overflow.
     combined, count = np.zeros(length, np.int64), min(length, 1)
     for codes, values in parts:
-        combined, count = dense(combined * len(values) + codes, count * len(values))
+        combined, count = make_dense(combined * len(values) + codes, count * len(values))
     return combined, count
 
 
-def firsts(numbers: Offsets, count: int) -> Offsets:
+def find_firsts(numbers: Offsets, count: int) -> Offsets:
     """Return the first place of each number below ``count``. All of them must occur."""
-    found = np.empty(count, np.int64)
-    found[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
-    return found
+    positions = np.empty(count, np.int64)
+    positions[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
+    return positions
 
 
-def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
-    """The places of equal numbers below ``bound``, in order."""
-    places, count = dense(numbers, bound)
+def group_by_number(numbers: Offsets, bound: int) -> Iterator[Offsets]:
+    """Yield the positions of equal numbers below ``bound``, in the order of the numbers."""
+    places, count = make_dense(numbers, bound)
     # Stable, so that the events of a group stay in the order of their batch, and rows in the order of the source.
-    order = np.argsort(places.astype(np.uint16) if count <= _SHORT else places, kind="stable")
+    order = np.argsort(places.astype(np.uint16) if count <= _MAX_SHORT_NUMBER else places, kind="stable")
     yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
 
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
-LEAST_BATCH: Final = 64 * 1024 * 1024
+MIN_BATCH_BYTES: Final = 64 * 1024 * 1024
 # So many payloads are decoded at once, if events are no larger than that: more bytes do not fit a processor's cache.
-_MOST_PAYLOADS: Final = 4096
-_LIGHT: Final = 512
+_MAX_PAYLOADS: Final = 4096
+_LIGHT_PAYLOAD_BYTES: Final = 512
 _MAP: Final = columns.TEXT_MAP
 # How an event has its data: in JSON that is part of an envelope, as bytes of what its content type says, or not at all.
 IN_JSON, AS_BYTES, NO_DATA = range(3)
@@ -204,13 +204,13 @@ class EventBatch:
 
     @cached_property
     def _data(self) -> PayloadSpans:
-        return PayloadSpans.joined([part.data for part in self._parts])
+        return PayloadSpans.join([part.data for part in self._parts])
 
-    def payloads(self, numbers: Offsets) -> PayloadSpans:
-        """The data of these events, in ascending order."""
+    def take_payloads(self, numbers: Offsets) -> PayloadSpans:
+        """Return the data of these events, which must be in ascending order."""
         return self._data.take(numbers)
 
-    def portions(self, numbers: Offsets) -> Iterator[Offsets]:
+    def split(self, numbers: Offsets) -> Iterator[Offsets]:
         """Yield the events in portions whose payloads fit a processor's cache."""
         step = self._portion
         return (numbers[start : start + step] for start in range(0, len(numbers), step))
@@ -218,7 +218,7 @@ class EventBatch:
     @cached_property
     def _portion(self) -> int:
         weight = sum(len(part.messages.content) for part in self._parts) // len(self)
-        return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
+        return min(max(_MAX_PAYLOADS * _LIGHT_PAYLOAD_BYTES // max(weight, 1), 1), _MAX_PAYLOADS)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
@@ -236,15 +236,14 @@ class EventBatch:
         """The extension attributes that any event has."""
         names = dict.fromkeys(name for part in self._parts for name in part.extensions)
         return {
-            name: ExtensionColumn.joined((part.extensions.get(name), len(part)) for part in self._parts)
-            for name in names
+            name: ExtensionColumn.join((part.extensions.get(name), len(part)) for part in self._parts) for name in names
         }
 
     @cached_property
     def forms(self) -> Kinds | None:
         """The kinds of the events' data, or None if all have JSON."""
-        found = [each.forms for each in self._parts]
-        if all(each is None for each in found):
+        forms = [part.forms for part in self._parts]
+        if all(part is None for part in forms):
             return None
         return np.concatenate(
             [np.zeros(len(part), np.uint8) if part.forms is None else part.forms for part in self._parts]
@@ -255,83 +254,83 @@ class EventBatch:
         """The ``specversion`` of the events, or None if all have the usual one."""
         if all(part.versions is None for part in self._parts):
             return None
-        known = pa.scalar(SPECVERSION)
+        usual = pa.scalar(SPECVERSION)
         return pa.concat_arrays(
-            [pa.repeat(known, len(part)) if part.versions is None else part.versions for part in self._parts]
+            [pa.repeat(usual, len(part)) if part.versions is None else part.versions for part in self._parts]
         )
 
     def order(self, number: int) -> Iterable[str]:
-        """The names of the attributes of one event, in the order of its message."""
+        """Return the names of the attributes of one event, in the order of its message."""
         place = int(self._owners[number])
         part = self._parts[place]
         return part.order(int(part.indices[number - self._bounds[place]]))
 
-    def property(self, name: str) -> tuple[Offsets, list[Any]]:
+    def encode_property(self, name: str) -> tuple[Offsets, list[Any]]:
         """Return the number of each event's value of a protocol's property, and the values by number.
 
         The property must be ``properties.is_known``.
         """
         if name not in self._properties:
             protocol = self._parts[0].messages.protocol
-            found = [(part.messages, part.records()) for part in self._parts]
-            self._properties[name] = properties.column(protocol, name, found)
+            sources = [(part.messages, part.select_records()) for part in self._parts]
+            self._properties[name] = properties.encode_property(protocol, name, sources)
         return self._properties[name]
 
-    def property_texts(self, name: str, numbers: Offsets) -> pa.StringArray:
-        """The values of a property that these events have, as far as they are texts."""
-        codes, values = self.property(name)
+    def select_property_texts(self, name: str, numbers: Offsets) -> pa.StringArray:
+        """Return the values of a property of these events, null where they are not texts."""
+        codes, values = self.encode_property(name)
         texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
         return texts.take(pa.array(codes[numbers]))
 
-    def codes(self, name: str) -> tuple[Offsets, list[Any]]:
+    def encode_attribute(self, name: str) -> tuple[Offsets, list[Any]]:
         """Return the number of each event's value of an attribute, and the values by number."""
         # Soundness, routes and contexts all ask for codes of the same attributes.
         if name not in self._codes:
             if name == SENT_AS:
-                self._codes[name] = self._sent_as()
+                self._codes[name] = self._encode_sent_as()
                 return self._codes[name]
             extension = self.extensions.get(name)
-            self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()
+            self._codes[name] = encode_texts(self.attributes[name]) if extension is None else extension.encode()
         return self._codes[name]
 
-    def _sent_as(self) -> tuple[Offsets, list[Any]]:
+    def _encode_sent_as(self) -> tuple[Offsets, list[Any]]:
         if self.forms is None:
             return np.zeros(len(self), np.int64), [None]
-        codes, stated = self.codes("datacontenttype")
-        values = [*("" if each is None else each for each in stated), None, NO_DATA]
-        others = np.array([len(stated), 0, len(stated) + 1])[self.forms]
-        return np.where(self.forms == AS_BYTES, codes, others), values
+        codes, stated = self.encode_attribute("datacontenttype")
+        values = [*("" if content_type is None else content_type for content_type in stated), None, NO_DATA]
+        other_codes = np.array([len(stated), 0, len(stated) + 1])[self.forms]
+        return np.where(self.forms == AS_BYTES, codes, other_codes), values
 
-    def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
-        """The numbers of the events that share their values of some attributes, with those."""
-        parts = [self.codes(name) for name in names]
-        for events in groups(*combine(parts, len(self))):
+    def group_by(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
+        """Yield the values of some attributes, with the numbers of the events that share these values."""
+        parts = [self.encode_attribute(name) for name in names]
+        for events in group_by_number(*combine(parts, len(self))):
             yield tuple(values[codes[events[0]]] for codes, values in parts), events
 
-    def attributes_of(self, number: int, names: Collection[str]) -> dict[str, Any]:
+    def collect_attributes(self, number: int, names: Collection[str]) -> dict[str, Any]:
         """Return the attributes among ``names`` of one event, for checks of single events."""
         core = {name: array[number].as_py() for name, array in self.attributes.items() if name in names}
         extensions = {name: column.value(number) for name, column in self.extensions.items() if name in names}
         return {name: value for name, value in (core | extensions).items() if value is not None}
 
-    def envelope(self, numbers: Offsets) -> list[pa.Array]:
+    def build_envelope(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
         places = pa.array(numbers)
         arrays = {name: array.take(places) for name, array in self.attributes.items()}
         arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(places)
         extensions = {name: column.texts.take(places) for name, column in self.extensions.items()}
-        return [*arrays.values(), text_maps(extensions) if extensions else _nulls(numbers, _MAP)]
+        return [*arrays.values(), text_maps(extensions) if extensions else _make_nulls(numbers, _MAP)]
 
-    def transport(self, numbers: Offsets) -> list[pa.Array]:
+    def build_transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
         paths = pa.array([part.messages.path or None for part in self._parts], pa.string())
         positions = self._positions[numbers]
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
         if all(part.messages.records is None for part in self._parts):
-            return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
+            return [*(_make_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(taken(array, numbers) for array in self._delivery), *places]
 
-    def messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
+    def find_messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
         """The messages that events came as, by batch and index, with the numbers of these."""
         for number, part in enumerate(self._parts):
             mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
@@ -342,7 +341,7 @@ class EventBatch:
     def _delivery(self) -> list[pa.Array]:
         """The transport's data on each event."""
         arrays = [
-            transport_arrays(part.records(), part.header_names(folded=part.messages.protocol in LOWERED))
+            transport_arrays(part.select_records(), part.header_names(folded=part.messages.protocol in LOWERED))
             for part in self._parts
         ]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
@@ -356,5 +355,5 @@ class EventBatch:
         return np.concatenate([part.messages.positions[part.indices] for part in self._parts])
 
 
-def _nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:
+def _make_nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:
     return pa.nulls(len(numbers), type)

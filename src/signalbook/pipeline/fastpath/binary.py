@@ -21,7 +21,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.batch import AS_BYTES, NO_DATA, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.headers import ENCODING, Headers, undo_encodings
-from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, odd_versions
+from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, select_odd_versions
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
@@ -88,7 +88,7 @@ class BinaryMode:
         """Return True if headers of a protocol are read here."""
         return protocol in _MANNERS
 
-    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Read events from columns of headers."""
         # Values of records, one after the other, are the content; a request is more than its payload.
         spans = (
@@ -110,17 +110,17 @@ class BinaryMode:
                 headers.refused |= absent
             forms[absent] = NO_DATA
         if self._manner.bare:
-            headers.refused |= _doubtful_text(records, values)
+            headers.refused |= _find_doubtful_text(records, values)
         if self._manner.guessed:
             headers.refused |= _may_look_like_event(records, values)
-        prefix = _prefix(self._manner, headers)
-        typed = _attribute_types(records, headers, prefix) if self._manner.native else {}
-        arrays, versions = self._attributes(headers, prefix)
-        clear = self._decoded(headers, values)
+        prefix = _choose_prefix(self._manner, headers)
+        typed = _read_attribute_types(records, headers, prefix) if self._manner.native else {}
+        arrays, versions = self._read_attributes(headers, prefix)
+        clear = self._decode_values(headers, values)
         events = EventColumns(
             messages,
             arrays,
-            self._extension_columns(headers, prefix, typed),
+            self._read_extensions(headers, prefix, typed),
             PayloadSpans.of(clear) if spans is None or clear is not values else spans,
             np.arange(len(messages)),
             lambda index: self._order(records.column("headers")[index], prefix),
@@ -129,8 +129,8 @@ class BinaryMode:
         )
         if not headers.refused.any():
             return events, []
-        taken = events.take(np.flatnonzero(~headers.refused))
-        return replace(taken, data=taken.data.alone()), np.flatnonzero(headers.refused).tolist()
+        accepted = events.take(np.flatnonzero(~headers.refused))
+        return replace(accepted, data=accepted.data.copy()), np.flatnonzero(headers.refused).tolist()
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
         """Return True if the definition's demands on mode and format hold for all events in this mode."""
@@ -139,11 +139,11 @@ class BinaryMode:
     def _order(self, headers: pa.ListScalar, prefix: str) -> Iterable[str]:
         """The names of attributes among those of some headers; the content type comes last."""
         names = [name or "" for name in headers.values.field("name").to_pylist()]
-        found = [name.lower() for name in names] if self._manner.folded else names
-        yield from (name[len(prefix) :] for name in found if name.startswith(prefix))
+        spelled = [name.lower() for name in names] if self._manner.folded else names
+        yield from (name[len(prefix) :] for name in spelled if name.startswith(prefix))
         yield "datacontenttype"
 
-    def _attributes(self, headers: Headers, prefix: str) -> tuple[list[pa.Array], pa.Array | None]:
+    def _read_attributes(self, headers: Headers, prefix: str) -> tuple[list[pa.Array], pa.Array | None]:
         """The attributes that have columns, and odd versions; a record that may be no event in this mode is refused.
 
         One that surely is none lacks an attribute that all events have.
@@ -152,74 +152,76 @@ class BinaryMode:
         stated = f"{prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
-        found = {name: self._value(headers, prefix + name) for name in _ASKED}
+        arrays = {name: self._read_value(headers, prefix + name) for name in _ASKED}
         lacking = np.zeros(len(headers.refused), np.bool_)
         for name in REQUIRED:
-            lacking |= found[name].is_null().to_numpy(zero_copy_only=False)
+            lacking |= arrays[name].is_null().to_numpy(zero_copy_only=False)
         if not self._manner.strict:
             headers.refused |= lacking
         # Events with a header for the schema of their data go the slow path, which resolves the schema.
-        headers.refused |= ~lacking & headers.values(SCHEMA_HEADER).is_valid().to_numpy(zero_copy_only=False)
-        versions = odd_versions(found["specversion"])
-        found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
-        return [found[name] for name in ATTRIBUTES], versions
+        headers.refused |= ~lacking & headers.read_values(SCHEMA_HEADER).is_valid().to_numpy(zero_copy_only=False)
+        versions = select_odd_versions(arrays["specversion"])
+        arrays["datacontenttype"] = _read_content_types(
+            headers, self._read_value(headers, stated) if self._manner.typed else None
+        )
+        return [arrays[name] for name in ATTRIBUTES], versions
 
-    def _decoded(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
+    def _decode_values(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
         """Payloads with their content encodings undone; what that makes too large, or is none, is refused."""
         if self._manner.bare:
             headers.forbid([ENCODING])  # in MQTT a property like any other
             return values
-        stated = self._value(headers, ENCODING)
+        stated = self._read_value(headers, ENCODING)
         if stated.null_count == len(stated):
             return values
-        found = values.to_pylist()
-        undo_encodings(found, stated, headers.refused)
-        return pa.array(found, pa.binary())
+        decoded = values.to_pylist()
+        undo_encodings(decoded, stated, headers.refused)
+        return pa.array(decoded, pa.binary())
 
-    def _value(self, headers: Headers, name: str) -> pa.Array:
+    def _read_value(self, headers: Headers, name: str) -> pa.Array:
         """The attribute in a header; what has to be decoded is refused."""
-        texts = headers.texts(name)
+        texts = headers.read_texts(name)
         if self._manner.folded and texts.null_count < len(texts):
             trimmed = pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
             odd = pc.or_(trimmed, pc.match_substring_regex(texts, '["%]'))
             headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
         return texts
 
-    def _extension_columns(
+    def _read_extensions(
         self, headers: Headers, prefix: str, typed: Mapping[str, _Types]
     ) -> dict[str, ExtensionColumn]:
-        start, known = len(prefix), self._extensions
+        start, extensions = len(prefix), self._extensions
         names = [name for name in headers.names if name.startswith(prefix) and name[start:] not in CORE]
         if self._manner.bare:
             names = [name for name in names if _ATTRIBUTE.fullmatch(name)]
-        fresh = [name for name in names if name not in known]
-        known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
-        headers.forbid([name for name in names if name not in known])
+        fresh = [name for name in names if name not in extensions]
+        extensions.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(extensions)]))
+        headers.forbid([name for name in names if name not in extensions])
         return {
-            name[start:]: headers.typed(name, *typed[name])
+            name[start:]: headers.read_typed(name, *typed[name])
             if name in typed
-            else ExtensionColumn(self._value(headers, name))
+            else ExtensionColumn(self._read_value(headers, name))
             for name in names
-            if name in known
+            if name in extensions
         }
 
 
-def _attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> Mapping[str, _Types]:
+def _read_attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> Mapping[str, _Types]:
     """The types of extension attributes of messages of AMQP that are no texts, by the names of their headers.
 
     Messages are refused that came without their sections, or have another such attribute.
     """
     sections = records.column("key").cast(pa.binary())
-    found, refused = native.module().attribute_types(PayloadSpans.of(sections).places)
+    types, refused = native.load_module().attribute_types(PayloadSpans.of(sections).places)
     headers.refused |= sections.is_null().to_numpy(zero_copy_only=False)
     headers.refused[refused] = True
-    for name, (numbers, _) in found.items():
+    for name, (numbers, _) in types.items():
         if name.removeprefix(prefix) in CORE:
             headers.refused[numbers] = True
-    return cast("Mapping[str, _Types]", found)
+    return cast("Mapping[str, _Types]", types)
 
 
-def _prefix(manner: Manner, headers: Headers) -> str:
+def _choose_prefix(manner: Manner, headers: Headers) -> str:
     """Return the prefix of attribute names in all of some messages. Messages with the other one are refused."""
     names = [name for name in headers.names if manner.other and name.startswith(manner.other)]
     if names and not any(name.startswith(manner.prefix) for name in headers.names):
@@ -237,25 +239,25 @@ def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt
     return looks
 
 
-def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+def _find_doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     """Return which packets claim UTF-8, if not all claims are true."""
-    found: npt.NDArray[np.bool_] = (
+    claims: npt.NDArray[np.bool_] = (
         pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
     )
-    if found.any():
+    if claims.any():
         try:
             values.cast(pa.string())
         except pa.ArrowInvalid:
-            return found
+            return claims
     return np.zeros(len(records), np.bool_)
 
 
-def _content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
+def _read_content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
     """Content types of payloads: an empty one is none, one of an event says that this is another mode.
 
     They may be ``stated`` among the attributes instead; both is too much.
     """
-    texts = headers.texts(_TYPE)
+    texts = headers.read_texts(_TYPE)
     if stated is not None:
         headers.refused |= pc.and_(texts.is_valid(), stated.is_valid()).to_numpy(zero_copy_only=False)
         texts = pc.coalesce(texts, stated)

@@ -18,14 +18,14 @@ from signalbook.pipeline.sources.base import ALONE, MessageBatch
 
 ENCODING: Final = "content-encoding"
 # Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
-_MOST_DECODED: Final = 64 * 1024 * 1024
+_MAX_DECODED_BYTES: Final = 64 * 1024 * 1024
 # The number of bytes among types of attributes; the others are as ``ExtensionColumn`` has them.
 _BINARY: Final = 3
 
 
 def undo_encodings(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray[np.bool_]) -> None:
-    """Undo the encodings of values; what that makes too large, or is none, is refused."""
-    room = _MOST_DECODED
+    """Undo the content encodings of values. Refuse values that are too large or not validly encoded."""
+    room = _MAX_DECODED_BYTES
     for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
         if values[number] is None:
             refused[number] = True
@@ -56,51 +56,51 @@ class Headers:
 
     @property
     def names(self) -> Sequence[str]:
-        """All names, each once."""
+        """The distinct names of all headers."""
         return list(self._named.numbers)
 
     def forbid(self, names: Sequence[str]) -> None:
-        """Records with such headers are refused."""
+        """Refuse the records that have headers with these names."""
         self.refused[self._owners[self._named.places(names)]] = True
 
-    def texts(self, name: str) -> pa.Array:
+    def read_texts(self, name: str) -> pa.Array:
         """Return the values of a header, null without one.
 
         Repeated headers and values that are not text are refused.
         """
-        return self._as_text(self.values(name))
+        return self._convert_to_text(self.read_values(name))
 
-    def values(self, name: str) -> pa.Array:
-        """The same as bytes, which may be any."""
+    def read_values(self, name: str) -> pa.Array:
+        """Return the values of a header as bytes, null without one. Repeated headers are refused."""
         places = self._named.places([name])
         count = len(self.refused)
         if not len(places):
             return pa.nulls(count, pa.binary())
         owners = self._owners[places]
-        again = owners[1:][owners[1:] == owners[:-1]]
-        self.refused[again] = True
+        repeated = owners[1:][owners[1:] == owners[:-1]]
+        self.refused[repeated] = True
         # The usual case: each record has the header once, in order, so that nothing has to be lined up.
-        if len(owners) == count and not len(again):
+        if len(owners) == count and not len(repeated):
             return self._values.take(pa.array(places))
-        found = np.full(count, -1, np.int64)
-        found[owners] = places
-        return self._values.take(pa.array(found, mask=found < 0))
+        value_places = np.full(count, -1, np.int64)
+        value_places[owners] = places
+        return self._values.take(pa.array(value_places, mask=value_places < 0))
 
-    def typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
+    def read_typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
         """The attribute in a header, which in the records with these numbers is no text; bytes are in Base64 (K-23)."""
         kinds = np.zeros(len(self.refused), np.uint8)
         kinds[numbers] = np.frombuffer(types, np.uint8)
-        values = self.values(name).to_pylist()
+        values = self.read_values(name).to_pylist()
         for number in np.flatnonzero(kinds == _BINARY).tolist():
             values[number] = b64encode(values[number])
         kinds[kinds == _BINARY] = 0
-        return ExtensionColumn(self._as_text(pa.array(values, pa.binary())), kinds if kinds.any() else None)
+        return ExtensionColumn(self._convert_to_text(pa.array(values, pa.binary())), kinds if kinds.any() else None)
 
-    def _as_text(self, values: pa.Array) -> pa.Array:
+    def _convert_to_text(self, values: pa.Array) -> pa.Array:
         try:
             return values.cast(pa.string())
         except pa.ArrowInvalid:
             texts = list(map(utf8_text, values.to_pylist()))
-            found = pa.array(texts, pa.string())
-            self.refused |= pc.and_(found.is_null(), values.is_valid()).to_numpy(zero_copy_only=False)
-            return found
+            converted = pa.array(texts, pa.string())
+            self.refused |= pc.and_(converted.is_null(), values.is_valid()).to_numpy(zero_copy_only=False)
+            return converted

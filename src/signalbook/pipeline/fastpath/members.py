@@ -16,8 +16,8 @@ from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.batch import EventBatch, combine, firsts, text_codes
-from signalbook.pipeline.fastpath.native import Decode, NoPlan, PayloadSpans, Reading, json_name
+from signalbook.pipeline.fastpath.batch import EventBatch, combine, encode_texts, find_firsts
+from signalbook.pipeline.fastpath.native import Decode, NoPlan, PayloadSpans, Reading, check_json_name
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, JSONError, parse_json
 
@@ -53,7 +53,7 @@ class DefinitionChooser:
         """Yield each definition with the messages that only this definition may allow. Other messages are left out."""
         if not self._members:
             return
-        chosen = np.concatenate([self._choose_positions(batch.payloads(part)) for part in batch.portions(events)])
+        chosen = np.concatenate([self._choose_positions(batch.take_payloads(part)) for part in batch.split(events)])
         for position, definition in enumerate(self._definitions):
             chosen_events = events[chosen == position]
             if len(chosen_events):
@@ -62,9 +62,9 @@ class DefinitionChooser:
     def _choose_positions(self, payloads: PayloadSpans) -> Offsets:
         """Return for each payload the position of the only definition that may allow it, or ``_UNDECIDED``."""
         (members, _), unreadable = self._decode(payloads)
-        parts = [text_codes(pc.struct_field(members, path)) for path in self._members]
+        parts = [encode_texts(pc.struct_field(members, path)) for path in self._members]
         combined, count = combine(parts, len(members))
-        samples = firsts(combined, count)
+        samples = find_firsts(combined, count)
         combinations = zip(*([texts[code] for code in codes[samples].tolist()] for codes, texts in parts), strict=True)
         by_combination = np.array(list(map(self._choose_position, combinations)), np.int64)
         positions = np.full(len(payloads), _UNDECIDED, np.int64)
@@ -119,7 +119,7 @@ def _find_deciding_members(schemas: Sequence[Schema | None]) -> Mapping[MemberPa
 def _is_readable(path: MemberPath) -> bool:
     """Return True if the native module can look for members of these names."""
     with suppress(NoPlan):
-        return all(map(json_name, path))
+        return all(map(check_json_name, path))
     return False
 
 
@@ -131,8 +131,8 @@ def _build_decoder(paths: Iterable[MemberPath]) -> Decode:
         for parent in parents:
             node = node.setdefault(parent, {})
         node[name] = {}
-    read = native.module().JsonDecoder(_build_program(tree), rescue.ALL).read
-    return native.decoder(read, Reading(_build_type(tree)), members=False, rest=True)
+    read = native.load_module().JsonDecoder(_build_program(tree), rescue.ALL).read
+    return native.build_decoder(read, Reading(_build_type(tree)), members=False, with_rescue=True)
 
 
 def _build_program(tree: _MemberTree) -> tuple[Any, ...]:

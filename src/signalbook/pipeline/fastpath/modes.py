@@ -36,7 +36,7 @@ _OTHERS: Final = frozenset({"data", "data_base64"})
 MOST_EXTENSIONS: Final = 64
 # Of the events of a batch that are not taken so many are looked at for new extension attributes, if not longer.
 _SAMPLES: Final = 3
-_LONGEST_SAMPLE: Final = 1 << 20
+_MAX_SAMPLE_BYTES: Final = 1 << 20
 # Attributes that JSON which is no event hardly has two of.
 _TELLING: Final = frozenset({"specversion", "source", "type"})
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -52,7 +52,7 @@ class ContentMode(Protocol):
     all_events: ClassVar[bool]
     reads_plain: bool
 
-    def columns(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
+    def read_events(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
         """The events among messages, and the indices of those that are not taken."""
         ...
 
@@ -70,54 +70,54 @@ class StructuredMode:
     def __init__(self) -> None:
         self._expect(())
 
-    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Read events by the native module, which reads members of the envelope and leaves data as they are."""
-        return self._encoded(messages) if messages.encoded else self._taken(messages)
+        return self._read_encoded(messages) if messages.encoded else self._read_and_learn(messages)
 
-    def _encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def _read_encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Decode the messages with a content encoding for reading. The stored messages do not change."""
         headers = Headers.of(messages, folded=messages.protocol in CASELESS)
-        stated = headers.texts(ENCODING)
+        stated = headers.read_texts(ENCODING)
         values = [messages.raw(index) for index in range(len(messages))]
         undo_encodings(values, stated, headers.refused)
-        kept = np.flatnonzero(~headers.refused)
-        values = [values[index] for index in kept.tolist()]
+        accepted = np.flatnonzero(~headers.refused)
+        values = [values[index] for index in accepted.tolist()]
         ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
         clear = replace(
             messages,
             content=b"".join(values),
             starts=ends[:-1],
             ends=ends[1:],
-            positions=messages.positions[kept],
+            positions=messages.positions[accepted],
             records=None,
         )
-        events, others = self._taken(clear)
+        events, refused = self._read_and_learn(clear)
         # What messages become that are no events may be a thousand times as large as they are.
-        data = events.data.alone() if others else events.data
+        data = events.data.copy() if refused else events.data
 
         def order(index: int) -> Iterable[str]:
-            return _names(unpack_body(stated[index].as_py(), messages.raw(index), ALONE))
+            return _list_members(unpack_body(stated[index].as_py(), messages.raw(index), ALONE))
 
-        events = replace(events, messages=messages, indices=kept[events.indices], data=data, order=order)
+        events = replace(events, messages=messages, indices=accepted[events.indices], data=data, order=order)
         return events, np.setdiff1d(np.arange(len(messages)), events.indices, assume_unique=True).tolist()
 
-    def _taken(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        found, refused = self._read(messages)
+    def _read_and_learn(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+        events, refused = self._read(messages)
         # Extension attributes have to be known to be taken. No event needs to land for that: a producer may be wrong in
         # all of them.
-        return self._read(messages) if refused and self._learn(messages, refused) else (found, refused)
+        return self._read(messages) if refused and self._learn(messages, refused) else (events, refused)
 
     def _read(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
         try:
-            refused, found, kinds, data = self._envelopes.read(messages.content, *bounds)
+            refused, batch, kinds, data = self._envelopes.read(messages.content, *bounds)
         # The module refuses a whole batch only if its bounds make no sense; message by message each gets its own
         # verdict.
         except ValueError:  # something is wrong in there, or with the bounds: not with the events
             return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
         count, last = len(messages) - len(refused), len(ATTRIBUTES)
-        arrays = native.columns_of(found, self._columns)
-        starts, ends, own, forms = data
+        arrays = native.read_columns(batch, self._columns)
+        starts, ends, block, forms = data
         versions = arrays.pop(0)
         extensions = zip(self._extensions, arrays[last:], kinds[1 + last :], strict=True)
         return EventColumns(
@@ -129,14 +129,14 @@ class StructuredMode:
                 if texts.null_count < count
             },
             PayloadSpans.within(
-                messages.content if own is None else own,
+                messages.content if block is None else block,
                 np.frombuffer(starts, np.int64),
                 np.frombuffer(ends, np.int64),
             ),
             np.delete(np.arange(len(messages)), refused) if refused else np.arange(count),
-            lambda index: _names(messages.raw(index)),
+            lambda index: _list_members(messages.raw(index)),
             None if forms is None else np.frombuffer(forms, np.uint8),
-            odd_versions(versions),
+            select_odd_versions(versions),
         ), refused
 
     def _learn(self, messages: MessageBatch, refused: Sequence[int]) -> bool:
@@ -144,14 +144,14 @@ class StructuredMode:
         before = self._extensions
         for raw in (messages.raw(index) for index in refused[:_SAMPLES]):
             try:
-                members = _members.decode(raw) if len(raw) <= _LONGEST_SAMPLE else {}
+                members = _members.decode(raw) if len(raw) <= _MAX_SAMPLE_BYTES else {}
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
-            known = self._extensions
-            new = [name for name in members if name not in CORE and name not in known and name not in _OTHERS]
-            room = len(known) + len(new) <= MOST_EXTENSIONS
+            extensions = self._extensions
+            new = [name for name in members if name not in CORE and name not in extensions and name not in _OTHERS]
+            room = len(extensions) + len(new) <= MOST_EXTENSIONS
             if len(_TELLING & members.keys()) > 1 and room and all(map(_EXTENSION.fullmatch, new)):
-                self._expect((*known, *new))
+                self._expect((*extensions, *new))
         return self._extensions != before
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
@@ -161,7 +161,7 @@ class StructuredMode:
     def _expect(self, extensions: tuple[str, ...]) -> None:
         self._extensions = extensions
         attributes = ("specversion", *ATTRIBUTES)
-        self._envelopes = native.module().Envelopes(attributes, extensions)
+        self._envelopes = native.load_module().Envelopes(attributes, extensions)
         self._columns = pa.schema([(name, pa.string()) for name in (*attributes, *extensions)])
 
 
@@ -171,11 +171,11 @@ class PlainMode:
     all_events: ClassVar[bool] = False
     reads_plain: bool = True
 
-    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Return the messages as JSON without attributes, and the indices of blank lines."""
         spans = PayloadSpans.within(messages.content, messages.starts, messages.ends)
         # Few lines begin with a blank character. The head of an empty line is a zero byte.
-        doubtful = np.flatnonzero(np.isin(spans.heads(1)[:, 0], np.frombuffer(b"\0" + BLANK, np.uint8)))
+        doubtful = np.flatnonzero(np.isin(spans.read_heads(1)[:, 0], np.frombuffer(b"\0" + BLANK, np.uint8)))
         blank = [index for index in doubtful.tolist() if messages.is_blank(index)]
         arrays = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
         arrays[ATTRIBUTES.index("datacontenttype")] = pa.repeat(pa.scalar("application/json"), len(messages))
@@ -187,25 +187,25 @@ class PlainMode:
         return False
 
 
-def _names(event: bytes) -> Iterable[str]:
-    """The members of an event in JSON."""
+def _list_members(event: bytes) -> Iterable[str]:
+    """Return the names of the members of an event in JSON."""
     return _members.decode(event)
 
 
-def odd_versions(found: pa.StringArray) -> pa.StringArray | None:
-    """Values of ``specversion``, unless all are the one that there is."""
-    return None if pc.all(pc.equal(found, SPECVERSION).fill_null(False)).as_py() else found
+def select_odd_versions(versions: pa.StringArray) -> pa.StringArray | None:
+    """Return the values of ``specversion``, ``None`` if all are the supported version."""
+    return None if pc.all(pc.equal(versions, SPECVERSION).fill_null(False)).as_py() else versions
 
 
-def in_json(definition: CompiledDefinition) -> Decode | None:
+def find_json_decoder(definition: CompiledDefinition) -> Decode | None:
     """Return the decoder of JSON data inside an envelope, if there is one."""
     use = definition.schema_use
     if use.schema is None or not use.of_values:
         return None
-    return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
+    return payloads.find_decoder(use.schema, "application/json", typed=definition.policy.typed)
 
 
-def without_schema(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
+def build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
     """Return the function that makes columns of payloads without a schema (see ``batch.SENT_AS``), if they may land."""
     if definition.schema_use.reason is not None or definition.policy.required_schema:
         return None
@@ -221,18 +221,18 @@ def without_schema(definition: CompiledDefinition, sent: str | int | None) -> De
 
 def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
     """Return which payloads certainly are JSON."""
-    _, refused = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
+    _, refused = native.load_module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
     sound = np.ones(len(payloads), np.bool_)
     sound[refused] = False
     return sound
 
 
-def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
+def find_bytes_decoder(definition: CompiledDefinition, content_type: str) -> Decode | None:
     """Return the decoder of the bytes of payloads with the definition's own schema, if there is one."""
     schema = definition.schema_use.schema
     if schema is None:
         return None
-    found = payloads.decoder(schema, content_type or definition.payload_type, typed=definition.policy.typed)
-    if found is None or definition.policy.wire_prefix == "none":
-        return found
-    return payloads.prefixed(schema, definition.schema_of_number, found)
+    decode = payloads.find_decoder(schema, content_type or definition.payload_type, typed=definition.policy.typed)
+    if decode is None or definition.policy.wire_prefix == "none":
+        return decode
+    return payloads.build_prefixed_decoder(schema, definition.schema_of_number, decode)

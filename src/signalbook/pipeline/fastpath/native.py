@@ -63,7 +63,7 @@ class PayloadSpans:
         return cls([block], np.array([len(starts)]), starts, ends)
 
     @classmethod
-    def joined(cls, parts: Sequence[PayloadSpans]) -> PayloadSpans:
+    def join(cls, parts: Sequence[PayloadSpans]) -> PayloadSpans:
         """Join spans."""
         return cls(
             [block for part in parts for block in part.blocks],
@@ -90,30 +90,30 @@ class PayloadSpans:
         limits = np.searchsorted(numbers, np.cumsum(self.counts))
         return PayloadSpans(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
 
-    def behind(self, lengths: int | Offsets) -> PayloadSpans:
+    def skip(self, lengths: int | Offsets) -> PayloadSpans:
         """Return the rest of each payload after ``lengths`` bytes."""
         return PayloadSpans(self.blocks, self.counts, self.starts + lengths, self.ends)
 
-    def alone(self) -> PayloadSpans:
-        """Copies of them in a block of their own, which keeps nothing else in memory."""
+    def copy(self) -> PayloadSpans:
+        """Copy the payloads to a block of their own, which keeps nothing else in memory."""
         ends = np.cumsum(self.lengths)
         return PayloadSpans.within(b"".join(self.to_list()), ends - self.lengths, ends)
 
     @property
     def weight(self) -> int:
-        """Bytes that they keep in memory."""
+        """The number of bytes that the payloads keep in memory."""
         return sum(map(len, self.blocks))
 
-    def heads(self, width: int) -> npt.NDArray[np.uint8]:
+    def read_heads(self, width: int) -> npt.NDArray[np.uint8]:
         """Return the first ``width`` bytes of each payload, padded with zeros."""
-        return np.frombuffer(module().heads(self.places, width), np.uint8).reshape(-1, width)
+        return np.frombuffer(load_module().heads(self.places, width), np.uint8).reshape(-1, width)
 
-    def array(self) -> pa.BinaryArray:
-        """A copy of them."""
+    def to_array(self) -> pa.BinaryArray:
+        """Copy the payloads to an array."""
         return pa.array(self.to_list(), pa.binary())
 
     def to_list(self) -> list[bytes]:
-        """A copy of each."""
+        """Copy the payloads to a list."""
         blocks = (block for block, count in zip(self.blocks, self.counts.tolist(), strict=True) for _ in range(count))
         places = zip(blocks, self.starts.tolist(), self.ends.tolist(), strict=True)
         return [block[start:end] for block, start, end in places]
@@ -137,22 +137,22 @@ class NoPlan(Exception):
 
 
 @cache
-def module() -> Any:
-    """``signalbook_native``. Raises ``PipelineError`` where it is missing, or is one of another interface."""
+def load_module() -> Any:
+    """Return ``signalbook_native``. Raises ``PipelineError`` if it is missing or has another interface."""
     try:
-        found = import_module("signalbook_native")
+        extension = import_module("signalbook_native")
     except ImportError as error:
         raise PipelineError(f"the pipeline needs its native module, signalbook-native ({error}): {_INSTALL}") from error
     # A module of another version may take the same plan for another one, and answer with wrong columns instead of an
     # error.
-    interface = getattr(found, "INTERFACE", "none")
+    interface = getattr(extension, "INTERFACE", "none")
     if interface != INTERFACE:
         raise PipelineError(f"signalbook-native has interface {interface}, not {INTERFACE}: {_INSTALL}")
-    return found
+    return extension
 
 
-def json_name(name: str) -> str:
-    """A name that stands in JSON as it is, without escapes. Raises ``NoPlan``."""
+def check_json_name(name: str) -> str:
+    """Return a name that stands in JSON as it is, without escapes. Raises ``NoPlan`` for other names."""
     if not name.isprintable() or '"' in name or "\\" in name:
         raise NoPlan
     return name
@@ -183,44 +183,44 @@ Make = Callable[[pa.Array, Owners], pa.Array]
 class Reading:
     """The type as which a column is read, and its conversion, if any."""
 
-    kind: pa.DataType
+    arrow_type: pa.DataType
     make: Make | None = None
 
 
-def decoder(read: Read, whole: Reading, *, members: bool, rest: bool = False) -> Decode:
+def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: bool = False) -> Decode:
     """Return the decoder of payloads into ``columns.payload``: the array of each member of a record, else one array.
 
-    With ``rest`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS`` for a value
+    With ``with_rescue`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS`` for a value
     that does not fit its column.
     """
-    schema = pa.schema([pa.field("", whole.kind), *([_TEXT] if rest else [])])
+    schema = pa.schema([pa.field("", whole.arrow_type), *([_TEXT] if with_rescue else [])])
 
     def decode(payloads: PayloadSpans) -> Decoded:
         # One call for all payloads: crossing over to the module once per payload would cost more than decoding.
-        found, refused = read(payloads.places)
-        column, *others = columns_of(found, schema)
+        batch, refused = read(payloads.places)
+        column, *rescued = read_columns(batch, schema)
         owners = Owners.of(len(column))
-        made = column if whole.make is None else whole.make(column, owners)
-        arrays = [*(made.flatten() if members else [made]), *others]
+        converted = column if whole.make is None else whole.make(column, owners)
+        arrays = [*(converted.flatten() if members else [converted]), *rescued]
         if not owners.bad.any():
             return arrays, refused
-        taken = np.delete(np.arange(len(payloads)), refused)
+        accepted = np.delete(np.arange(len(payloads)), refused)
         # Rows are only of those payloads that the module took; the numbers of the others are known from ``refused``.
-        kept = pa.array(np.flatnonzero(~owners.bad))
-        return [array.take(kept) for array in arrays], sorted([*refused, *taken[owners.bad].tolist()])
+        sound = pa.array(np.flatnonzero(~owners.bad))
+        return [array.take(sound) for array in arrays], sorted([*refused, *accepted[owners.bad].tolist()])
 
     return decode
 
 
-def columns_of(batch: bytes, schema: pa.Schema) -> list[pa.Array]:
-    """The columns that the native module read. Nothing is copied: the arrays keep the bytes alive."""
-    found: list[pa.Array] = pa.ipc.read_record_batch(batch, schema).columns
-    return found
+def read_columns(batch: bytes, schema: pa.Schema) -> list[pa.Array]:
+    """Return the columns that the native module read. Nothing is copied: the arrays keep the bytes alive."""
+    arrays: list[pa.Array] = pa.ipc.read_record_batch(batch, schema).columns
+    return arrays
 
 
-def structs(kind: pa.DataType, members: Sequence[Reading]) -> Reading:
-    """A column of objects."""
-    fields = [field.with_type(member.kind) for field, member in zip(kind, members, strict=True)]
+def build_struct_reading(kind: pa.DataType, members: Sequence[Reading]) -> Reading:
+    """Return the reading of a column of objects."""
+    fields = [field.with_type(member.arrow_type) for field, member in zip(kind, members, strict=True)]
     makes = [member.make for member in members]
     if not any(makes):
         return Reading(kind)
@@ -228,39 +228,41 @@ def structs(kind: pa.DataType, members: Sequence[Reading]) -> Reading:
     def make(array: pa.Array, owners: Owners) -> pa.Array:
         parts = [array.field(number) for number in range(len(makes))]
         parts = [part if make is None else make(part, owners) for part, make in zip(parts, makes, strict=True)]
-        return _like(array, kind, parts)
+        return _replace_children(array, kind, parts)
 
     return Reading(pa.struct(fields), make)
 
 
-def lists(kind: pa.DataType, item: Reading) -> Reading:
-    """A column of lists."""
+def build_list_reading(kind: pa.DataType, item: Reading) -> Reading:
+    """Return the reading of a column of lists."""
     inner = item.make
     if inner is None:
         return Reading(kind)
 
     def make(array: pa.Array, owners: Owners) -> pa.Array:
-        return _like(array, kind, [inner(array.values, owners.of_items(_ends(array)))])
+        return _replace_children(array, kind, [inner(array.values, owners.of_items(_read_ends(array)))])
 
-    return Reading(pa.list_(kind.value_field.with_type(item.kind)), make)
+    return Reading(pa.list_(kind.value_field.with_type(item.arrow_type)), make)
 
 
-def maps(kind: pa.DataType, value: Reading) -> Reading:
-    """A column of maps."""
+def build_map_reading(kind: pa.DataType, value: Reading) -> Reading:
+    """Return the reading of a column of maps."""
     inner = value.make
     if inner is None:
         return Reading(kind)
     entries = pa.struct([kind.key_field, kind.item_field])
 
     def make(array: pa.Array, owners: Owners) -> pa.Array:
-        parts = [array.keys, inner(array.items, owners.of_items(_ends(array)))]
-        return _like(array, kind, [pa.Array.from_buffers(entries, len(parts[0]), [None], 0, children=parts)])
+        parts = [array.keys, inner(array.items, owners.of_items(_read_ends(array)))]
+        return _replace_children(
+            array, kind, [pa.Array.from_buffers(entries, len(parts[0]), [None], 0, children=parts)]
+        )
 
-    return Reading(pa.map_(kind.key_field, kind.item_field.with_type(value.kind)), make)
+    return Reading(pa.map_(kind.key_field, kind.item_field.with_type(value.arrow_type)), make)
 
 
-def guarded(check: Callable[[bytes], Any], build: Build | None) -> Reading:
-    """A column of JSON text whose values have to pass ``check``, once for each that occurs.
+def build_guarded_reading(check: Callable[[bytes], Any], build: Build | None) -> Reading:
+    """Return the reading of a column of JSON text. Each distinct value has to pass ``check`` once.
 
     The column is made of what that gives by ``build``; without, it stays text.
     """
@@ -268,7 +270,7 @@ def guarded(check: Callable[[bytes], Any], build: Build | None) -> Reading:
     def make(texts: pa.Array, owners: Owners) -> pa.Array:
         # Each distinct text is checked once: in a column of a stream most values recur.
         encoded = texts.dictionary_encode()
-        values, sound = _checked(check, encoded.dictionary)
+        values, sound = _check_texts(check, encoded.dictionary)
         if not sound.all():
             # The last is for rows without a value, which nothing can be wrong with.
             places = encoded.indices.fill_null(len(sound)).to_numpy()
@@ -278,7 +280,7 @@ def guarded(check: Callable[[bytes], Any], build: Build | None) -> Reading:
     return Reading(pa.string(), make)
 
 
-def _checked(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any], npt.NDArray[np.bool_]]:
+def _check_texts(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any], npt.NDArray[np.bool_]]:
     values: list[Any] = []
     sound = np.ones(len(texts), np.bool_)
     for number, text in enumerate(texts.cast(pa.binary()).to_pylist()):
@@ -290,11 +292,11 @@ def _checked(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any],
     return values, sound
 
 
-def _ends(array: pa.Array) -> npt.NDArray[np.int32]:
+def _read_ends(array: pa.Array) -> npt.NDArray[np.int32]:
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1)
 
 
-def _like(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """An array with other children; it is one that was read, and so no slice."""
+def _replace_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """Return an array with other children. The array must not be a slice."""
     buffers = array.buffers()[: 1 if pa.types.is_struct(kind) else 2]
     return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, children=children)

@@ -32,20 +32,20 @@ from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.avro import avro_decoder
+from signalbook.pipeline.fastpath.avro import build_avro_decoder
 from signalbook.pipeline.fastpath.native import (
     Decode,
     Decoded,
     NoPlan,
     PayloadSpans,
     Reading,
-    guarded,
-    json_name,
-    lists,
-    maps,
-    structs,
+    build_guarded_reading,
+    build_list_reading,
+    build_map_reading,
+    build_struct_reading,
+    check_json_name,
 )
-from signalbook.pipeline.fastpath.protobuf import protobuf_decoder
+from signalbook.pipeline.fastpath.protobuf import build_protobuf_decoder
 from signalbook.pipeline.sources.base import Offsets
 
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
@@ -54,78 +54,80 @@ _Planned = AvroSchema | JsonSchema | ProtobufSchema
 _decoders: Final[WeakKeyDictionary[_Planned, dict[tuple[bool, bool], Decode | None]]] = WeakKeyDictionary()
 
 
-def decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
+def find_decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
     """Return the decoder of payloads in an encoding, if the native module has one. Empty means the format's own.
 
     The columns are those of the schema's shape if ``typed``, else those of ``as_sent``.
     """
     in_json = is_json(content_type)
     if isinstance(schema, JsonSchema):
-        return _made(schema, typed, True) if not content_type or in_json else None
+        return _find_cached_decoder(schema, typed, True) if not content_type or in_json else None
     if isinstance(schema, ProtobufSchema) and in_json:
-        return _made(schema, typed, True)
+        return _find_cached_decoder(schema, typed, True)
     if isinstance(schema, (AvroSchema, ProtobufSchema)):
-        return _made(schema, typed, False) if schema.is_binary(content_type) else None
+        return _find_cached_decoder(schema, typed, False) if schema.is_binary(content_type) else None
     return None
 
 
-def _made(schema: _Planned, typed: bool, in_json: bool) -> Decode | None:
+def _find_cached_decoder(schema: _Planned, typed: bool, in_json: bool) -> Decode | None:
     # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
-    made, key = _decoders.setdefault(schema, {}), (typed, in_json)
-    if key not in made:
+    cached, key = _decoders.setdefault(schema, {}), (typed, in_json)
+    if key not in cached:
         try:
-            made[key] = _plan(schema, schema.shape() if typed else as_sent(schema.shape()), in_json)
+            cached[key] = _build_decoder(schema, schema.shape() if typed else as_sent(schema.shape()), in_json)
         except NoPlan:
-            made[key] = None
-    return made[key]
+            cached[key] = None
+    return cached[key]
 
 
-def _plan(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
+def _build_decoder(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
     if isinstance(schema, JsonSchema):
-        return json_decoder(schema, shape)
+        return build_json_decoder(schema, shape)
     if isinstance(schema, AvroSchema):
-        return avro_decoder(schema, shape)
-    return protobuf_decoder(schema, shape, in_json=in_json)
+        return build_avro_decoder(schema, shape)
+    return build_protobuf_decoder(schema, shape, in_json=in_json)
 
 
-def prefixed(schema: Schema, schema_of_number: Callable[[int | str], SchemaUse], decode: Decode) -> Decode:
+def build_prefixed_decoder(
+    schema: Schema, schema_of_number: Callable[[int | str], SchemaUse], decode: Decode
+) -> Decode:
     """Return the decoder of payloads after the number of ``schema``. Payloads with other numbers are refused."""
 
-    def prefix(raw: bytes) -> int:
+    def measure_prefix(raw: bytes) -> int:
         """Return the length of the prefix of a payload with our schema, else 0."""
         try:
-            written, found = read_schema_id(raw, schema.format)
+            written, remainder = read_schema_id(raw, schema.format)
         except ValueError:
             return 0
         if is_elsewhere(schema, written.indices):
             return 0
-        return len(raw) - len(found) if schema_of_number(written.id).schema is schema else 0
+        return len(raw) - len(remainder) if schema_of_number(written.id).schema is schema else 0
 
-    def prefixes(payloads: PayloadSpans) -> Offsets:
+    def measure_prefixes(payloads: PayloadSpans) -> Offsets:
         """Return the lengths of the prefixes of payloads, 0 for those without our schema."""
         if is_elsewhere(schema, (0,)):
-            return np.array([prefix(raw) for raw in payloads.to_list()], np.int64)
+            return np.array([measure_prefix(raw) for raw in payloads.to_list()], np.int64)
         # Almost always a schema is the only one, or the first, of its document: a single index that is zero.
         indices = 1 if is_indexed(schema) else 0
-        heads, lengths = payloads.heads(_MAX_ID_BYTES + 1), np.zeros(len(payloads), np.int64)
+        heads, lengths = payloads.read_heads(_MAX_ID_BYTES + 1), np.zeros(len(payloads), np.int64)
         for kind, width in _ID_BYTES.items():
             has_id = (heads[:, 0] == kind) & (payloads.lengths >= width + indices)
             numbers = np.flatnonzero(has_id & (heads[:, width] == 0) if indices else has_id)
-            ids, codes = _distinct_rows(heads[numbers, :width])
-            own = np.array([bool(prefix(each + b"\0" * indices)) for each in ids], np.bool_)
-            lengths[numbers[own[codes]]] = width + indices
+            ids, codes = _find_distinct_rows(heads[numbers, :width])
+            is_ours = np.array([bool(measure_prefix(schema_id + b"\0" * indices)) for schema_id in ids], np.bool_)
+            lengths[numbers[is_ours[codes]]] = width + indices
         return lengths
 
     def read(payloads: PayloadSpans) -> Decoded:
-        lengths = prefixes(payloads)
-        own = np.flatnonzero(lengths)
-        if not len(own):
+        lengths = measure_prefixes(payloads)
+        ours = np.flatnonzero(lengths)
+        if not len(ours):
             return [], list(range(len(payloads)))
-        arrays, refused = decode(payloads.take(own).behind(lengths[own]))
+        arrays, refused = decode(payloads.take(ours).skip(lengths[ours]))
         # Refused are payloads without a prefix of ours, and those that the decoder behind it refuses, by their numbers
         # before the prefixes were taken off.
-        others = np.delete(np.arange(len(payloads)), own[np.delete(np.arange(len(own)), refused)])
-        return arrays, others.tolist()
+        refused_numbers = np.delete(np.arange(len(payloads)), ours[np.delete(np.arange(len(ours)), refused)])
+        return arrays, refused_numbers.tolist()
 
     return read
 
@@ -135,12 +137,12 @@ _ID_BYTES: Final = {0: 5, 1: 17}
 _MAX_ID_BYTES: Final = max(_ID_BYTES.values())
 
 
-def _distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[list[bytes], Offsets]:
+def _find_distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[list[bytes], Offsets]:
     """Return the distinct rows of a matrix, and the place of each row among them."""
     if (rows == rows[:1]).all():  # mostly there is one, and to sort takes longer
         return [row.tobytes() for row in rows[:1]], np.zeros(len(rows), np.int64)
-    found, codes = np.unique(rows, axis=0, return_inverse=True)
-    return [row.tobytes() for row in found], codes.reshape(-1)
+    distinct, codes = np.unique(rows, axis=0, return_inverse=True)
+    return [row.tobytes() for row in distinct], codes.reshape(-1)
 
 
 # What translated patterns (``formats.jsonschema.pattern``) are made of, groups left out.
@@ -156,7 +158,7 @@ _END: Final = r"\Z"
 Ranges = list[tuple[int, int]]
 
 
-def program(pattern: str) -> tuple[bool, bool, list[tuple[bool, Ranges, int, int | None]]]:
+def build_pattern_program(pattern: str) -> tuple[bool, bool, list[tuple[bool, Ranges, int, int | None]]]:
     """Return a translated pattern for the native module: whether it is bound to start and end, and its parts.
 
     A part has a flag for excluded ranges, the ranges of characters, and its least and greatest number of repetitions.
@@ -164,49 +166,49 @@ def program(pattern: str) -> tuple[bool, bool, list[tuple[bool, Ranges, int, int
     """
     anchored, ended = pattern.startswith("^"), pattern.endswith(_END)
     text = pattern[anchored : len(pattern) - len(_END) if ended else None]
-    return anchored, ended, list(_parts(text))
+    return anchored, ended, list(_parse_parts(text))
 
 
-def _parts(text: str) -> Iterator[tuple[bool, Ranges, int, int | None]]:
+def _parse_parts(text: str) -> Iterator[tuple[bool, Ranges, int, int | None]]:
     at = 0
     while at < len(text):
-        found = _PART.match(text, at)
-        if found is None:
+        match = _PART.match(text, at)
+        if match is None:
             raise NoPlan
-        at = found.end()
-        if found["members"]:
-            yield bool(found["negated"]), list(_ranges(_MEMBER.findall(found["members"]))), *_times(found)
+        at = match.end()
+        if match["members"]:
+            yield bool(match["negated"]), list(_parse_ranges(_MEMBER.findall(match["members"]))), *_parse_times(match)
         else:
-            code = ord(found["escaped"] or found["plain"])
-            yield False, [(code, code)], *_times(found)
+            code = ord(match["escaped"] or match["plain"])
+            yield False, [(code, code)], *_parse_times(match)
 
 
-def _times(found: re.Match[str]) -> tuple[int, int | None]:
-    if found["times"] is None:
+def _parse_times(match: re.Match[str]) -> tuple[int, int | None]:
+    if match["times"] is None:
         return 1, 1
-    if found["least"] is None:
-        return _QUANTIFIERS[found["times"]]
-    least = int(found["least"])
-    if found["open"] is None:
+    if match["least"] is None:
+        return _QUANTIFIERS[match["times"]]
+    least = int(match["least"])
+    if match["open"] is None:
         return least, least
-    return least, int(found["most"]) if found["most"] else None
+    return least, int(match["most"]) if match["most"] else None
 
 
-def _ranges(members: list[str]) -> Iterator[tuple[int, int]]:
-    """The ranges of a set. A hyphen that is not between two characters is one only at either end."""
+def _parse_ranges(members: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of a set. A hyphen stands for itself only at either end."""
     at = 0
     while at < len(members):
-        low = high = _code(members[at])
+        low = high = _parse_character(members[at])
         if members[at] == "-" and 0 < at < len(members) - 1:
             raise NoPlan
         if at + 2 < len(members) and members[at + 1] == "-":
-            high = _code(members[at + 2])
+            high = _parse_character(members[at + 2])
             at += 2
         yield low, high
         at += 1
 
 
-def _code(member: str) -> int:
+def _parse_character(member: str) -> int:
     return ord("\n") if member == r"\n" else ord(member[-1])
 
 
@@ -221,106 +223,110 @@ Program = tuple[Any, ...]
 _Column = tuple[Program, Reading]
 
 
-def json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
+def build_json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
     """Return the decoder to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
-    members, program, whole = _whole(schema, shape)
-    read = native.module().JsonDecoder(program, rescue.plan(shape)).read
-    return native.decoder(read, whole, members=members, rest=True)
+    members, program, whole = _plan_payload(schema, shape)
+    read = native.load_module().JsonDecoder(program, rescue.plan(shape)).read
+    return native.build_decoder(read, whole, members=members, with_rescue=True)
 
 
-def json_program(schema: JsonSchema) -> Program:
+def build_json_program(schema: JsonSchema) -> Program:
     """Return the checks of payloads for the native module; ``GUARDED`` marks incomplete ones. Raises ``NoPlan``."""
-    return _whole(schema, schema.shape())[1]
+    return _plan_payload(schema, schema.shape())[1]
 
 
-def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
-    """The plan of payloads, after whether their members are columns."""
+def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
+    """Return the plan of payloads, and first whether their members are columns."""
     fields = columns.payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
-    program, whole = _member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
+    program, whole = _plan_member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
     # A table has no row for a payload that is null.
     return members, (program[0], False, *program[2:]), whole
 
 
-def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
-    """The column of a node, some of whose members may have ``guards``. Raises ``NoPlan``."""
+def _plan_node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
+    """Return the column of a node, some of whose members may have ``guards``. Raises ``NoPlan``."""
     shape = make_shape(document, node)
     if isinstance(shape, Anything):
         if is_unconstrained(node):
             return ("raw", False, False), Reading(kind)
-        return (CHOICE, False, _choices(document, node)), Reading(kind)
+        return (CHOICE, False, _plan_choices(document, node)), Reading(kind)
     if not node.here_exact:
         raise NoPlan
     null = shape.nullable
     if isinstance(shape, Struct) and node.objects:
-        return _object(document, shape, node.objects, kind, guards=guards)
+        return _plan_object(document, shape, node.objects, kind, guards=guards)
     if isinstance(shape, MapOf) and node.objects and node.objects.extra:
-        program, value = _node(document, node.objects.extra, kind.item_type, guards=guards)
-        return ("map", null, *_sizes(node.objects), program), maps(kind, value)
+        program, value = _plan_node(document, node.objects.extra, kind.item_type, guards=guards)
+        return ("map", null, *_limit_sizes(node.objects), program), build_map_reading(kind, value)
     if node.arrays:
-        program, item = _node(document, node.arrays.item, kind.value_type, guards=guards)
-        return ("list", null, *_sizes(node.arrays), program), lists(kind, item)
-    name, *rules = _scalar(node, shape, kind)
+        program, item = _plan_node(document, node.arrays.item, kind.value_type, guards=guards)
+        return ("list", null, *_limit_sizes(node.arrays), program), build_list_reading(kind, item)
+    name, *rules = _plan_scalar(node, shape, kind)
     return (name, null, *rules), Reading(kind)
 
 
-def _choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
+def _plan_choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
     """Return the programs for a node of several types, or of several kinds of objects. Raises ``NoPlan``."""
     # Of more members than a table has columns the shape is text, too.
     wide = node.kinds == 1 and node.objects is not None and bool(node.objects.properties)
     if wide or not node.exact:
         raise NoPlan
-    found: list[Program] = [("null", True)] if node.null else []
+    programs: list[Program] = [("null", True)] if node.null else []
     parts = [NormalForm(booleans=node.booleans)] if node.booleans else []
     parts += [NormalForm(numbers=node.numbers)] if node.numbers else []
     parts += [NormalForm(arrays=node.arrays)] if node.arrays else []
     if node.strings:
         if not node.strings.exact:
             raise NoPlan
-        found.append(("string", False, *_string(node.strings)))
+        programs.append(("string", False, *_plan_string(node.strings)))
     if node.objects:
         several = node.objects.alternatives if node.objects.complete else (node.objects,)
         if not several:
             raise NoPlan
-        bare = [each for each in several if not each.properties]
-        found += [_bare(each) for each in bare]
-        parts += [NormalForm(objects=each) for each in several if each.properties]
+        bare = [part for part in several if not part.properties]
+        programs += [_plan_bare_object(part) for part in bare]
+        parts += [NormalForm(objects=part) for part in several if part.properties]
     # Nothing is looked at behind the text that is kept, so that a plan has to say all there is to say.
-    return found + [_node(document, each, _arrow_type(document, each), guards=False)[0] for each in parts]
+    return programs + [_plan_node(document, part, _find_arrow_type(document, part), guards=False)[0] for part in parts]
 
 
-def _arrow_type(document: JsonSchemaDocument, node: NormalForm) -> pa.DataType:
-    """The type of a column for values of a node."""
+def _find_arrow_type(document: JsonSchemaDocument, node: NormalForm) -> pa.DataType:
+    """Return the type of a column for values of a node."""
     return columns.arrow_type(make_shape(document, node))
 
 
-def _bare(part: Objects) -> Program:
-    """Objects without members that are declared."""
+def _plan_bare_object(part: Objects) -> Program:
+    """Return the program for objects without declared members."""
     if not part.exact or has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
         raise NoPlan
     return "object", False, part.extra is None, []
 
 
-def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType, *, guards: bool) -> _Column:
+def _plan_object(
+    document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType, *, guards: bool
+) -> _Column:
     if has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
         raise NoPlan
     if any(field.shape is not make_shape(document, part.properties[field.name]) for field in shape.fields):
         raise NoPlan  # of members that are text only because there are too many columns
-    found = [
-        _member(document, part.properties[field.name], inner.type, guards=guards)
+    planned = [
+        _plan_member(document, part.properties[field.name], inner.type, guards=guards)
         for field, inner in zip(shape.fields, kind, strict=True)
     ]
     members = [
-        (json_name(field.name), field.required, program)
-        for field, (program, _) in zip(shape.fields, found, strict=True)
+        (check_json_name(field.name), field.required, program)
+        for field, (program, _) in zip(shape.fields, planned, strict=True)
     ]
-    return ("object", shape.nullable, part.extra is None, members), structs(kind, [member for _, member in found])
+    return ("object", shape.nullable, part.extra is None, members), build_struct_reading(
+        kind, [member for _, member in planned]
+    )
 
 
-def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
-    """The column of a member, or of all; what no plan can say of it is checked afterwards. Raises ``NoPlan``."""
+def _plan_member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
+    """Return the column of a member or of all payloads. Guards check what no plan can. Raises ``NoPlan``."""
     try:
-        return _node(document, node, kind, guards=guards)
+        return _plan_node(document, node, kind, guards=guards)
     except NoPlan:
         if not guards:
             raise
@@ -328,20 +334,20 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *
     if check is None:
         raise NoPlan
     shape = make_shape(document, node)
-    return (GUARDED, False, is_lossy(shape)), guarded(
+    return (GUARDED, False, is_lossy(shape)), build_guarded_reading(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
 
 
-def _scalar(node: NormalForm, shape: Any, kind: pa.DataType) -> Program:
+def _plan_scalar(node: NormalForm, shape: Any, kind: pa.DataType) -> Program:
     if node.numbers and isinstance(shape, Scalar):
-        return _number(node.numbers, shape)
+        return _plan_number(node.numbers, shape)
     if node.strings:
-        return _NAMES.get(kind, "string"), *_string(node.strings)
+        return _STRING_PROGRAMS.get(kind, "string"), *_plan_string(node.strings)
     return ("bool", False in node.booleans, True in node.booleans) if node.booleans else ("null",)
 
 
-def _sizes(part: Arrays | Objects) -> tuple[int, int | None]:
+def _limit_sizes(part: Arrays | Objects) -> tuple[int, int | None]:
     return _limit(part.low), None if part.high is None else _limit(part.high)
 
 
@@ -351,24 +357,24 @@ def _limit(limit: int) -> int:
     return limit
 
 
-def _number(numbers: Numbers, shape: Scalar) -> Program:
+def _plan_number(numbers: Numbers, shape: Scalar) -> Program:
     if shape.kind == "float64":
-        return _float(numbers)
+        return _plan_float(numbers)
     low, high = find_ends(numbers)
-    given = [*(numbers.values or ()), *(limit for limit in (low, high, numbers.step) if limit is not None)]
-    if shape.kind != "int64" or any(not -_INT64 <= limit < _INT64 for limit in given):
+    limits = [*(numbers.values or ()), *(limit for limit in (low, high, numbers.step) if limit is not None)]
+    if shape.kind != "int64" or any(not -_INT64 <= limit < _INT64 for limit in limits):
         raise NoPlan
     return "int", low, high, numbers.step or None, None if numbers.values is None else list(numbers.values)
 
 
-def _float(numbers: Numbers) -> Program:
+def _plan_float(numbers: Numbers) -> Program:
     low, high = (None if limit is None else float(limit) for limit in (numbers.low, numbers.high))
     if numbers.step or any(limit is not None and not abs(limit) <= EXACT_FLOAT for limit in (low, high)):
         raise NoPlan
     return "float", low, numbers.low_open, high, numbers.high_open
 
 
-def _string(strings: Strings) -> Program:
+def _plan_string(strings: Strings) -> Program:
     if len(strings.patterns) > 1:
         raise NoPlan
     pattern = None
@@ -376,11 +382,11 @@ def _string(strings: Strings) -> Program:
         translated = translate(strings.patterns[0])
         if translated is None:
             raise NoPlan
-        pattern = program(translated)
+        pattern = build_pattern_program(translated)
     values = None if strings.values is None else list(strings.values)
     high = None if strings.high is None else _limit(strings.high)
     return _limit(strings.low), high, values, pattern
 
 
 # What native/src/program.rs calls columns of texts that are no texts.
-_NAMES: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}
+_STRING_PROGRAMS: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}

@@ -25,20 +25,20 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
 from signalbook.pipeline.fastpath.batch import (
-    LEAST_BATCH,
+    MIN_BATCH_BYTES,
     NO_DATA,
     EventBatch,
     EventColumns,
     combine,
-    groups,
-    text_codes,
+    encode_texts,
+    group_by_number,
 )
 from signalbook.pipeline.fastpath.members import DefinitionChooser
-from signalbook.pipeline.fastpath.modes import sent_as, without_schema
+from signalbook.pipeline.fastpath.modes import build_schemaless_decoder, find_bytes_decoder
 from signalbook.pipeline.fastpath.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.fastpath.properties import is_known
-from signalbook.pipeline.fastpath.reasons import PayloadReasons, reasons
-from signalbook.pipeline.fastpath.routes import LeftOver, PlainRoute, Result, landed, undecoded
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, find_reasons
+from signalbook.pipeline.fastpath.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import Offsets
@@ -109,7 +109,7 @@ class PlainPath:
         heads = read_heads(events.data) if self._has_prefixes else None
         self._waiting.append(_WaitingMessages(plain, events.arrays[_CONTENT_TYPE], heads))
         self._waiting_bytes += max(events.messages.weight, events.data.weight)
-        if self._waiting_bytes >= LEAST_BATCH:
+        if self._waiting_bytes >= MIN_BATCH_BYTES:
             yield from self.flush()
 
     def flush(self) -> Iterator[Result]:
@@ -119,13 +119,13 @@ class PlainPath:
             yield from self._process(EventBatch([part.columns for part in parts]), parts)
 
     def _process(self, batch: EventBatch, parts: Sequence[_WaitingMessages]) -> Iterator[Result]:
-        left, verdicts = np.ones(len(batch), np.bool_), Verdicts(len(batch))
+        left_over, verdicts = np.ones(len(batch), np.bool_), Verdicts(len(batch))
         routed: list[tuple[PlainRoute, Offsets]] = []
         contexts = [pa.nulls(0, columns.TEXT_MAP)]
         explained: list[tuple[PayloadReasons, Offsets]] = []
         for plan, events in self._plan_messages(batch, parts):
             if isinstance(plan, RejectionVerdict):
-                verdicts.say(events, np.zeros(len(events), np.int64), [plan])
+                verdicts.assign(events, np.zeros(len(events), np.int64), [plan])
                 continue
             fitting, context = _select_fitting(batch, plan, events)
             if plan.reasons is not None:
@@ -133,15 +133,15 @@ class PlainPath:
             if plan.decode is not undecoded:
                 routed.append((plan, fitting))
                 contexts.append(context)
-                left[fitting] = False
-        yield from landed(batch, routed, pa.concat_arrays(contexts), left)
+                left_over[fitting] = False
+        yield from land_rows(batch, routed, pa.concat_arrays(contexts), left_over)
         # What is left of these messages now are those whose payloads were refused.
         for payload_reasons, events in explained:
-            for part in batch.portions(events[left[events]]):
-                verdicts.say(part, *payload_reasons.of(batch.payloads(part)))
-        left[verdicts.events] = False
-        yield from verdicts.rejections(batch)
-        for messages, indices, _ in batch.messages(np.flatnonzero(left)):
+            for part in batch.split(events[left_over[events]]):
+                verdicts.assign(part, *payload_reasons.of(batch.take_payloads(part)))
+        left_over[verdicts.events] = False
+        yield from verdicts.group_rejections(batch)
+        for messages, indices, _ in batch.find_messages(np.flatnonzero(left_over)):
             yield LeftOver(messages, indices)
 
     def _plan_messages(
@@ -150,7 +150,7 @@ class PlainPath:
         """Yield messages with their route or their rejection. Messages for the slow path are left out."""
         heads = np.concatenate([part.heads for part in parts if part.heads is not None] or [np.zeros(0, np.uint64)])
         for address, content_type, events in self._group_by_address(batch, parts):
-            candidates = self._index.candidates(address)
+            candidates = self._index.find_candidates(address)
             if not candidates or (self._index.address_property and not address):
                 continue
             if all(map(is_prefixed, candidates)):
@@ -168,12 +168,12 @@ class PlainPath:
         self, batch: EventBatch, parts: Sequence[_WaitingMessages]
     ) -> Iterator[tuple[str, str, Offsets]]:
         """Yield each address and content type with the messages that have both; either may be empty."""
-        codes, content_types = text_codes(pa.concat_arrays([part.content_types for part in parts]))
+        codes, content_types = encode_texts(pa.concat_arrays([part.content_types for part in parts]))
         addresses = [""]
         if self._index.address_property:
-            address_codes, addresses = batch.property(self._index.address_property)
+            address_codes, addresses = batch.encode_property(self._index.address_property)
             codes = codes * len(addresses) + address_codes
-        for events in groups(codes, len(content_types) * len(addresses)):
+        for events in group_by_number(codes, len(content_types) * len(addresses)):
             content_type, address = divmod(int(codes[events[0]]), len(addresses))
             yield addresses[address] or "", content_types[content_type] or "", events
 
@@ -214,7 +214,7 @@ class PlainPath:
             return
         parts: list[tuple[Offsets, list[int]]] = []
         for name in names:
-            value_codes, values = batch.property(name)
+            value_codes, values = batch.encode_property(name)
             # There may be as many values as messages, so values that the same candidates allow share a code.
             code_by_bits: dict[int, int] = {}
             allowing = _build_candidate_bits(candidates, name)
@@ -222,7 +222,7 @@ class PlainPath:
                 [code_by_bits.setdefault(allowing(value), len(code_by_bits)) for value in values], np.int64
             )
             parts.append((codes[value_codes[events]], list(code_by_bits)))
-        for group in groups(*combine(parts, len(events))):
+        for group in group_by_number(*combine(parts, len(events))):
             bits = reduce(and_, (bits_by_code[codes[group[0]]] for codes, bits_by_code in parts))
             remaining = [candidate for position, candidate in enumerate(candidates) if bits >> position & 1]
             yield remaining, events[group]
@@ -249,7 +249,11 @@ class PlainPath:
         If the definition is ``alone`` at its address, the route rejects the payloads that break its schema.
         """
         has_schema = definition.schema_use.schema is not None
-        decode = sent_as(definition, content_type) if has_schema else without_schema(definition, content_type)
+        decode = (
+            find_bytes_decoder(definition, content_type)
+            if has_schema
+            else build_schemaless_decoder(definition, content_type)
+        )
         if decode is None:
             return None
         has_checks = definition.protocol == self._protocol and (
@@ -262,7 +266,7 @@ class PlainPath:
             def judge(payload: bytes) -> Rejected | None:
                 return rejected_payload(Message(content_type=content_type, body=payload), None, definition)
 
-            payload_reasons = PayloadReasons(definition, reasons(definition), judge)
+            payload_reasons = PayloadReasons(definition, find_reasons(definition), judge)
         target = self._target(definition)
         return PlainRoute(definition, target, target.decoding(decode), checks, payload_reasons)
 
@@ -291,9 +295,9 @@ def _select_fitting(batch: EventBatch, route: PlainRoute, events: Offsets) -> tu
     """Return the messages whose protocol properties fit the definition of a route, with their contexts."""
     if route.checks is None:
         return events, pa.nulls(len(events), columns.TEXT_MAP)
-    numbers = route.checks.numbers(batch, events)
+    numbers = route.checks.number_contexts(batch, events)
     fits = numbers >= 0
-    return events[fits], route.checks.maps(batch, events[fits], numbers[fits])
+    return events[fits], route.checks.build_maps(batch, events[fits], numbers[fits])
 
 
 def _find_plain_definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
@@ -302,9 +306,11 @@ def _find_plain_definitions(contract: Contract, protocol: str) -> list[CompiledD
     These are the definitions for the protocol. If it has none, they are the definitions without a protocol.
     """
     policy = contract.policy
-    own = [outline for outline in contract.outlines if outline.protocol == protocol]
+    same_protocol = [outline for outline in contract.outlines if outline.protocol == protocol]
     xids = [
-        outline.xid for outline in own if not outline.is_event or (protocol and policy.of(outline.xid).native_mapping)
+        outline.xid
+        for outline in same_protocol
+        if not outline.is_event or (protocol and policy.of(outline.xid).native_mapping)
     ]
     if not xids:
         xids = [outline.xid for outline in contract.outlines if not outline.is_event and not outline.protocol]

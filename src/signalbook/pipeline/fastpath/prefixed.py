@@ -17,10 +17,10 @@ from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.messages import CompiledDefinition, Contract, Message, Rejected
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
-from signalbook.pipeline.fastpath import resolving
-from signalbook.pipeline.fastpath.batch import EventBatch, groups
+from signalbook.pipeline.fastpath import resolution
+from signalbook.pipeline.fastpath.batch import EventBatch, group_by_number
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
-from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, reasons_of
+from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, find_schema_reasons
 from signalbook.pipeline.fastpath.routes import PlainRoute, undecoded
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict
 from signalbook.pipeline.landing.rows import RowBuilder
@@ -55,7 +55,7 @@ PayloadHeads = npt.NDArray[np.uint64]
 
 def read_heads(payloads: PayloadSpans) -> PayloadHeads:
     """Return the first bytes of each payload as one number."""
-    heads: PayloadHeads = payloads.heads(_HEAD_BYTES).view(_HEAD_NUMBER)[:, 0]
+    heads: PayloadHeads = payloads.read_heads(_HEAD_BYTES).view(_HEAD_NUMBER)[:, 0]
     return heads
 
 
@@ -93,8 +93,8 @@ class PrefixedRoutes:
         self, batch: EventBatch, events: Offsets, heads: PayloadHeads
     ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
         """Yield each statement with the records that make it. Records with several headers are left out."""
-        codes, values = batch.property(_SCHEMA_HEADER_PROPERTY)
-        for group in groups(codes[events], len(values)):
+        codes, values = batch.encode_property(_SCHEMA_HEADER_PROPERTY)
+        for group in group_by_number(codes[events], len(values)):
             occurrences = values[codes[events[group[0]]]]
             if occurrences is None:
                 yield from self._group_by_prefix(batch, events[group], heads[group])
@@ -111,7 +111,7 @@ class PrefixedRoutes:
 
         Records whose prefix has a GUID instead of a number are left out.
         """
-        payloads = batch.payloads(events)
+        payloads = batch.take_payloads(events)
         # Mostly all records have the prefix of the first one.
         first = self._read_prefix(heads[0].tobytes()[: payloads.lengths[0]])
         if first:
@@ -121,14 +121,14 @@ class PrefixedRoutes:
             if same.all():
                 return
             events = events[~same]
-            payloads = batch.payloads(events)
+            payloads = batch.take_payloads(events)
         yield from self._group_by_any_prefix(events, payloads)
 
     def _group_by_any_prefix(
         self, events: Offsets, payloads: PayloadSpans
     ) -> Iterator[tuple[_SchemaStatement, Offsets]]:
         """Yield the same as ``_group_by_prefix`` for records with many different prefixes."""
-        heads, lengths = payloads.heads(_PREFIX_BYTES + 1 + _MAX_INDICES), payloads.lengths
+        heads, lengths = payloads.read_heads(_PREFIX_BYTES + 1 + _MAX_INDICES), payloads.lengths
         without_prefix = (lengths < _PREFIX_BYTES) | (heads[:, 0] > 1)
         if without_prefix.any():
             yield (False, b""), events[without_prefix]
@@ -137,7 +137,7 @@ class PrefixedRoutes:
         if not len(events):
             return
         numbers, codes = _find_distinct(np.ascontiguousarray(heads[:, 1:_PREFIX_BYTES]).view(">u4")[:, 0])
-        for number, group in zip(numbers.tolist(), groups(codes, len(numbers)), strict=True):
+        for number, group in zip(numbers.tolist(), group_by_number(codes, len(numbers)), strict=True):
             prefix = b"\0" + number.to_bytes(_PREFIX_BYTES - 1, "big")
             if not self._has_indices(number):
                 yield (False, prefix), events[group]
@@ -177,11 +177,11 @@ class PrefixedRoutes:
         """
         matches, candidates = [], self._candidates
         for definition in candidates:
-            own = definition.schema_use.schema
-            if own is None:
+            own_schema = definition.schema_use.schema
+            if own_schema is None:
                 return None
             try:
-                schema_id, remainder = read_schema_id(stated, own.format)
+                schema_id, remainder = read_schema_id(stated, own_schema.format)
             except ValueError:  # an id of another format
                 continue
             use = definition.schema_of_number(schema_id.id)
@@ -205,11 +205,11 @@ class PrefixedRoutes:
         if len(matches) != 1:
             return None
         definition, use = matches[0]
-        decode = resolving.decoder(definition, use)
+        decode = resolution.find_decoder(definition, use)
         if decode is None:
             return None
         target = self._target(definition)
-        same_reasons = reasons_of(use.schema, definition.policy) if alone else None
+        same_reasons = find_schema_reasons(use.schema, definition.policy) if alone else None
         payload_reasons = PayloadReasons(definition, same_reasons, judge, prefix_bytes)
         return PlainRoute(
             definition, target, target.decoding(_skip_prefix(prefix_bytes, decode)), None, payload_reasons
@@ -253,7 +253,7 @@ def _group_by_indices(heads: npt.NDArray[np.uint8], lengths: Offsets) -> Iterato
         positions, indices = positions[one_byte_each], indices[one_byte_each]
         # Each byte is below 128, so that the bytes are the digits of one number.
         _, codes = _find_distinct(indices @ _CONTINUATION_BIT ** np.arange(width, dtype=np.int64))
-        for group in groups(codes, int(codes.max(initial=-1)) + 1):
+        for group in group_by_number(codes, int(codes.max(initial=-1)) + 1):
             yield indices[group[0]].tobytes(), positions[group]
 
 
@@ -267,4 +267,4 @@ def _find_distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Offsets
 
 def _skip_prefix(length: int, decode: Decode) -> Decode:
     """Return the decoder of payloads that have a prefix of ``length`` bytes before what ``decode`` reads."""
-    return lambda payloads: decode(payloads.behind(length))
+    return lambda payloads: decode(payloads.skip(length))

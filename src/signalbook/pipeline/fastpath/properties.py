@@ -57,17 +57,17 @@ Part = tuple[MessageBatch, pa.RecordBatch]
 
 def is_known(protocol: str, name: str) -> bool:
     """Return True if a property of a protocol has a column."""
-    return _reader(protocol, name) is not None
+    return _find_reader(protocol, name) is not None
 
 
-def column(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
-    """A property that ``is_known`` of the messages of some batches, as numbers of values and values by number."""
-    read = _reader(protocol, name)
+def encode_property(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
+    """Return the column of a property that ``is_known``, of messages of some batches."""
+    read = _find_reader(protocol, name)
     assert read is not None
-    return _joined(read(*part) for part in parts)
+    return _join_columns(read(*part) for part in parts)
 
 
-def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch], _Column] | None:
+def _find_reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch], _Column] | None:
     """Return the reader of a property of the messages of a batch, if it has a column."""
     headers = _HEADERS.get(protocol)
     if headers is not None and name.startswith(headers.prefix):
@@ -75,37 +75,39 @@ def _reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch]
         # The content type of MQTT is no user property, but stands among them.
         if protocol == V5 and header == "content-type":
             return None
-        return lambda messages, records: _header(messages, records, header, manner)
+        return lambda messages, records: _read_header(messages, records, header, manner)
     if name == ADDRESSES.get(protocol):
-        return lambda _, records: _encoded(record_addresses(records), str)
+        return lambda _, records: _encode_values(record_addresses(records), str)
     if protocol == _AMQP:
         section, _, member = name.partition(".")
-        return lambda _, records: _section(records, section, member)
+        return lambda _, records: _read_section(records, section, member)
     if protocol == "KAFKA" and name in _COLUMNS:
         source, read = _COLUMNS[name]
-        return lambda _, records: _encoded(records.column(source), read)
+        return lambda _, records: _encode_values(records.column(source), read)
     if protocol == "HTTP" and name == "method":
-        return _methods
+        return _read_methods
     if protocol == "HTTP" and name.startswith(_QUERY):
         parameter = name.removeprefix(_QUERY)
-        return lambda _, records: _encoded(records.column("address"), lambda target: _parameter(target, parameter))
+        return lambda _, records: _encode_values(
+            records.column("address"), lambda target: _read_parameter(target, parameter)
+        )
     return None
 
 
-def _methods(messages: MessageBatch, records: pa.RecordBatch) -> _Column:
-    """Requests in lines say them; those of DataFrames are as ``http.request`` makes them."""
+def _read_methods(messages: MessageBatch, records: pa.RecordBatch) -> _Column:
+    """Return the methods of requests. Requests from DataFrames have the method that ``http.request`` uses."""
     methods = records.column("key") if messages.transport else pa.array([b"POST"] * len(records), pa.binary())
-    return _encoded(methods, bytes.decode)
+    return _encode_values(methods, bytes.decode)
 
 
-def _encoded(values: pa.Array, read: Callable[[Any], Any]) -> _Column:
+def _encode_values(values: pa.Array, read: Callable[[Any], Any]) -> _Column:
     encoded = values.dictionary_encode()
-    found = list(map(read, encoded.dictionary.to_pylist()))
-    codes = encoded.indices.fill_null(len(found)).to_numpy().astype(np.int64)
-    return codes, [*found, None]
+    decoded = list(map(read, encoded.dictionary.to_pylist()))
+    codes = encoded.indices.fill_null(len(decoded)).to_numpy().astype(np.int64)
+    return codes, [*decoded, None]
 
 
-def _header(messages: MessageBatch, records: pa.RecordBatch, name: str, manner: _Headers) -> _Column:
+def _read_header(messages: MessageBatch, records: pa.RecordBatch, name: str, manner: _Headers) -> _Column:
     listed, whole = records.column("headers"), len(records) == len(messages)
     names = messages.header_names(folded=manner.folded) if whole else HeaderNames.of(listed, folded=manner.folded)
     places = names.places([name])
@@ -113,55 +115,55 @@ def _header(messages: MessageBatch, records: pa.RecordBatch, name: str, manner: 
         return np.zeros(len(listed), np.int64), [None]
     owners = pc.list_parent_indices(listed).to_numpy()[places]
     values = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places))
-    codes, texts = _encoded(values, manner.read)
-    found: list[Any] = [(text,) for text in texts]
-    numbers = np.full(len(listed), len(found), np.int64)
+    codes, texts = _encode_values(values, manner.read)
+    distinct_values: list[Any] = [(text,) for text in texts]
+    numbers = np.full(len(listed), len(distinct_values), np.int64)
     numbers[owners] = codes
-    found.append(None)
-    again = np.unique(owners[1:][owners[1:] == owners[:-1]])
-    first, last = (np.searchsorted(owners, again, side).tolist() for side in ("left", "right"))
-    for owner, start, end in zip(again.tolist(), first, last, strict=True):
-        numbers[owner] = len(found)
-        found.append(tuple(texts[code] for code in codes[start:end].tolist()))
-    return numbers, found
+    distinct_values.append(None)
+    repeated = np.unique(owners[1:][owners[1:] == owners[:-1]])
+    first, last = (np.searchsorted(owners, repeated, side).tolist() for side in ("left", "right"))
+    for owner, start, end in zip(repeated.tolist(), first, last, strict=True):
+        numbers[owner] = len(distinct_values)
+        distinct_values.append(tuple(texts[code] for code in codes[start:end].tolist()))
+    return numbers, distinct_values
 
 
-def _parameter(target: str, name: str) -> tuple[str, ...] | None:
+def _read_parameter(target: str, name: str) -> tuple[str, ...] | None:
     pairs = parse_qsl(target.partition("?")[2], keep_blank_values=True)
-    return tuple(value for found, value in pairs if found == name) or None
+    return tuple(value for key, value in pairs if key == name) or None
 
 
-def _section(records: pa.RecordBatch, section: str, name: str) -> _Column:
-    """A field of a section of messages of AMQP; those without sections are rows of a DataFrame."""
+def _read_section(records: pa.RecordBatch, section: str, name: str) -> _Column:
+    """Return a field of a section of AMQP messages. Messages without sections are rows of a DataFrame."""
     texts = stated_sections(records.column("key").cast(pa.binary()))[0].to_pylist()
-    found: list[Any] = []
+    values: list[Any] = []
     for number, text in enumerate(texts):
-        said = _sections_of_headers(records, number) if text is None else parse_sections(text)
-        found.append(said.get(section, {}).get(name))
-    return np.arange(len(found)), found
+        sections = _build_sections(records, number) if text is None else parse_sections(text)
+        values.append(sections.get(section, {}).get(name))
+    return np.arange(len(values)), values
 
 
-def _sections_of_headers(records: pa.RecordBatch, number: int) -> dict[str, Any]:
+def _build_sections(records: pa.RecordBatch, number: int) -> dict[str, Any]:
     address, headers = (records.column(name)[number].as_py() for name in ("address", "headers"))
     return sections_of_headers(address, property_pairs(headers))
 
 
-def hashable(value: Any) -> Hashable:
+def make_hashable(value: Any) -> Hashable:
     """Return a key that distinguishes values: 1 and ``True`` are two, and so are 0.0 and -0.0."""
     if isinstance(value, (str, tuple)):
         return value
     return value.__class__, repr(value) if isinstance(value, float) or not isinstance(value, Hashable) else value
 
 
-def _joined(parts: Iterable[_Column]) -> _Column:
+def _join_columns(parts: Iterable[_Column]) -> _Column:
     """Join columns, each value once."""
     numbers: dict[Hashable, int] = {}
-    found, joined = list[Any](), list[Offsets]()
+    distinct_values, joined = list[Any](), list[Offsets]()
     for codes, values in parts:
         mine = np.empty(len(values), np.int64)
         for place, value in enumerate(values):
-            number = mine[place] = numbers.setdefault(hashable(value), len(found))
-            if number == len(found):
-                found.append(value)
+            number = mine[place] = numbers.setdefault(make_hashable(value), len(distinct_values))
+            if number == len(distinct_values):
+                distinct_values.append(value)
         joined.append(mine[codes])
-    return np.concatenate(joined), found
+    return np.concatenate(joined), distinct_values

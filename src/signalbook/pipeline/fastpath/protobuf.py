@@ -12,7 +12,7 @@ from signalbook.formats.protobuf.convert import map_value
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import Decode, NoPlan, json_name
+from signalbook.pipeline.fastpath.native import Decode, NoPlan, check_json_name
 
 # As native/src/protobuf.rs reads it.
 Plan = tuple[Any, ...]
@@ -23,49 +23,49 @@ _SCALARS: Final = {
     _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
     _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
 }  # fmt: skip
-_GOOGLE: Final = "google.protobuf."
+_GOOGLE_TYPES: Final = "google.protobuf."
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-_WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
+_WRAPPERS: Final = frozenset(f"{_GOOGLE_TYPES}{name}Value" for name in _WRAPPED)
 _WELL_KNOWN: Final = {
-    f"{_GOOGLE}Timestamp": "timestamp", f"{_GOOGLE}Duration": "duration", f"{_GOOGLE}FieldMask": "field_mask",
-    f"{_GOOGLE}Struct": "struct", f"{_GOOGLE}Value": "value", f"{_GOOGLE}ListValue": "list_value",
+    f"{_GOOGLE_TYPES}Timestamp": "timestamp", f"{_GOOGLE_TYPES}Duration": "duration", f"{_GOOGLE_TYPES}FieldMask": "field_mask",
+    f"{_GOOGLE_TYPES}Struct": "struct", f"{_GOOGLE_TYPES}Value": "value", f"{_GOOGLE_TYPES}ListValue": "list_value",
 }  # fmt: skip
 # Those with columns of their own kind, or of text.
-_TIMES: Final = frozenset({f"{_GOOGLE}Timestamp", f"{_GOOGLE}Duration"})
+_TIMES: Final = frozenset({f"{_GOOGLE_TYPES}Timestamp", f"{_GOOGLE_TYPES}Duration"})
 _AS_TEXT: Final = "_text"
 # The native module keeps in one word which of them have come.
-_MOST_CHOICES: Final = 64
+_MAX_CHOICES: Final = 64
 
 
-def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
+def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
     """Return the decoder of payloads, binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
 
     A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for types
     with groups.
     """
-    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE):
+    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE_TYPES):
         raise NoPlan
     kind = pa.struct(columns.payload(shape))
-    made = native.module().ProtobufDecoder(_message(schema.descriptor, kind))
-    return native.decoder(made.read_json if in_json else made.read, native.Reading(kind), members=True)
+    decoder = native.load_module().ProtobufDecoder(_plan_message(schema.descriptor, kind))
+    return native.build_decoder(decoder.read_json if in_json else decoder.read, native.Reading(kind), members=True)
 
 
-def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
+def _plan_message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
     # the choice of an optional field of proto3 has it alone
     choices = [choice.full_name for choice in descriptor.oneofs if len(choice.fields) > 1]
-    if len(choices) > _MOST_CHOICES:
+    if len(choices) > _MAX_CHOICES:
         raise NoPlan
     return tuple(
-        _protobuf_field(field, column.type, choices) for field, column in zip(descriptor.fields, kind, strict=True)
+        _plan_field(field, column.type, choices) for field, column in zip(descriptor.fields, kind, strict=True)
     )
 
 
-def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str]) -> Plan:
+def _plan_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str]) -> Plan:
     entry = map_value(field)
     if entry is not None:
-        (name, arguments), zero = _entry(field, entry, kind), ""
+        (name, arguments), zero = _plan_map_entry(field, entry, kind), ""
     else:
-        name, arguments, zero = _kind(field, kind.value_type if field.is_repeated else kind)
+        name, arguments, zero = _plan_value(field, kind.value_type if field.is_repeated else kind)
     label = "repeated" if field.is_repeated else "required" if field.is_required else "optional"
     choice = field.containing_oneof.full_name if field.containing_oneof is not None else None
     return (
@@ -76,21 +76,21 @@ def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str
         None if field.has_presence or field.is_repeated else zero,
         choices.index(choice) if choice in choices else None,
         field.name,
-        json_name(field.json_name),
+        check_json_name(field.json_name),
     )
 
 
-def _entry(field: FieldDescriptor, value: FieldDescriptor, kind: pa.MapType) -> tuple[str, Any]:
-    """The kinds of keys and values of a map, and what stands for a value that did not come."""
+def _plan_map_entry(field: FieldDescriptor, value: FieldDescriptor, kind: pa.MapType) -> tuple[str, Any]:
+    """Return the plan of a map: the kinds of its keys and values, and the value that stands for an absent one."""
     assert field.message_type is not None
     key = _SCALARS[field.message_type.fields_by_name["key"].type]
-    name, arguments, zero = _kind(value, kind.item_type)
+    name, arguments, zero = _plan_value(value, kind.item_type)
     plain = value.message_type is None
     return "map", ((None, key), (None, name, arguments, zero if plain else None))
 
 
-def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
-    """The kind of a field's values, with what there is to say of it, and the name that stands for zero."""
+def _plan_value(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
+    """Return the kind of a field's values, the arguments of this kind, and the name that stands for zero."""
     if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return "enum", list(names.items()), names.get(0) or "0"
@@ -100,9 +100,9 @@ def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
         raise NoPlan
     name = field.message_type.full_name
     if name in _WRAPPERS:
-        return "wrapped", (None, *_kind(field.message_type.fields_by_name["value"], kind)), ""
+        return "wrapped", (None, *_plan_value(field.message_type.fields_by_name["value"], kind)), ""
     if pa.types.is_struct(kind):
-        return "message", _message(field.message_type, kind), ""
+        return "message", _plan_message(field.message_type, kind), ""
     if name in _WELL_KNOWN:
         return _WELL_KNOWN[name] + (_AS_TEXT if name in _TIMES and pa.types.is_string(kind) else ""), None, ""
     return "unplanned" if field.message_type.fields else "empty", None, ""

@@ -25,16 +25,16 @@ from signalbook.messages.eventformats import JSON_EVENTS, EventError
 from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import native, payloads
-from signalbook.pipeline.fastpath.batch import firsts
+from signalbook.pipeline.fastpath.batch import find_firsts
 from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
-from signalbook.pipeline.fastpath.verdicts import UNSAID, RejectionVerdict
+from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, RejectionVerdict
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
-_MOST_KEYS: Final = 10_000
+_MAX_KEYS: Final = 10_000
 # Longer payloads go the slow path, which bounds what becomes of them in memory.
-_LONGEST: Final = 1024 * 1024
+_MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 # So many payloads are asked about before it counts that most of them conform after all.
 _TRIED: Final = 64
 # Keywords by which what is said of one value depends on others, or quotes what is around it.
@@ -59,73 +59,73 @@ class Reasons:
     def __init__(self, schema: JsonSchema) -> None:
         # What is kept by schema would keep it for ever otherwise.
         self._ref = ref(schema)
-        self._faults = _faults(schema)
+        self._key_function = _build_key_function(schema)
         self._known: dict[bytes, Violations | None] = {}
         self._broken: dict[bytes, bool] = {}
 
     @property
     def _schema(self) -> JsonSchema:
-        found = self._ref()
-        assert found is not None
-        return found
+        schema = self._ref()
+        assert schema is not None
+        return schema
 
-    def keys(self, refused: PayloadSpans) -> pa.BinaryArray:
+    def read_keys(self, refused: PayloadSpans) -> pa.BinaryArray:
         """Return the key of each payload's violations, null if unknown: payloads with a key violate the same."""
-        if self._faults is None:
+        if self._key_function is None:
             return pa.nulls(len(refused), pa.binary())
-        return native.columns_of(self._faults(refused.places), _KEYS)[0]
+        return native.read_columns(self._key_function(refused.places), _KEYS)[0]
 
     def of(self, refused: PayloadSpans, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
-        """Return the number of each payload's violations in the list, ``UNSAID`` without any.
+        """Return the number of each payload's violations in the list, ``NO_VERDICT`` without any.
 
         Without ``one_by_one`` payloads without a key have none.
         """
-        encoded = self.keys(refused).dictionary_encode()
-        codes = encoded.indices.fill_null(UNSAID).to_numpy().astype(np.int64)
-        found: list[Violations] = []
-        numbers = np.full(len(refused), UNSAID, np.int64)
-        alike = np.flatnonzero(codes != UNSAID)
+        encoded = self.read_keys(refused).dictionary_encode()
+        codes = encoded.indices.fill_null(NO_VERDICT).to_numpy().astype(np.int64)
+        violation_lists: list[Violations] = []
+        numbers = np.full(len(refused), NO_VERDICT, np.int64)
+        alike = np.flatnonzero(codes != NO_VERDICT)
         if len(alike):
-            samples = alike[firsts(codes[alike], len(encoded.dictionary))]
-            of_key = np.full(len(samples), UNSAID, np.int64)
+            samples = alike[find_firsts(codes[alike], len(encoded.dictionary))]
+            of_key = np.full(len(samples), NO_VERDICT, np.int64)
             for code, key in enumerate(encoded.dictionary.to_pylist()):
                 if key not in self._known:
-                    self._learn(key, self._violations(refused[samples[code]]))
-                of_key[code] = _added(found, self._known[key])
+                    self._remember(key, self._find_violations(refused[samples[code]]))
+                of_key[code] = _append_violations(violation_lists, self._known[key])
             numbers[alike] = of_key[codes[alike]]
-        for place in np.flatnonzero(codes == UNSAID).tolist() if one_by_one else ():
-            numbers[place] = _added(found, self._violations(refused[place]))
-        return numbers, found
+        for place in np.flatnonzero(codes == NO_VERDICT).tolist() if one_by_one else ():
+            numbers[place] = _append_violations(violation_lists, self._find_violations(refused[place]))
+        return numbers, violation_lists
 
-    def broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
+    def find_broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
         """Return which payloads certainly break a rule. Each key is checked once."""
-        found = np.zeros(len(refused), np.bool_)
-        for place, key in enumerate(self.keys(refused).to_pylist()):
+        is_broken = np.zeros(len(refused), np.bool_)
+        for place, key in enumerate(self.read_keys(refused).to_pylist()):
             if key is None:
-                found[place] = self._breaks(refused[place])
+                is_broken[place] = self._is_broken(refused[place])
             else:
                 if key not in self._broken:
-                    if len(self._broken) >= _MOST_KEYS:
+                    if len(self._broken) >= _MAX_KEYS:
                         self._broken.clear()
-                    self._broken[key] = self._breaks(refused[place])
-                found[place] = self._broken[key]
-        return found
+                    self._broken[key] = self._is_broken(refused[place])
+                is_broken[place] = self._broken[key]
+        return is_broken
 
-    def _breaks(self, payload: bytes) -> bool:
-        if len(payload) > _LONGEST:
+    def _is_broken(self, payload: bytes) -> bool:
+        if len(payload) > _MAX_PAYLOAD_BYTES:
             return False
         try:
             return not self._schema.allows(parse_json(payload, max_values=MAX_VALUES, exact=True))
         except JSONError:
             return False
 
-    def _learn(self, key: bytes, violations: Violations | None) -> None:
-        if len(self._known) >= _MOST_KEYS:
+    def _remember(self, key: bytes, violations: Violations | None) -> None:
+        if len(self._known) >= _MAX_KEYS:
             self._known.clear()
         self._known[key] = violations
 
-    def _violations(self, payload: bytes) -> Violations | None:
-        if len(payload) > _LONGEST:
+    def _find_violations(self, payload: bytes) -> Violations | None:
+        if len(payload) > _MAX_PAYLOAD_BYTES:
             return None
         try:
             value = parse_json(payload, exact=True)
@@ -139,8 +139,8 @@ _NO_MESSAGE: Final = Message()
 Judge = Callable[[bytes], Rejected | None]
 
 
-def event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
-    """Rejects data of events that fit a definition, as the bytes that were sent with a content type."""
+def build_event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
+    """Return the judge of data of events that fit a definition, as the bytes sent with a content type."""
     attributes = {"datacontenttype": content_type} if content_type else {}
     return lambda payload: rejected_payload(_NO_MESSAGE, CloudEvent(attributes=attributes, body=payload), definition)
 
@@ -156,14 +156,14 @@ class SameReason:
         return np.zeros(len(refused), np.int64), [self.verdict]
 
 
-def lack_of_data(definition: CompiledDefinition) -> SameReason | None:
+def reject_missing_data(definition: CompiledDefinition) -> SameReason | None:
     """Return the rejection of events without data that fit a definition, if they are rejected."""
     rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
     return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
 
 
-def broken_event(message: bytes) -> Rejected | None:
-    """Rejects what is no event in JSON, but for blank lines, which are no messages."""
+def reject_broken_event(message: bytes) -> Rejected | None:
+    """Return the rejection of a message that is not an event in JSON. Blank lines are not messages."""
     try:
         if message and not message.isspace():
             JSON_EVENTS.decode(message)
@@ -188,87 +188,89 @@ class PayloadReasons:
         self._prefix = prefix
 
     def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """Return the number of each payload's verdict in the list, ``UNSAID`` without one."""
-        numbers: Offsets = np.full(len(refused), UNSAID, np.int64)
-        found: list[RejectionVerdict] = []
+        """Return the number of each payload's verdict in the list, ``NO_VERDICT`` without one."""
+        numbers: Offsets = np.full(len(refused), NO_VERDICT, np.int64)
+        verdicts: list[RejectionVerdict] = []
         if self._alike is not None:
-            numbers, violations = self._alike.of(refused.behind(self._prefix), one_by_one=self._judge is None)
-            found = [
-                RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=self._candidates)
-                for each in violations
+            numbers, violations = self._alike.of(refused.skip(self._prefix), one_by_one=self._judge is None)
+            verdicts = [
+                RejectionVerdict(reason=Reason.SCHEMA_VIOLATION, violations=findings, candidates=self._candidates)
+                for findings in violations
             ]
         if self._judge is not None:
-            judge_each(self._judge, refused, numbers, found)
-        return numbers, found
+            apply_judge(self._judge, refused, numbers, verdicts)
+        return numbers, verdicts
 
 
-def judge_each(judge: Judge, refused: PayloadSpans, numbers: Offsets, found: list[RejectionVerdict]) -> None:
-    """Judge the payloads that have no number yet one by one; verdicts are added to those that were found."""
-    known: dict[Any, int] = {}
+def apply_judge(judge: Judge, refused: PayloadSpans, numbers: Offsets, verdicts: list[RejectionVerdict]) -> None:
+    """Judge the payloads that have no number yet one by one, and append the verdicts to ``verdicts``."""
+    numbers_by_verdict: dict[Any, int] = {}
     conform = 0
-    places = np.flatnonzero(numbers == UNSAID)
-    given = refused.take(places).to_list()
-    for asked, (place, payload) in enumerate(zip(places.tolist(), given, strict=True)):
-        rejected = judge(payload) if len(payload) <= _LONGEST else None
+    places = np.flatnonzero(numbers == NO_VERDICT)
+    payloads = refused.take(places).to_list()
+    for judged, (place, payload) in enumerate(zip(places.tolist(), payloads, strict=True)):
+        rejected = judge(payload) if len(payload) <= _MAX_PAYLOAD_BYTES else None
         if rejected is not None:
-            number = known.setdefault((rejected.reason, rejected.violations, rejected.candidates), len(found))
-            if number == len(found):
-                found.append(RejectionVerdict.of(rejected))
+            number = numbers_by_verdict.setdefault(
+                (rejected.reason, rejected.violations, rejected.candidates), len(verdicts)
+            )
+            if number == len(verdicts):
+                verdicts.append(RejectionVerdict.of(rejected))
             numbers[place] = number
             continue
         conform += 1
         # Where the native module takes less than the schema does, they are decoded once more on the slow path.
-        if asked >= _TRIED and 2 * conform > asked:
+        if judged >= _TRIED and 2 * conform > judged:
             return
 
 
-def _added(found: list[Violations], violations: Violations | None) -> int:
+def _append_violations(violation_lists: list[Violations], violations: Violations | None) -> int:
     if not violations:
-        return UNSAID
-    found.append(violations)
-    return len(found) - 1
+        return NO_VERDICT
+    violation_lists.append(violations)
+    return len(violation_lists) - 1
 
 
 # Made once for a schema, which many tasks of a process share, and gone with it.
 _reasons: Final[WeakKeyDictionary[JsonSchema, Reasons]] = WeakKeyDictionary()
 
 
-def reasons(definition: CompiledDefinition) -> Reasons | None:
+def find_reasons(definition: CompiledDefinition) -> Reasons | None:
     """Return the reasons for payloads of the definition's own schema, if they are rejected for nothing else."""
     schema = definition.schema_use.schema
-    return None if definition.policy.wire_prefix != "none" else reasons_of(schema, definition.policy)
+    return None if definition.policy.wire_prefix != "none" else find_schema_reasons(schema, definition.policy)
 
 
-def reasons_of(schema: Schema | None, policy: Policy) -> Reasons | None:
-    """The same of payloads that a schema wrote, without a prefix."""
+def find_schema_reasons(schema: Schema | None, policy: Policy) -> Reasons | None:
+    """Return the reasons for payloads that a schema wrote, without a prefix, if they are rejected for nothing else."""
     if not isinstance(schema, JsonSchema):
         return None
     # By these policies such payloads land, or are rejected for something else.
     if policy.on_schema_violation != "dead_letter" or policy.on_duplicate_names != "last":
         return None
-    return known_reasons(schema)
+    return load_reasons(schema)
 
 
-def known_reasons(schema: JsonSchema) -> Reasons:
+def load_reasons(schema: JsonSchema) -> Reasons:
     """Return the violations of payloads by a schema."""
     if schema not in _reasons:
         _reasons[schema] = Reasons(schema)
     return _reasons[schema]
 
 
-def _faults(schema: JsonSchema) -> Any:
+def _build_key_function(schema: JsonSchema) -> Any:
     """Return the function that gives payloads keys, if each rule of the schema is about one value."""
-    if not _ENTANGLED.isdisjoint(_names(schema.document)):
+    if not _ENTANGLED.isdisjoint(_iterate_names(schema.document)):
         return None
     try:
-        program = payloads.json_program(schema)
+        program = payloads.build_json_program(schema)
     except NoPlan:
         return None
     # Of values that are judged apart the native module does not know whether they conform, and of a choice not why.
-    return None if _is_guarded(program) else native.module().JsonFaults(program).keys
+    return None if _is_guarded(program) else native.load_module().JsonFaults(program).keys
 
 
-def _names(document: JsonSchemaDocument) -> Iterator[str]:
+def _iterate_names(document: JsonSchemaDocument) -> Iterator[str]:
     """Yield all names in a schema document and its references, keywords or not."""
     waiting: list[JSON] = list(document.documents.values())
     while waiting:

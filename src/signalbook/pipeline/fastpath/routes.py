@@ -19,10 +19,10 @@ from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
-from signalbook.pipeline.fastpath.batch import EventBatch, dense
+from signalbook.pipeline.fastpath.batch import EventBatch, make_dense
 from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.fastpath.reasons import PayloadReasons, Reasons, SameReason, known_reasons
-from signalbook.pipeline.fastpath.verdicts import UNSAID, Rejections
+from signalbook.pipeline.fastpath.reasons import PayloadReasons, Reasons, SameReason, load_reasons
+from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, Rejections
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
@@ -90,7 +90,7 @@ def refuse_all(payloads: PayloadSpans) -> Decoded:
 
 
 def undecoded(payloads: PayloadSpans) -> Decoded:
-    """Refuses payloads that nothing decodes, which are not looked at."""
+    """Refuse payloads that nothing decodes, without looking at them."""
     return refuse_all(payloads)
 
 
@@ -99,41 +99,43 @@ def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Of
     array = batch.attributes["dataschema"]
     if array.null_count == len(array):
         return np.ones(len(events), np.bool_)
-    codes, names = batch.codes("dataschema")
+    codes, names = batch.encode_attribute("dataschema")
     use, schema_for = definition.schema_use, definition.schema_for
     mine, places = np.unique(codes[events], return_inverse=True)
-    asked = [names[code] for code in mine.tolist()]
+    schema_names = [names[code] for code in mine.tolist()]
     # Identity, not equality: another Version that reads alike still has other columns, which the slow path resolves.
-    own = np.array([name is None or schema_for(name) is use for name in asked], np.bool_)
-    found: npt.NDArray[np.bool_] = own[places]
-    return found
+    is_own = np.array([name is None or schema_for(name) is use for name in schema_names], np.bool_)
+    has_own: npt.NDArray[np.bool_] = is_own[places]
+    return has_own
 
 
-def landed(
-    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left: npt.NDArray[np.bool_]
+def land_rows(
+    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left_over: npt.NDArray[np.bool_]
 ) -> Iterator[LandedRows]:
-    """Rows of messages whose payloads conform, with their contexts in the same order; others are left."""
+    """Yield rows of messages whose payloads conform, with their contexts in the same order. Others are left over."""
     if not matched:
         return
     order = np.concatenate([events for _, events in matched])
     try:
         # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
-        envelope, transport = batch.envelope(order), batch.transport(order)
+        envelope, transport = batch.build_envelope(order), batch.build_transport(order)
     except MISFITS:
-        left[order] = True
+        left_over[order] = True
         return
     first = 0
     for route, events in matched:
-        for part in batch.portions(events):
+        for part in batch.split(events):
             arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
             first += len(part)
-            rows, refused = _rows(route, batch.payloads(part), arrays)
-            left[part[refused]] = True
+            rows, refused = _build_rows(route, batch.take_payloads(part), arrays)
+            left_over[part[refused]] = True
             if rows is not None:
                 yield LandedRows(route.target, rows)
 
 
-def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
+def _build_rows(
+    route: Route, payloads: PayloadSpans, arrays: list[pa.Array]
+) -> tuple[pa.RecordBatch | None, list[int]]:
     """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
     try:
         decoded, refused = route.decode(payloads)
@@ -142,8 +144,8 @@ def _rows(route: Route, payloads: PayloadSpans, arrays: list[pa.Array]) -> tuple
     if len(refused) == len(payloads):
         return None, refused
     if refused:
-        kept = pa.array(np.delete(np.arange(len(payloads)), refused))
-        arrays = [array.take(kept) for array in arrays]
+        accepted = pa.array(np.delete(np.arange(len(payloads)), refused))
+        arrays = [array.take(accepted) for array in arrays]
     return route.target.whole(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
 
 
@@ -165,8 +167,8 @@ class HeldEvents:
     """Events of a type held to each of its definitions, by definition and event.
 
     ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``counts`` where the definition
-    matters: attributes fit, and no definition for the protocol of the events takes the event instead. ``own`` says
-    whether events are written with the definition's schema, and ``taken`` whether its decoder takes what counts.
+    matters: attributes fit, and no definition for the protocol of the events takes the event instead. ``own_schema`` says
+    whether events are written with the definition's schema, and ``decoded`` whether its decoder takes what counts.
     """
 
     routes: Sequence[EventRoute]
@@ -174,87 +176,92 @@ class HeldEvents:
     numbers: Offsets
     fits: npt.NDArray[np.bool_]
     counts: npt.NDArray[np.bool_]
-    own: npt.NDArray[np.bool_]
-    taken: npt.NDArray[np.bool_]
+    own_schema: npt.NDArray[np.bool_]
+    decoded: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets, protocol: str) -> HeldEvents:
         """Hold events that came by ``protocol`` to ``routes``, of which those for the protocol come first."""
-        numbers = np.stack([route.checks.numbers(batch, events) for route in routes])
+        numbers = np.stack([route.checks.number_contexts(batch, events) for route in routes])
         fits = numbers >= 0
-        own = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
-        counts, taken, settled = fits.copy(), np.zeros_like(fits), np.zeros(len(events), np.bool_)
+        own_schema = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
+        counts, decoded, settled = fits.copy(), np.zeros_like(fits), np.zeros(len(events), np.bool_)
         for place, route in enumerate(routes):
             if route.definition.protocol != protocol:
                 counts[place] &= ~settled
-            asked = np.flatnonzero(counts[place])
-            taken[place, asked] = _are_taken(batch, route, events[asked])
+            positions = np.flatnonzero(counts[place])
+            decoded[place, positions] = _are_decoded(batch, route, events[positions])
             if route.definition.protocol == protocol:
-                settled |= taken[place] & own[place]
-        return cls(routes, events, numbers, fits, counts, own, taken)
+                settled |= decoded[place] & own_schema[place]
+        return cls(routes, events, numbers, fits, counts, own_schema, decoded)
 
-    def reasons(self, place: int) -> Reasons:
+    def load_reasons(self, place: int) -> Reasons:
         """Return the reasons by which payloads break the schema of one of the definitions."""
         schema = self.routes[place].definition.schema_use.schema
         assert isinstance(schema, JsonSchema)
-        return known_reasons(schema)
+        return load_reasons(schema)
 
-    def alike(self, batch: EventBatch) -> Offsets:
-        """Return a number for each event that it shares with events of the same verdict, ``UNSAID`` if unknown.
+    def group_alike(self, batch: EventBatch) -> Offsets:
+        """Return a number for each event that it shares with events of the same verdict, ``NO_VERDICT`` if unknown.
 
         Those break the same in all definitions, in attributes or payloads.
         """
-        known = np.ones(len(self.events), np.bool_)
-        known[(self.counts & ~self.own).any(axis=0)] = False
+        provable = np.ones(len(self.events), np.bool_)
+        provable[(self.counts & ~self.own_schema).any(axis=0)] = False
         if any(route.definition.policy.on_duplicate_names != "last" for route in self.routes):
-            known[self.fits.any(axis=0)] = False
-        found, count = np.zeros(len(self.events), np.int64), 1
+            provable[self.fits.any(axis=0)] = False
+        combined, count = np.zeros(len(self.events), np.int64), 1
         for place, numbers in enumerate(self.numbers):
             codes = np.where(self.fits[place], 0, -numbers)
             first = int(codes.max(initial=0)) + 1
-            asked = np.flatnonzero(known & self.counts[place] & ~self.taken[place])
+            positions = np.flatnonzero(provable & self.counts[place] & ~self.decoded[place])
             if not is_provable(self.routes[place]):
-                known[asked] = False
-                asked = asked[:0]
-            parts = [self.reasons(place).keys(batch.payloads(each)) for each in batch.portions(self.events[asked])]
+                provable[positions] = False
+                positions = positions[:0]
+            parts = [
+                self.load_reasons(place).read_keys(batch.take_payloads(part))
+                for part in batch.split(self.events[positions])
+            ]
             keys = pa.concat_arrays([pa.nulls(0, pa.binary()), *parts]).dictionary_encode()
-            known[asked[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
-            codes[asked] = first + keys.indices.fill_null(0).to_numpy()
+            provable[positions[keys.indices.is_null().to_numpy(zero_copy_only=False)]] = False
+            codes[positions] = first + keys.indices.fill_null(0).to_numpy()
             bound = first + len(keys.dictionary) + 1
-            found, count = dense(found * bound + codes, count * bound)
-        return np.where(known, found, UNSAID)
+            combined, count = make_dense(combined * bound + codes, count * bound)
+        return np.where(provable, combined, NO_VERDICT)
 
 
-def landed_by_one(batch: EventBatch, held: HeldEvents, left: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
-    """Rows of events of several definitions' type that conform to one, and are sure to break rules of the others.
+def land_exclusive(batch: EventBatch, held: HeldEvents, left_over: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
+    """Yield rows of events that conform to one definition of their type and certainly break all others.
 
     All are left at first.
     """
-    events, counts, taken = held.events, held.counts, held.taken
-    decided = (~counts | held.own).all(axis=0) & (taken.sum(axis=0) == 1)
+    events, counts, decoded = held.events, held.counts, held.decoded
+    decided = (~counts | held.own_schema).all(axis=0) & (decoded.sum(axis=0) == 1)
     for place, route in enumerate(held.routes):
-        asked = np.flatnonzero(decided & counts[place] & ~taken[place])
+        positions = np.flatnonzero(decided & counts[place] & ~decoded[place])
         if not is_provable(route):
-            decided[asked] = False
+            decided[positions] = False
             continue
-        broken = [held.reasons(place).broken(batch.payloads(part)) for part in batch.portions(events[asked])]
-        decided[asked] = np.concatenate([np.zeros(0, np.bool_), *broken])
+        broken = [
+            held.load_reasons(place).find_broken(batch.take_payloads(part)) for part in batch.split(events[positions])
+        ]
+        decided[positions] = np.concatenate([np.zeros(0, np.bool_), *broken])
     for place, route in enumerate(held.routes):
-        mine = np.flatnonzero(decided & taken[place])
+        mine = np.flatnonzero(decided & decoded[place])
         if len(mine):
-            left[events[mine]] = False
-            contexts = route.checks.maps(batch, events[mine], held.numbers[place][mine])
-            yield from landed(batch, [(route, events[mine])], contexts, left)
+            left_over[events[mine]] = False
+            contexts = route.checks.build_maps(batch, events[mine], held.numbers[place][mine])
+            yield from land_rows(batch, [(route, events[mine])], contexts, left_over)
 
 
-def _are_taken(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
+def _are_decoded(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
     """Return which payloads of events a route decodes."""
-    taken, first = np.ones(len(events), np.bool_), 0
-    for part in batch.portions(events):
+    decoded, first = np.ones(len(events), np.bool_), 0
+    for part in batch.split(events):
         try:
-            refused = route.decode(batch.payloads(part))[1]
+            refused = route.decode(batch.take_payloads(part))[1]
         except MISFITS:
             refused = list(range(len(part)))
-        taken[first + np.array(refused, np.int64)] = False
+        decoded[first + np.array(refused, np.int64)] = False
         first += len(part)
-    return taken
+    return decoded

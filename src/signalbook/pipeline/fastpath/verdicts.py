@@ -13,7 +13,7 @@ from signalbook.pipeline.fastpath.batch import EventBatch
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.values import Finding
 
-UNSAID: Final = -1
+NO_VERDICT: Final = -1
 """The number of messages of which there is nothing to say here."""
 
 
@@ -45,24 +45,24 @@ class Verdicts:
     """The verdicts on the events of a batch."""
 
     def __init__(self, events: int) -> None:
-        self._numbers: Offsets = np.full(events, UNSAID, np.int64)
+        self._numbers: Offsets = np.full(events, NO_VERDICT, np.int64)
         self._verdicts: list[RejectionVerdict] = []
 
-    def say(self, events: Offsets, numbers: Offsets, verdicts: Sequence[RejectionVerdict]) -> None:
-        """Give each event the verdict with its number, except for ``UNSAID``."""
-        self._numbers[events] = np.where(numbers == UNSAID, UNSAID, numbers + len(self._verdicts))
+    def assign(self, events: Offsets, numbers: Offsets, verdicts: Sequence[RejectionVerdict]) -> None:
+        """Give each event the verdict with its number, except for ``NO_VERDICT``."""
+        self._numbers[events] = np.where(numbers == NO_VERDICT, NO_VERDICT, numbers + len(self._verdicts))
         self._verdicts += verdicts
 
     def take_back(self, events: Offsets) -> None:
-        """Say nothing of these."""
-        self._numbers[events] = UNSAID
+        """Remove the verdicts of these events."""
+        self._numbers[events] = NO_VERDICT
 
     @property
     def events(self) -> Offsets:
-        """The events of which something is said."""
-        return np.flatnonzero(self._numbers != UNSAID)
+        """The events that have a verdict."""
+        return np.flatnonzero(self._numbers != NO_VERDICT)
 
-    def rejections(self, batch: EventBatch) -> Iterator[Rejections]:
-        """The messages that these events came as."""
-        for messages, indices, events in batch.messages(self.events):
+    def group_rejections(self, batch: EventBatch) -> Iterator[Rejections]:
+        """Yield the rejected messages by batch."""
+        for messages, indices, events in batch.find_messages(self.events):
             yield Rejections(messages, indices, self._verdicts, self._numbers[events])

@@ -43,7 +43,7 @@ class TextRowBuilder(RowBuilder):
                 return [], refused
             if self._schema is not None:
                 return self._texts(arrays), refused
-            kept = payloads.take(np.delete(np.arange(len(payloads)), refused)).array()
+            kept = payloads.take(np.delete(np.arange(len(payloads)), refused)).to_array()
             return [_bare(kept).cast(pa.string()), pa.nulls(len(kept), pa.binary())], refused
 
         return read

@@ -39,10 +39,10 @@ class KeyDecoder:
         self._type = columns.arrow_type(shape)
         self._build = builder(shape, self._type, ValueForm.of(schema))
         self._inputs = [table.get_field_index(name) for name in _INPUTS]
-        decode = payloads.decoder(schema, typed=definition.policy.typed)
+        decode = payloads.find_decoder(schema, typed=definition.policy.typed)
         self._prefixed = definition.policy.wire_prefix != "none"
         if decode is not None and self._prefixed:
-            decode = payloads.prefixed(schema, self._schema_of_number, decode)
+            decode = payloads.build_prefixed_decoder(schema, self._schema_of_number, decode)
         self._decode = decode
 
     def decode(self, arrays: Sequence[pa.Array]) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.fastpath.modes import sent_as
+from signalbook.pipeline.fastpath.modes import find_bytes_decoder
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.routes import LandedRows
 from signalbook.pipeline.landing.rows import AcceptedRow, RowBuilder
@@ -94,7 +94,7 @@ class Presumptions:
         if key not in self._kinds:
             if len(self._kinds) >= _MOST_KINDS:
                 return None
-            decode = sent_as(definition, content_type)
+            decode = find_bytes_decoder(definition, content_type)
             target = self._target(definition)
             self._kinds[key] = None if decode is None else _Kind(target, target.decoding(decode))
         return self._kinds[key]

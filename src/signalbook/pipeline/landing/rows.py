@@ -211,7 +211,7 @@ class RowBuilder:
     def _decode(self) -> Decode | None:
         if not isinstance(self._schema, JsonSchema):
             return None
-        return payloads.decoder(self._schema, typed=self._typed)
+        return payloads.find_decoder(self._schema, typed=self._typed)
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from signalbook.brokers.amqp.messages import DescribedValue, Timestamp, sections
 from signalbook.messages import Message, format_sections
 from signalbook.messages.bindings.amqp import MEDIA, message
-from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
+from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
 
 # What the native module says of messages: their sections, content types and encodings.
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
@@ -37,8 +37,8 @@ def sections_of_headers(
 
 def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
     """Return the sections around bodies in JSON (null without any), content types and encodings."""
-    found, unknown = module().section_texts(PayloadSpans.of(around).places)
-    stated = columns_of(found, _STATED)
+    found, unknown = load_module().section_texts(PayloadSpans.of(around).places)
+    stated = read_columns(found, _STATED)
     if not unknown:
         return stated
     columns = [column.to_pylist() for column in stated]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline.fastpath.native import module
+from signalbook.pipeline.fastpath.native import load_module
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import (
     ALONE,
@@ -186,7 +186,7 @@ def _lines_batch(path: str, rest: BytesIO, offset: int) -> MessageBatch:
     if not ended:
         rest.write(b"\n")
     block = rest.getvalue()
-    ends = np.frombuffer(module().line_ends(block), np.int64)
+    ends = np.frombuffer(load_module().line_ends(block), np.int64)
     starts = np.empty_like(ends)
     starts[0] = 0
     starts[1:] = ends[:-1] + 1

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from signalbook.messages.message import format_sections
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import HeaderNames, header_pairs
-from signalbook.pipeline.fastpath.native import PayloadSpans, columns_of, module
+from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
 from signalbook.pipeline.sources.base import MessageBatch
 
 _TEXT: Final = pa.schema([("", pa.string())])
@@ -117,7 +117,7 @@ def numbered_references(path: str, positions: pa.Array) -> pa.StringArray:
 
 def byte_texts(values: pa.BinaryArray) -> pa.StringArray:
     """Bytes in JSON."""
-    found = columns_of(module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
+    found = read_columns(load_module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
     return pc.if_else(values.is_valid(), found, "null")
 
 
@@ -125,10 +125,10 @@ def header_texts(listed: pa.ListArray, names: HeaderNames, *, readable: bool) ->
     """The headers of each message in JSON, by their names, values as bytes or as ``readable`` texts."""
     values = pc.fill_null(listed.flatten().field("value"), b"").cast(pa.binary())
     ends = pc.fill_null(pc.list_value_length(listed), 0).to_numpy().astype(np.int64).cumsum()
-    found = module().header_texts(
+    found = load_module().header_texts(
         [json.dumps(name) for name in names.numbers], names.codes, ends, PayloadSpans.of(values).places, readable
     )
-    texts = columns_of(found, _TEXT)[0]
+    texts = read_columns(found, _TEXT)[0]
     return _with_nulls(texts, listed) if listed.flatten().field("value").null_count and not readable else texts
 
 
