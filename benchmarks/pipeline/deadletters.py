@@ -313,7 +313,7 @@ def batches(case: Case, count: int) -> list[MessageBatch]:
             path.write_bytes(b"".join(row["value"] + b"\n" for row in found))
             return list(_FILES[case.kind].read(Split(path=str(path), start=0, end=path.stat().st_size)))
     parts = [found[start : start + BATCH] for start in range(0, count, BATCH)]
-    return [batch for part in parts for batch in base.record_batches(pa.RecordBatch.from_pylist(part, ROWS))]
+    return [batch for part in parts for batch in base.read_record_batches(pa.RecordBatch.from_pylist(part, ROWS))]
 
 
 def microseconds(contract: Contract, case: Case, found: list[MessageBatch], *, thorough: bool = False) -> float:

@@ -248,7 +248,7 @@ def landed(contract: Contract, source: Source, found: Iterable[MessageBatch], *,
 
 def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: bool = False) -> float:
     """The CPU time a record takes from Arrow to files."""
-    frames = chain.from_iterable(map(base.record_batches, found))
+    frames = chain.from_iterable(map(base.read_record_batches, found))
     tally, busy = landed(contract, SOURCE, frames, thorough=thorough)
     count = sum(map(len, found))
     assert tally.landed.total() == count, tally

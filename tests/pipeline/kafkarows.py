@@ -50,7 +50,7 @@ def batches(
     keys: Sequence[bytes | None] = (b"k",),
 ) -> list[base.MessageBatch]:
     """Return the records of a topic in batches, as sources yield them."""
-    return list(base.record_batches(rows(*pairs, topic=topic, keys=keys)))
+    return list(base.read_record_batches(rows(*pairs, topic=topic, keys=keys)))
 
 
 HEAD = {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"/depots/7", "ce_type": b"parcel.accepted"}

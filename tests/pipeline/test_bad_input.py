@@ -24,7 +24,7 @@ from tests.pipeline.local import run
 from signalbook.messages import Accepted, Policy, Rejected
 from signalbook.pipeline import Job
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.sources.base import one_message
+from signalbook.pipeline.sources.base import build_single_batch
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.values import JSONObject
 
@@ -136,7 +136,7 @@ EMPTY_BATCH = request("", BATCH, b"[]", **dict.fromkeys(("ce-id", "ce-type", "ce
 def word(line: bytes) -> list[str]:
     """Return the outcomes of a request in the message library: the reason of the rejection, or ``landed``."""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
-    outcomes = contract.process(HTTP_JSONL.message(one_message("f", line, 0), 0))
+    outcomes = contract.process(HTTP_JSONL.message(build_single_batch("f", line, 0), 0))
     return [outcome.reason.value if isinstance(outcome, Rejected) else "landed" for outcome in outcomes]
 
 
@@ -182,6 +182,6 @@ def test_bad_input_does_not_stop_a_run(tmp_path: Path) -> None:
 def test_accepted_payloads_come_without_encoding() -> None:
     """Accepted payloads are decompressed (K-40)."""
     contract = Snapshot.of_documents([("x", catalogue())]).compile(Policy())
-    (outcome,) = contract.process(HTTP_JSONL.message(one_message("f", GOOD["gzip"], 0), 0))
+    (outcome,) = contract.process(HTTP_JSONL.message(build_single_batch("f", GOOD["gzip"], 0), 0))
     assert isinstance(outcome, Accepted)
     assert (outcome.payload(), outcome.data) == (b'{"value": 3}', {"value": 3})

@@ -32,7 +32,7 @@ def planned(tmp_path: Path) -> InferencePlan:
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event_) + "\n" for event_ in events) + "\n \t\nbroken\n\n")
-    source = base.file_source("cloudevents-jsonl")
+    source = base.find_file_source("cloudevents-jsonl")
     return InferencePlan(source=source.name, tasks=plan_tasks(source, find_files([str(path)], source).files, 1))
 
 

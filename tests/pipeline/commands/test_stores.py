@@ -203,7 +203,7 @@ FORMATS: dict[str, tuple[str, Callable[[Sequence[JSONObject]], bytes]]] = {
 
 
 def test_every_format_of_files_is_covered() -> None:
-    formats = {name for name in base._offered() if not isinstance(base.find_source(name), base.RecordSource)}
+    formats = {name for name in base._list_offered() if not isinstance(base.find_source(name), base.RecordSource)}
     # Plain JSON has the readers of lines and arrays, and no events.
     assert FORMATS.keys() == formats - {"json"} | {"cloudevents-captures", "kafka-captures"}
 

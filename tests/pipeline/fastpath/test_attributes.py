@@ -16,7 +16,7 @@ from signalbook.pipeline.fastpath import attributes
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
 from signalbook.pipeline.fastpath.batch import EventBatch
 from signalbook.pipeline.fastpath.modes import StructuredMode
-from signalbook.pipeline.sources.base import one_message
+from signalbook.pipeline.sources.base import build_single_batch
 
 XID = "/messagegroups/g/messages/m"
 NEEDED = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
@@ -32,7 +32,7 @@ def answers(**declared: Any) -> EnvelopeChecks:
 def batch(*events: dict[str, Any]) -> EventBatch:
     parts, mode = [], StructuredMode()
     for event in events:
-        frame = one_message("f", json.dumps({**NEEDED, **event, "data": 1}).encode(), 0)
+        frame = build_single_batch("f", json.dumps({**NEEDED, **event, "data": 1}).encode(), 0)
         parts.append(mode.read_events(frame)[0])
     return EventBatch(parts)
 

@@ -53,8 +53,8 @@ from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
-from signalbook.pipeline.sources.amqp import _spooled
-from signalbook.pipeline.sources.amqp_sections import _plain
+from signalbook.pipeline.sources.amqp import _build_spooled_message
+from signalbook.pipeline.sources.amqp_sections import _convert_value
 from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Split
 from signalbook.pipeline.sources.files import HTTP_JSONL
 from signalbook.pipeline.sources.mqtt import MQTT5
@@ -179,7 +179,7 @@ TYPES: dict[bytes | None, Any] = {
 
 def spooled_row(content: bytes, number: int) -> dict[str, Any]:
     """Return the row of a message of AMQP that waits in a spool."""
-    row = msgspec.structs.asdict(_spooled(content))
+    row = msgspec.structs.asdict(_build_spooled_message(content))
     row["headers"] = [{"name": name, "value": text} for name, text in row["headers"]]
     return row | {"protocol": AMQP, "source": "amqp:q", "position": number, "received_at": AT}
 
@@ -255,7 +255,7 @@ def test_both_paths_have_equal_outcomes(
     place = data.draw(st.sampled_from(["orders", "7", "/7?x=1", "", None]))
     contract = (mixed_contracts if mixed else contracts)[policy]
     check(contract, *frames_of(protocol, pairs, place or ("/7" if protocol == "HTTP" else "")))
-    check(contract, FRAME, list(base.record_batches(records(protocol, pairs, place))))
+    check(contract, FRAME, list(base.read_record_batches(records(protocol, pairs, place))))
 
 
 def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more: str) -> Record:
@@ -270,10 +270,10 @@ def frames_of(protocol: str, pairs: Sequence[Record], place: str) -> tuple[Any, 
     if protocol == "HTTP":
         return HTTP_JSONL, lines(pairs, place)
     if protocol == "NATS":
-        return NATS, list(base.record_batches(records(protocol, pairs, place)))
+        return NATS, list(base.read_record_batches(records(protocol, pairs, place)))
     if protocol == AMQP:
-        return QUEUE, list(base.record_batches(queued(pairs, place)))
-    return MQTT5, list(base.record_batches(packets(pairs, place)))
+        return QUEUE, list(base.read_record_batches(queued(pairs, place)))
+    return MQTT5, list(base.read_record_batches(packets(pairs, place)))
 
 
 @pytest.mark.parametrize("protocol", list(PREFIXES))
@@ -334,7 +334,7 @@ def test_amqp_attribute_types(
     )
     annotations = encode(DescribedValue(Ulong(0x72), {Symbol("x-opt"): b"z" * 300}))
     waiting = [spooled_row(annotations + to_bytes(sent), 1)] * 2
-    (frame,) = base.record_batches(pa.RecordBatch.from_pylist(waiting, RECORD_TYPES))
+    (frame,) = base.read_record_batches(pa.RecordBatch.from_pylist(waiting, RECORD_TYPES))
     assert BinaryMode(AMQP).read_events(frame)[1] == ([] if is_taken else [0, 1])
     check(contracts[0], QUEUE, [frame])
 
@@ -360,7 +360,7 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
     texts, refused = native.load_module().section_texts(places)
     assert 1 not in refused
     if 0 not in refused:
-        values = {name: _plain(fields) for name, fields in sections(some).items()}
+        values = {name: _convert_value(fields) for name, fields in sections(some).items()}
         text = native.read_columns(texts, pa.schema([(name, pa.string()) for name in "abc"]))[0][0].as_py()
         assert text == (format_sections(values) if values else None)
 
@@ -369,7 +369,7 @@ def test_sections_of_amqp_may_be_any_bytes(some: bytes) -> None:
 @pytest.mark.parametrize(("protocol", "is_taken"), [("HTTP", False), ("NATS", False), (MQTT, True)])
 def test_encoded_attributes_take_the_slow_path(protocol: str, is_taken: bool, text: str) -> None:
     batch = records(protocol, [event(protocol, "t", b"{}", subject=text), event(protocol, "t", b"{}")], "orders")
-    (frame,) = base.record_batches(batch)
+    (frame,) = base.read_record_batches(batch)
     assert BinaryMode(protocol).read_events(frame)[1] == ([] if is_taken else [0])
 
 
@@ -378,7 +378,7 @@ def test_a_promise_of_text_is_kept_or_looked_at(contracts: list[Contract]) -> No
     kinds = (("parcel.accepted", JSON_VALUES[0]), ("parcel.scanned", PROTO_VALUES[1]))
     marked, broken = ((value, [*event(MQTT, kind, b"")[1], ("trace", b"x")]) for kind, value in kinds)
     for sent, refused in (([marked], []), ([marked, broken], [0, 1])):
-        frames = list(base.record_batches(packets(sent, "7")))
+        frames = list(base.read_record_batches(packets(sent, "7")))
         assert BinaryMode(MQTT).read_events(*frames)[1] == refused
     tally, _ = check(contracts[0], MQTT5, frames)
     assert (tally.landed.total(), tally.reasons) == (1, {"decode_error": 1})
@@ -397,7 +397,7 @@ def test_rows_of_requests_land_with_their_path(
     pair = event("HTTP", "parcel.accepted", JSON_VALUES[0])
     if structured:
         pair = json.dumps(parcels.event(1)).encode(), [("Content-Type", b"application/cloudevents+json")]
-    _, tables = check(contracts[0], FRAME, list(base.record_batches(records("HTTP", [pair], target))))
+    _, tables = check(contracts[0], FRAME, list(base.read_record_batches(records("HTTP", [pair], target))))
     assert [row["_address"] for row in tables["parcels.parcel.accepted"]] == [path]
 
 

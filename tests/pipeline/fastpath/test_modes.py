@@ -271,7 +271,7 @@ def test_number_of_extensions_is_bounded() -> None:
     taken_count = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
-        (frame,) = base.record_batches(batch)
+        (frame,) = base.read_record_batches(batch)
         block, refused = mode.read_events(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
@@ -283,6 +283,6 @@ def test_names_that_were_met_are_taken_again() -> None:
     mode = BinaryMode("KAFKA")
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
-        (frame,) = base.record_batches(batch)
+        (frame,) = base.read_record_batches(batch)
         block, refused = mode.read_events(frame)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

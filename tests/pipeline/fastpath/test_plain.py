@@ -167,7 +167,7 @@ def records_of(found: Sequence[tuple[str | None, Record]]) -> list[MessageBatch]
     """Return records of several topics."""
     batch = rows(*(record for _, record in found), keys=(b"k", b"P", None, b"\xff"))
     topics = pa.array([topic for topic, _ in found], pa.string())
-    return list(base.record_batches(batch.set_column(batch.schema.get_field_index("address"), "address", topics)))
+    return list(base.read_record_batches(batch.set_column(batch.schema.get_field_index("address"), "address", topics)))
 
 
 @settings(max_examples=examples(300))

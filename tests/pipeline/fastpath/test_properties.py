@@ -204,7 +204,7 @@ def lines(sample_events: Sequence[Event]) -> list[MessageBatch]:
 
 
 def framed(batch: pa.RecordBatch) -> list[MessageBatch]:
-    return list(base.record_batches(batch))
+    return list(base.read_record_batches(batch))
 
 
 OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
@@ -288,7 +288,7 @@ def test_headers_that_come_again_take_no_longer_than_others() -> None:
     listed = pa.array([[{"name": "a", "value": b"%d" % number}] * 50 for number in range(count)], HEADERS)
     batch = pa.RecordBatch.from_pylist([{"protocol": "NATS", "source": "s", "position": 1}] * count, RECORD_TYPES)
     batch = batch.set_column(7, "headers", listed)
-    (part,) = (frame for frame in base.record_batches(batch) if len(frame) == count)
+    (part,) = (frame for frame in base.read_record_batches(batch) if len(frame) == count)
     codes, values = properties.encode_property("NATS", "headers.a", [(part, batch)])
     assert [values[code] for code in codes.tolist()] == [(str(number),) * 50 for number in range(count)]
 

@@ -52,7 +52,7 @@ from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
-from signalbook.pipeline.sources.files import JSONL, structured
+from signalbook.pipeline.sources.files import JSONL, build_structured_message
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import MAX_VALUES, JSONObject, now
 
@@ -123,7 +123,7 @@ class SlowLines:
     divisible = True
     cloudevents_json = False
     read = staticmethod(JSONL.read)
-    message = staticmethod(structured)
+    message = staticmethod(build_structured_message)
 
 
 Outcome = tuple[Tally, dict[str, list[dict[str, Any]]]]
@@ -566,7 +566,7 @@ def test_content_encodings_of_structured_events_are_undone(
     values = [json.dumps(parcels.event(number, **more)).encode() for number, more in enumerate(changes)]
     headers = [("content-type", b"application/cloudevents+json"), ("content-encoding", encoding.encode())]
     batch = rows(*((ENCODINGS[encoding](value), headers) for value in values))
-    batches_ = list(base.record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
+    batches_ = list(base.read_record_batches(batch.set_column(0, "protocol", pa.array([protocol] * len(values)))))
     tally, _ = check_batches(contract, batches_, ROWS, fast=True)
     assert (tally.landed.total(), tally.dead_lettered) == (2, 3)
 

@@ -17,7 +17,7 @@ from tests.pipeline.frames.conftest import GROUP
 from signalbook.pipeline import Contract, MessageColumns, PipelineError, typed, validate
 from signalbook.pipeline.columns import DEAD_LETTER, landed
 from signalbook.pipeline.frames.rows import LANDED
-from signalbook.pipeline.sources.mapping import message_records
+from signalbook.pipeline.sources.mapping import select_messages
 
 KAFKA = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
@@ -97,7 +97,7 @@ def test_keys_are_used_only_for_kafka(spark_session: SparkSession, parcels: Any)
     """The column for the key is ignored in rows of other protocols."""
     rows = [(protocol, b"order-1", json.dumps(parcels.event(1))) for protocol in ("kafka", "AMQP", "mqtt", "http", "")]
     frame = spark_session.createDataFrame(rows, "p string, k binary, body string")
-    records = message_records(frame, MessageColumns(body="body", key="k", protocol="p")).collect()
+    records = select_messages(frame, MessageColumns(body="body", key="k", protocol="p")).collect()
     assert [row.key for row in records] == [b"order-1", None, None, None, None]
 
 

@@ -23,7 +23,7 @@ from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import Split, within_limit
+from signalbook.pipeline.sources.base import Split, separate_too_long
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.tables.naming import TableName
@@ -39,8 +39,8 @@ def take(tmp_path: Path, parcels: Any) -> Take:
     def taken(name: str, content: bytes, limit: int = MAX_MESSAGE) -> tuple[int, list[str], list[dict[str, Any]]]:
         path = tmp_path / "input"
         path.write_bytes(content)
-        source = base.file_source(name)
-        batches = within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit)
+        source = base.find_file_source(name)
+        batches = separate_too_long(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit)
         tally, tables = processed(contract, source, batches)
         letters = tables.pop("signalbook.dead_letters", [])
         return tally.read, [row["id"] for rows in tables.values() for row in rows], letters
@@ -105,14 +105,14 @@ def test_empty_messages_do_not_accumulate(tmp_path: Path, topic: str) -> None:
     bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
     processing = Processing(contract, KAFKA, landing, bookkeeping)
     for _ in range(5):
-        for frame in base.record_batches(rows(*[(None, [])] * 4000)):
+        for frame in base.read_record_batches(rows(*[(None, [])] * 4000)):
             processing.take(frame)
     assert landing.added == [8192, 8192]
 
 
 def test_weight_of_a_frame_includes_headers() -> None:
     """Headers count, which are no part of the bytes that are looked at."""
-    (frame,) = base.record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
+    (frame,) = base.read_record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
     assert 100_000 < frame.weight < 101_000
 
 

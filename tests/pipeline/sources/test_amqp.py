@@ -23,8 +23,8 @@ from tests.brokers.program import Broker
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, DescribedValue, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.amqp import SOURCE, _spooled
-from signalbook.pipeline.sources.base import one_message
+from signalbook.pipeline.sources.amqp import SOURCE, _build_spooled_message
+from signalbook.pipeline.sources.base import build_single_batch
 from signalbook.pipeline.sources.spool import MessageSpool
 
 PATIENCE = 300
@@ -38,9 +38,9 @@ def section(code: int, value: Any) -> bytes:
 
 def read_back(content: bytes) -> Any:
     """Return the message after the way through a spool and Spark's rows."""
-    spooled = _spooled(content)
+    spooled = _build_spooled_message(content)
     row = {"key": spooled.key, "value": spooled.value, "received_at": None}
-    batch = one_message("amqp:q", spooled.value, 5)
+    batch = build_single_batch("amqp:q", spooled.value, 5)
     return spooled, SOURCE.message(replace(batch, records=pa.RecordBatch.from_pylist([row])), 0)
 
 
@@ -115,7 +115,7 @@ def test_an_application_property_is_no_content_type() -> None:
 )
 def test_invalid_address_is_rejected(inputs: list[str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        SOURCE.broker(inputs, {})
+        SOURCE.parse_broker(inputs, {})
     assert words in str(caught.value)
 
 

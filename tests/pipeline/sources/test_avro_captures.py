@@ -20,7 +20,7 @@ from tests.pipeline.sources.test_captures import Jobs
 from signalbook.pipeline import PipelineError, run
 from signalbook.pipeline.places import Storage, StorePlace, place_of
 from signalbook.pipeline.sources import avro_captures, salvage
-from signalbook.pipeline.sources.avro_captures import rows_of_containers
+from signalbook.pipeline.sources.avro_captures import read_containers
 from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.values import JSONObject
 
@@ -93,7 +93,7 @@ def test_types_are_those_of_spark(spark_session: SparkSession, tmp_path: Path, c
         plain | {"value": None, "offset": 2**40, "timestamp": None, "headers": None, "topic": "b"},
     ]
     path = container(tmp_path / "in" / "a.avro", record(**fields), rows, codec=codec)
-    frame = rows_of_containers(spark_session, str(path), ["Value", *list(fields)[1:]], Storage())
+    frame = read_containers(spark_session, str(path), ["Value", *list(fields)[1:]], Storage())
     ours = [row.asDict(recursive=True) for row in frame.collect()]
     theirs = [row.asDict(recursive=True) for row in spark_session.read.format("avro").load(str(path)).collect()]
     assert [{name: row[name] for name in fields} for row in ours] == theirs
@@ -108,7 +108,7 @@ def test_unions_are_text_or_bytes(spark_session: SparkSession, tmp_path: Path) -
     tree_in_tree = {"below": {"below": None}}
     rows: list[JSONObject] = [{"value": value, "tree": tree_in_tree, "some": [True, "x"]} for value in values]
     path = container(tmp_path / "a.avro", schema, rows)
-    rows_ = rows_of_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
+    rows_ = read_containers(spark_session, str(path), ["value", "tree", "some"], Storage()).collect()
     assert [bytes(row["value"]) for row in rows_] == [b"a b", b"\xffc", b"7", b"2.5"]
     assert {(row["tree"], tuple(row["some"])) for row in rows_} == {('{"below":{"below":null}}', ("true", "x"))}
 
@@ -119,7 +119,7 @@ def test_out_of_range_numbers_are_null(spark_session: SparkSession, tmp_path: Pa
     block = b"\x04\x14" + b"\x02a\x06" + b"\x02b\x80\x80\x80\x80\x80\x40"
     block = b"\x04" + bytes([2 * (len(block) - 2)]) + block[2:]
     (tmp_path / "a.avro").write_bytes(head + block + head[-16:])
-    rows = rows_of_containers(spark_session, str(tmp_path / "a.avro"), ["value", "partition"], Storage()).collect()
+    rows = read_containers(spark_session, str(tmp_path / "a.avro"), ["value", "partition"], Storage()).collect()
     assert [(row["value"], row["partition"], row["_signalbook_why"]) for row in rows] == [
         ("a", 3, None), ("b", None, None)
     ]  # fmt: skip
@@ -129,7 +129,7 @@ def test_out_of_range_times_are_null(spark_session: SparkSession, tmp_path: Path
     millis, day = {"type": "long", "logicalType": "timestamp-millis"}, {"type": "int", "logicalType": "date"}
     rows = [{"value": "a", "timestamp": 10**12, "day": 1}, {"value": "b", "timestamp": 10**15, "day": 2**31 - 1}]
     path = container(tmp_path / "a.avro", record(value="string", timestamp=millis, day=day), rows)
-    frame = rows_of_containers(spark_session, str(path), ["timestamp", "day"], Storage())
+    frame = read_containers(spark_session, str(path), ["timestamp", "day"], Storage())
     first, last = frame.selectExpr("unix_millis(timestamp) AS at", "CAST(day AS string) AS day").collect()
     assert (first["at"], first["day"]) == (10**12, "1970-01-02")
     assert (last["at"], last["day"]) == (None, None)
@@ -174,7 +174,7 @@ def test_truncated_compressed_file_is_one_damage(spark_session: SparkSession, tm
     path = container(tmp_path / "a.avro", record(value="string"), rows)
     packed = gzip.compress(path.read_bytes())
     (tmp_path / "a.avro.gz").write_bytes(packed[: len(packed) // 2])
-    rows_ = rows_of_containers(spark_session, str(tmp_path / "a.avro.gz"), ["value"], Storage()).collect()
+    rows_ = read_containers(spark_session, str(tmp_path / "a.avro.gz"), ["value"], Storage()).collect()
     assert [row["_signalbook_rule"] for row in rows_ if row["value"] is None] == ["damaged_file"]
     assert "gzip" in rows_[-1]["_signalbook_why"]
     assert 0 < len(rows_) - 1 < 100
@@ -187,14 +187,14 @@ def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, m
     rows = [dict.fromkeys(wide) | {"value": str(number)} for number in range(50)]
     path = container(tmp_path / "a.avro", record(value="string", **wide), rows, sync_interval=1)
     held = list[Any]()
-    batch = avro_captures._Records._batch
+    batch = avro_captures._Records._build_batch
 
     def noting(records: Any, rows: list[Any], names: list[str]) -> pa.RecordBatch:
         held.extend(rows)
         return batch(records, rows, names)
 
-    monkeypatch.setattr(avro_captures._Records, "_batch", noting)
-    (file,) = salvage.listed_files(spark_session, str(path), Storage())
+    monkeypatch.setattr(avro_captures._Records, "_build_batch", noting)
+    (file,) = salvage.list_files(spark_session, str(path), Storage())
     schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
     (batch_,) = avro_captures._read(file, schema)
     assert held == [[str(number)] for number in range(50)]
@@ -232,7 +232,7 @@ def test_blocks_with_wrong_counts(spark_session: SparkSession, tmp_path: Path) -
     head = container(tmp_path / "b.avro", record(value="string"), []).read_bytes()
     blocks = [b"\x02\x06\x02ax", b"\x02\x04\x7fa", b"\x04\x06\x02a\x02"]
     (tmp_path / "b.avro").write_bytes(head + b"".join(block + head[-16:] for block in blocks))
-    rows = rows_of_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
+    rows = read_containers(spark_session, str(tmp_path), ["value"], Storage()).collect()
     results = [(row["value"], row["_signalbook_row"], row["_signalbook_why"]) for row in rows]
     assert [result[:2] for result in results] == [(None, 0), ("a", 0), (None, 1), (None, 1), ("a", 2), (None, 3)]
     assert [result[2].partition(": ")[2].partition(":")[0] for result in results if result[2]] == [

@@ -29,4 +29,4 @@ def test_unknown_input_format_is_an_error() -> None:
 )
 def test_missing_package_of_a_source_is_reported(value: str, module: str, words: str) -> None:
     with pytest.raises(PipelineError, match=words):
-        raise PipelineError(base._lacking(EntryPoint("x", value, base.GROUP), module))
+        raise PipelineError(base._explain_missing(EntryPoint("x", value, base.GROUP), module))

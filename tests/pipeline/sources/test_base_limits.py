@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.files import array_batches, line_batches
+from signalbook.pipeline.sources.files import read_array_batches, read_line_batches
 
 EVENT = ("content-type", b"application/cloudevents+json")
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.booleans())
 def test_overlong_records_are_shortened(sizes: list[int], lines: bool) -> None:
-    batches = base.record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
+    batches = base.read_record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "KEPT", 3)
-        batches_ = list(base.within_limit(batches, 6))
+        batches_ = list(base.separate_too_long(batches, 6))
     expected = [(int(batch.positions[i]), batch.raw(i), batch.rule) for batch in batches_ for i in range(len(batch))]
     assert [(len(raw), rule) for _, raw, rule in expected] == [
         (size, "unreadable") if size <= 6 else (3, "too_long") for size in sizes
@@ -35,7 +35,7 @@ def test_overlong_records_are_shortened(sizes: list[int], lines: bool) -> None:
 
 
 def test_too_long_message_is_described() -> None:
-    batch = base.too_long("f", b"x" * 100_000, 7, 300_000, 200_000)
+    batch = base.build_too_long_batch("f", b"x" * 100_000, 7, 300_000, 200_000)
     assert (batch.location(0).position, len(batch.raw(0)), batch.rule, batch.slow_path) == (7, 65536, "too_long", True)
     assert batch.error.startswith("a message of 300000 bytes; at most 200000 are read (max_message_bytes)")
 
@@ -46,17 +46,17 @@ def resident() -> int:
 
 def line(path: Path, size: int) -> Iterator[base.MessageBatch]:
     path.write_bytes(b"x" * size)
-    return line_batches(base.Split(path=str(path), start=0, end=size, limit=1 << 30))
+    return read_line_batches(base.Split(path=str(path), start=0, end=size, limit=1 << 30))
 
 
 def element(path: Path, size: int) -> Iterator[base.MessageBatch]:
-    return array_batches(str(path), BytesIO(b"[" + b"1" * size + b"]"))
+    return read_array_batches(str(path), BytesIO(b"[" + b"1" * size + b"]"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
 @pytest.mark.parametrize("read", [line, element])
 def test_memory_is_released_before_a_long_message(tmp_path: Path, read: Any) -> None:
-    base.give_back()
+    base.release_memory()
     many = [bytes(2000) for _ in range(100_000)]
     after = bytes(2000)  # what is free lies before this, so that the allocator keeps it
     for size, gives_back in ((base.ALONE // 2, False), (base.ALONE * 2, True)):

@@ -64,7 +64,7 @@ def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str],
 
 def test_unreadable_certificate_is_rejected() -> None:
     broker = FORMAT.read(["xs://h:1/a"], {"ca": "/nowhere.pem"})
-    with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"), broker.refusals():
+    with pytest.raises(PipelineError, match=r"cannot be read \(ca /nowhere.pem\)"), broker.convert_refusals():
         broker.settings.tls_context()
 
 

@@ -19,7 +19,7 @@ from signalbook.pipeline import PipelineError, Place, run
 from signalbook.pipeline.places import Storage, StorePlace
 from signalbook.pipeline.sources import capture_formats
 from signalbook.pipeline.sources.captures import KAFKA
-from signalbook.pipeline.sources.salvage import found_files
+from signalbook.pipeline.sources.salvage import find_capture_files
 
 # Values that parsers go wrong by: quotes, delimiters, escapes, nothing, what looks like other types.
 TEXTS = ['{"a": "b,c"}', 'say "x", y', "", None, "a\\b", "2026-01-02T00:00:00Z", "17", "ü\u2028x", " padded "]
@@ -129,7 +129,7 @@ def test_lines_may_cross_blocks(store: StorePlace, monkeypatch: pytest.MonkeyPat
     """The line ending of two bytes can be divided as well."""
     content = b"one\r\n\ntwo\rthree\n\r\nfour"
     (store / "a.txt").write(content)
-    (file,) = found_files(str(store), store.storage)
+    (file,) = find_capture_files(str(store), store.storage)
     for size in range(1, len(content) + 1):
         monkeypatch.setattr(capture_formats, "_BLOCK", size)
         assert list(capture_formats._read_lines([file], 0)) == ["one", "", "two", "three", "", "four"]

@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 def taken(content: bytes, limit: int = MAX_MESSAGE) -> list[tuple[bytes, int, str]]:
     """Return each message with its position and its error."""
-    batches = base.within_limit(files.array_batches("f", BytesIO(content), limit), limit)
+    batches = base.separate_too_long(files.read_array_batches("f", BytesIO(content), limit), limit)
     return [(batch.raw(i), int(batch.positions[i]), batch.error) for batch in batches for i in range(len(batch))]
 
 
@@ -70,7 +70,7 @@ def test_batches_contain_each_byte_once(monkeypatch: pytest.MonkeyPatch) -> None
     """Reports and progress count the bytes of batches, and a character that is cut is no text."""
     monkeypatch.setattr(files, "BLOCK", 64)
     content = json.dumps(["é" * 50] * 9, ensure_ascii=False).encode()
-    batches = list(files.array_batches("f", BytesIO(content)))
+    batches = list(files.read_array_batches("f", BytesIO(content)))
     assert 0.9 * len(content) < sum(len(batch.content) for batch in batches) <= len(content)
     assert "".join(batch.content.decode() for batch in batches).count("é") == 450
 
@@ -84,7 +84,7 @@ def test_blanks_before_an_array_are_skipped_in_pieces() -> None:
             reads += 1
             return super().read(size)
 
-    batches = files.array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))
+    batches = files.read_array_batches("f", Counted(b" " * 3_000_000 + b"[1]"))
     assert [batch.raw(0) for batch in batches] == [b"1"]
     assert reads < 10
 

@@ -11,12 +11,12 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings.http import request
-from signalbook.pipeline.sources.base import UnreadableMessage, one_message
+from signalbook.pipeline.sources.base import UnreadableMessage, build_single_batch
 from signalbook.pipeline.sources.files import HTTP_JSONL
 
 
 def read(line: bytes) -> Message:
-    return HTTP_JSONL.message(one_message("log", line, 0), 0)
+    return HTTP_JSONL.message(build_single_batch("log", line, 0), 0)
 
 
 def logged(**members: Any) -> bytes:

@@ -24,7 +24,7 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
     size = path.stat().st_size
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < size), size]
     splits = [Split(path=str(path), start=a, end=b, limit=limit) for a, b in pairwise(bounds)]
-    batches = [batch for split in splits for batch in base.within_limit(files.line_batches(split), limit)]
+    batches = [batch for split in splits for batch in base.separate_too_long(files.read_line_batches(split), limit)]
     return [(int(batch.positions[i]), batch.raw(i)) for batch in batches for i in range(len(batch))]
 
 
@@ -75,6 +75,6 @@ def test_overlong_lines_are_cut(content: bytes, cuts: list[int], block: int, pac
 def test_a_line_without_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x\n" + b"a" * 3_000_000)
-    _, batch = files.line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
+    _, batch = files.read_line_batches(Split(path=str(path), start=0, end=path.stat().st_size, limit=100_000))
     assert (len(batch.content), int(batch.positions[0]), batch.rule) == (base.KEPT, 2, "too_long")
     assert batch.error.startswith("a message of 3000000 bytes; at most 100000 are read")

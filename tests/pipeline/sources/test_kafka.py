@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.kafka import connector_options
+from signalbook.pipeline.sources.kafka import build_connector_options
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from signalbook.pipeline.sources.kafka import connector_options
     ],
 )
 def test_options_of_the_spark_connector(inputs: list[str], options: dict[str, str], expected: dict[str, str]) -> None:
-    connector_settings = connector_options(inputs, options)
+    connector_settings = build_connector_options(inputs, options)
     assert connector_settings.items() >= expected.items()
     assert connector_settings["includeHeaders"] == "true"
 
@@ -41,7 +41,7 @@ def test_options_of_the_spark_connector(inputs: list[str], options: dict[str, st
 )
 def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        connector_options(inputs, options)
+        build_connector_options(inputs, options)
     assert words in str(caught.value)
 
 
@@ -49,5 +49,5 @@ def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str],
 def test_errors_name_no_secrets(text: str) -> None:
     for inputs in ([text], [text, "kafka://i:1/a"]):
         with pytest.raises(PipelineError) as caught:
-            connector_options(inputs, {})
+            build_connector_options(inputs, {})
         assert "hush" not in str(caught.value)

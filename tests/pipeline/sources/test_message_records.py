@@ -18,8 +18,8 @@ from signalbook.messages.bindings.mqtt import V3, V5
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources.amqp import SOURCE as AMQP
-from signalbook.pipeline.sources.amqp import _spooled
-from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Source, record_batches
+from signalbook.pipeline.sources.amqp import _build_spooled_message
+from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Source, read_record_batches
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.sources.message_records import Recording
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5
@@ -103,7 +103,9 @@ def described(code: int, value: Any) -> bytes:
 
 
 def delivered(sections: Sequence[tuple[int, Any]], body: bytes, place: Row) -> Row:
-    spooled_message = _spooled(b"".join(described(*section) for section in sections) + described(0x75, body))
+    spooled_message = _build_spooled_message(
+        b"".join(described(*section) for section in sections) + described(0x75, body)
+    )
     headers = [{"name": name, "value": value} for name, value in spooled_message.headers]
     return {
         "protocol": "AMQP/1.0",
@@ -121,7 +123,7 @@ def check(batch: MessageBatch, indices: Sequence[int]) -> None:
     source = SOURCES[batch.protocol]
     assert isinstance(source, Recording)
     messages = [source.message(batch, index) for index in indices]
-    records = source.recorded(batch, indices)
+    records = source.to_records(batch, indices)
     assert records is not None
     assert records.texts.to_pylist() == [to_record(message) for message in messages]
     assert {records.protocol} >= {message.protocol for message in messages}
@@ -135,7 +137,7 @@ def check(batch: MessageBatch, indices: Sequence[int]) -> None:
 def test_recorded_messages_equal_single_messages(rows: st.SearchStrategy[Row], data: st.DataObject) -> None:
     """A dead letter contains enough for the same message, whatever the reason of its rejection (K-45)."""
     sample_rows = data.draw(st.lists(rows, min_size=1, max_size=6))
-    for batch in record_batches(pa.RecordBatch.from_pylist(sample_rows, RECORD_TYPES)):
+    for batch in read_record_batches(pa.RecordBatch.from_pylist(sample_rows, RECORD_TYPES)):
         check(batch, data.draw(st.lists(st.integers(0, len(batch) - 1), unique=True)))
 
 

@@ -23,7 +23,7 @@ from tests.brokers.program import Broker
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace
-from signalbook.pipeline.sources.base import one_message
+from signalbook.pipeline.sources.base import build_single_batch
 from signalbook.pipeline.sources.mqtt import MQTT3, MQTT5, Mqtt
 from signalbook.pipeline.sources.spool import MessageSpool, SpoolSession
 
@@ -45,13 +45,13 @@ _numbers = count(1)
 )
 def test_invalid_address_is_rejected(inputs: list[str], options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        MQTT5.broker(inputs, options)
+        MQTT5.parse_broker(inputs, options)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["#", "a/#", "+/a/+", "/a", "a//b", "$share/g/a", "größe"])
 def test_valid_topic_filters_are_accepted(path: str) -> None:
-    assert str(MQTT5.broker([f"mqtts://h/{path}"], {})) == "h:8883"
+    assert str(MQTT5.parse_broker([f"mqtts://h/{path}"], {})) == "h:8883"
 
 
 def test_a_message_has_all_its_properties() -> None:
@@ -63,10 +63,10 @@ def test_a_message_has_all_its_properties() -> None:
     received.properties.CorrelationData = b"\xff\x00"
     received.properties.PayloadFormatIndicator = 1
     received.properties.UserProperty = [("eventType", "com.ex.sale"), ("eventType", "b"), ("content-type", "x")]
-    spooled = MQTT5.spooled(received)
+    spooled = MQTT5.build_spooled(received)
     assert spooled.headers[:2] == (("content-type", b"application/json"), ("eventType", b"com.ex.sale"))
     row = {"address": "store/17", "key": spooled.key, "value": b"{}", "received_at": None}
-    batch = one_message("mqtt5:me", b"{}", 5)
+    batch = build_single_batch("mqtt5:me", b"{}", 5)
     message = MQTT5.message(replace(batch, records=pa.RecordBatch.from_pylist([row])), 0)
     assert (message.protocol, message.content_type, message.body) == (V5, "application/json", b"{}")
     assert message.sections == {

@@ -69,13 +69,13 @@ class Source:
         pass
 
     def written(self, end: int) -> list[SpooledMessage]:
-        return [message for _, message in read_messages(self.spot, self.spool.segments(0, end), 0, end)]
+        return [message for _, message in read_messages(self.spot, self.spool.find_segments(0, end), 0, end)]
 
     def run(self, patience: float = PATIENCE) -> tuple[int, list[str]]:
         with MessageSpool(self.spot) as self.spool:
             receiver = SpoolReceiver(self.spool, self.connect, patience)
             try:
-                end = receiver.settled()
+                end = receiver.wait_for_end()
             finally:
                 receiver.stop()
         return end, [str(message.address) for message in self.written(end)]
@@ -110,7 +110,7 @@ def test_an_end_is_reported(spot: Place, failure: Exception, patience: float, wo
         receiver = SpoolReceiver(spool, lambda: source, patience)
         receiver._thread.join(PATIENCE)
         with pytest.raises(PipelineError, match=words):
-            receiver.settled()
+            receiver.wait_for_end()
         receiver.stop()
 
 
@@ -160,7 +160,7 @@ def emptied(spool: MessageSpool, spot: Place, count: int) -> list[SpooledMessage
     messages, deadline = list[SpooledMessage](), time.monotonic() + PATIENCE
     while len(messages) < count and time.monotonic() < deadline:
         first, end = len(messages), spool.end
-        messages += [message for _, message in read_messages(spot, spool.segments(first, end), first, end)]
+        messages += [message for _, message in read_messages(spot, spool.find_segments(first, end), first, end)]
         spool.trim(end)
         time.sleep(0.01)
     return messages

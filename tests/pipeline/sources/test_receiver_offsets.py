@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import receiver
 from signalbook.pipeline.sources.brokers import ReadRequest
-from signalbook.pipeline.sources.receiver import _Stream, spool_limit
+from signalbook.pipeline.sources.receiver import _Stream, parse_spool_limit
 from signalbook.pipeline.sources.spool import SpooledMessage
 
 
@@ -31,7 +31,7 @@ def test_a_folder_that_was_emptied_is_reported(stream: _Stream, count: int) -> N
     What comes before the first look is not taken for what was there.
     """
     if count:
-        stream._opened().append([SpooledMessage(address="a", value=b"", received_at=0)] * count)
+        stream._open_spool().append([SpooledMessage(address="a", value=b"", received_at=0)] * count)
     with pytest.raises(PipelineError, match="has had 0 messages, and the stream has read 5: restore it"):
         stream.latestOffset({"number": 5}, ReadAllAvailable())
     for start in (0, count):
@@ -44,7 +44,7 @@ def test_large_messages_have_their_own_batches(stream: _Stream, monkeypatch: pyt
     monkeypatch.setattr(receiver, "_ROWS_BYTES", 100)
     sizes = [(60, 0), (60, 0), (1, 0), (1, 0), (1, 0), (1, 0), (0, 200), (1, 0)]
     messages = [SpooledMessage(address="a", value=bytes(size), key=bytes(key), received_at=0) for size, key in sizes]
-    stream._opened().append(messages)
+    stream._open_spool().append(messages)
     (part,) = stream.partitions({"number": 0}, {"number": len(sizes)})
     batch_sizes = [[len(value) for value in batch.column(0).to_pylist()] for batch in stream.read(part)]
     assert batch_sizes == [[60, 60], [1, 1, 1], [1, 0], [1]]
@@ -53,5 +53,5 @@ def test_large_messages_have_their_own_batches(stream: _Stream, monkeypatch: pyt
 @pytest.mark.parametrize("text", ["", "0", "-1", "4GiB"])
 def test_invalid_spool_limit_is_rejected(text: str) -> None:
     with pytest.raises(PipelineError, match="the option maxSpoolBytes is a whole number of bytes, not"):
-        spool_limit({"maxSpoolBytes": text})
-    assert spool_limit({}) == 4 * 1024**3
+        parse_spool_limit({"maxSpoolBytes": text})
+    assert parse_spool_limit({}) == 4 * 1024**3

@@ -26,7 +26,7 @@ EVENT = ("content-type", b"application/cloudevents+json")
 
 def events_of(records: pa.RecordBatch) -> Any:
     folded = records.column("protocol")[0].as_py() in base.CASELESS
-    return base.structured_events(records, HeaderNames.of(records.column("headers"), folded=folded))[0]
+    return base.find_structured_events(records, HeaderNames.of(records.column("headers"), folded=folded))[0]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_encoded_events_have_their_own_frames(protocol: str, name: str, encoded:
     twice = [EVENT, (name, b"gzip"), (name, b"gzip")]
     batch = rows((b"x", [EVENT, (name, b"gzip")]), (b"{}", [EVENT]), (b"x", twice), (b"x", [(name, b"gzip")]))
     batch = batch.set_column(0, "protocol", pa.array([protocol] * 4))
-    frames = [frame for frame in base.record_batches(batch) if frame.encoded]
+    frames = [frame for frame in base.read_record_batches(batch) if frame.encoded]
     assert [position for frame in frames for position in frame.positions.tolist()] == encoded
     assert not any(frame.binary for frame in frames)
 
@@ -84,7 +84,7 @@ def test_frames_have_one_source_and_bounded_size() -> None:
     large = b"x" * 400_000
     batches = [rows(*[(large, [EVENT])] * 7), rows((b"", []), (b"{}", [EVENT]), (None, []), partition=1)]
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    frames = list(base.record_batches(table))
+    frames = list(base.read_record_batches(table))
     assert sum(len(frame) for frame in frames) == 10
     assert all(len(frame.content) < 2_000_000 for frame in frames)
     expected = {("kafka:orders/0", False), ("kafka:orders/1", True), ("kafka:orders/1", False)}
@@ -102,15 +102,15 @@ def test_invalid_time_is_null(moment: int, year: int | None) -> None:
     """A producer that takes microseconds for milliseconds is in the year 50000."""
     times = pa.array([moment, None, 0], pa.int64()).cast(columns.TIMESTAMP)
     batch = rows((b"a", []), (b"b", []), (b"{}", [EVENT])).set_column(8, "received_at", times)
-    slow, fast = sorted(base.record_batches(batch), key=len, reverse=True)
+    slow, fast = sorted(base.read_record_batches(batch), key=len, reverse=True)
     first, second = (SOURCE.message(slow, number).received_at for number in range(2))
     assert (first.year if first else None, second) == (year, None)
-    times = base.transport_arrays(fast.records, fast.header_names(folded=False))[-1]
+    times = base.build_transport_arrays(fast.records, fast.header_names(folded=False))[-1]
     assert times.to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_no_records_are_no_frames() -> None:
-    assert list(base.record_batches(rows())) == []
+    assert list(base.read_record_batches(rows())) == []
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def names(spot: Place) -> list[str]:
 def numbers(spot: Place, start: int, end: int) -> list[int]:
     """Return the numbers that a task reads; a later writer finds the messages at the same places."""
     with MessageSpool(spot) as spool:
-        segments = spool.segments(start, end)
+        segments = spool.find_segments(start, end)
     messages = list(read_messages(spot, segments, start, end))
     assert all(message_ == message(number, len(message_.value)) for number, message_ in messages)
     return [number for number, _ in messages]
@@ -71,7 +71,7 @@ def check_read(spot: Place, groups: list[list[int]], start: int, length: int) ->
         start = min(start, end)
         stop = min(start + length, end)
         # What the writer knows is what the next one finds, but for a segment with nothing in it yet.
-        segments = spool.segments(start, stop)
+        segments = spool.find_segments(start, stop)
     assert [number for number, _ in read_messages(spot, segments, start, stop)] == list(range(start, stop))
     assert end == sum(map(len, groups))
     assert numbers(spot, start, stop) == list(range(start, stop))
@@ -138,7 +138,7 @@ def test_message_beyond_the_limit_is_written_alone(spot: Place) -> None:
 def test_size_of_segments_is_bounded(spot: Place) -> None:
     with MessageSpool(spot, segment=500) as spool:
         assert spool.append([message(number, 100) for number in range(20)]) == 20
-        segments = spool.segments(0, 20)
+        segments = spool.find_segments(0, 20)
         assert max(segment.size for segment in segments) <= (500 if spool.costly else 1000)
         assert spool.append([message(20, 5000), message(21)]) == 2
     assert numbers(spot, 18, 22) == [18, 19, 20, 21]
@@ -149,9 +149,9 @@ def test_missing_messages_are_an_error(spot: Place, start: int, end: int) -> Non
     with MessageSpool(spot, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1), message(2)])
-        segments = spool.segments(start, end)
+        segments = spool.find_segments(start, end)
         spool.trim(1)
-        for known_segments in (segments, spool.segments(start, end)):
+        for known_segments in (segments, spool.find_segments(start, end)):
             with pytest.raises(PipelineError, match="are not there or damaged"):
                 list(read_messages(spot, known_segments, start, end))
 
@@ -160,7 +160,7 @@ def test_a_damaged_message_is_reported(spot: Place) -> None:
     with MessageSpool(spot, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1)])
-        segments = spool.segments(0, 2)
+        segments = spool.find_segments(0, 2)
     first = spot / names(spot)[0]
     content = bytearray(first.read())
     content[-1] ^= 1
@@ -177,10 +177,10 @@ def test_one_writes(spot: Place) -> None:
 
 def test_a_session_is_remembered(spot: Place) -> None:
     with MessageSpool(spot) as spool:
-        assert spool.session() is None
+        assert spool.read_session() is None
         spool.remember(SpoolSession(name="me", receives=("a",)))
     with MessageSpool(spot) as spool:
-        assert spool.session() == SpoolSession(name="me", receives=("a",))
+        assert spool.read_session() == SpoolSession(name="me", receives=("a",))
 
 
 def test_damaged_last_segment_is_an_error(stored: Place) -> None:

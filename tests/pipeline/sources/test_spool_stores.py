@@ -40,7 +40,7 @@ def messages(spot: Place, begin: int | None = None) -> list[tuple[int, int]]:
     """The numbers of all that waits, or from ``begin`` on, and which message each is."""
     with MessageSpool(spot) as spool:
         begin, end = spool.begin if begin is None else begin, spool.end
-        segments = spool.segments(begin, end)
+        segments = spool.find_segments(begin, end)
     return [(number, int(message_.address or "")) for number, message_ in read_messages(spot, segments, begin, end)]
 
 
@@ -52,11 +52,11 @@ def test_spool_tolerates_occasional_failures(way: StoreWay, spot: Place, fate: s
             for number in range(first, first + 9, 3):
                 spool.remember(SpoolSession(name=str(number)))
                 assert spool.append([message(number_) for number_ in range(number, number + 3)]) == 3
-            segments = spool.segments(first, spool.end)
+            segments = spool.find_segments(first, spool.end)
             messages_ = read_messages(spot, segments, first, spool.end)
             assert [number for number, _ in messages_] == list(range(first, first + 9))
             spool.trim(first + 6)
-            assert spool.session() == SpoolSession(name=str(first + 6))
+            assert spool.read_session() == SpoolSession(name=str(first + 6))
     way.fate = storeway.delivered
     assert messages(spot) == [(number, number) for number in range(15, 18)]
 
@@ -70,7 +70,7 @@ def test_refusal_of_the_store_is_an_error(way: StoreWay, spot: Place) -> None:
             spool.append([message(1)])
         assert spool.end == 1
         with pytest.raises(PipelineError, match=f"cannot read from {spot}: the store answers 403"):
-            list(read_messages(spot, spool.segments(0, 1), 0, 1))
+            list(read_messages(spot, spool.find_segments(0, 1), 0, 1))
         way.fate = storeway.delivered
     assert messages(spot) == [(0, 0)]
 
@@ -82,7 +82,7 @@ def test_spool_tolerates_stale_listings(way: StoreWay, spot: Place) -> None:
         for number in range(3):
             spool.append([message(number)])
     with MessageSpool(spot) as spool:
-        assert (spool.found, [segment.first for segment in spool.segments(0, 3)]) == (3, [0, 1, 2])
+        assert (spool.initial_end, [segment.first for segment in spool.find_segments(0, 3)]) == (3, [0, 1, 2])
         spool.append([message(3)])
         spool.trim(4)
     old.let_go()

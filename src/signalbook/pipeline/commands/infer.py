@@ -160,7 +160,7 @@ def attempt(snapshot: str, plan: InferencePlan, number: int) -> Trial:
 
 def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
     """A task's messages, None for what is none, and whether they are of the second half."""
-    source = base.file_source(plan.source)
+    source = base.find_file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
         for batch in base.read_split(source, split):
@@ -276,7 +276,7 @@ def infer(
     if not job.input_format:
         job = replace(job, input_format=detect_format(job.inputs, job.storage))
         notify(f"the input format is {job.input_format}")
-    source = base.file_source(job.input_format)
+    source = base.find_file_source(job.input_format)
     found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
         notify(words)

@@ -84,7 +84,7 @@ def run(
         # do.
         if not Journal(output).is_begun():
             definitions()
-        with base.explained_failures(base.find_source(job.input_format), job.inputs):
+        with base.explain_failures(base.find_source(job.input_format), job.inputs):
             return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
 
 

@@ -166,10 +166,10 @@ def stream(
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
-    source = base.record_source(job.job.input_format)
+    source = base.find_record_source(job.job.input_format)
     journal = Journal(job.job.place)
     home = status.home(journal, job.name)
-    named = base.explained_failures(source, job.job.inputs)
+    named = base.explain_failures(source, job.job.inputs)
     with suppress(Stopped), disk_errors(journal.output), named, ExitStack() as opened:
         # Where nothing was made yet, nothing is unless they can be read.
         early = None if journal.is_begun() else opened.enter_context(_definitions(job.job, home, notify))

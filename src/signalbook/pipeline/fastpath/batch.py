@@ -22,7 +22,7 @@ from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, ta
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import properties
 from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, transport_arrays
+from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -341,7 +341,7 @@ class EventBatch:
     def _delivery(self) -> list[pa.Array]:
         """The transport's data on each event."""
         arrays = [
-            transport_arrays(part.select_records(), part.header_names(folded=part.messages.protocol in LOWERED))
+            build_transport_arrays(part.select_records(), part.header_names(folded=part.messages.protocol in LOWERED))
             for part in self._parts
         ]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]

@@ -19,8 +19,8 @@ from signalbook.messages import parse_sections
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.bindings.options import decode_text
 from signalbook.pipeline.arrays import HeaderNames, escaped, property_pairs
-from signalbook.pipeline.sources.amqp_sections import sections_of_headers, stated_sections
-from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses
+from signalbook.pipeline.sources.amqp_sections import build_sections, read_sections
+from signalbook.pipeline.sources.base import MessageBatch, Offsets, read_addresses
 
 _AMQP: Final = "AMQP/1.0"
 # Where messages were sent to, which is the address of their records.
@@ -77,7 +77,7 @@ def _find_reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordB
             return None
         return lambda messages, records: _read_header(messages, records, header, manner)
     if name == ADDRESSES.get(protocol):
-        return lambda _, records: _encode_values(record_addresses(records), str)
+        return lambda _, records: _encode_values(read_addresses(records), str)
     if protocol == _AMQP:
         section, _, member = name.partition(".")
         return lambda _, records: _read_section(records, section, member)
@@ -135,7 +135,7 @@ def _read_parameter(target: str, name: str) -> tuple[str, ...] | None:
 
 def _read_section(records: pa.RecordBatch, section: str, name: str) -> _Column:
     """Return a field of a section of AMQP messages. Messages without sections are rows of a DataFrame."""
-    texts = stated_sections(records.column("key").cast(pa.binary()))[0].to_pylist()
+    texts = read_sections(records.column("key").cast(pa.binary()))[0].to_pylist()
     values: list[Any] = []
     for number, text in enumerate(texts):
         sections = _build_sections(records, number) if text is None else parse_sections(text)
@@ -145,7 +145,7 @@ def _read_section(records: pa.RecordBatch, section: str, name: str) -> _Column:
 
 def _build_sections(records: pa.RecordBatch, number: int) -> dict[str, Any]:
     address, headers = (records.column(name)[number].as_py() for name in ("address", "headers"))
-    return sections_of_headers(address, property_pairs(headers))
+    return build_sections(address, property_pairs(headers))
 
 
 def make_hashable(value: Any) -> Hashable:

@@ -25,7 +25,7 @@ from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.sources.mapping import MessageColumns, message_records
+from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
 from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
 from signalbook.values import fingerprint
 
@@ -75,7 +75,7 @@ def land(
 
     @contextmanager
     def begun() -> Iterator[Begun]:
-        intake = _FrameIntake(source=SOURCE.name, origin=origin, records=message_records(frame, columns))
+        intake = _FrameIntake(source=SOURCE.name, origin=origin, records=select_messages(frame, columns))
         yield Begun(SparkRunner(session), intake, replace(contract.snapshot(), doubts=contract.doubts))
 
     return land_once(job, origin, begun, progress, PATIENCE)

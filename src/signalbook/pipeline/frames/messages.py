@@ -9,9 +9,9 @@ from signalbook.messages import Message
 from signalbook.messages.bindings import amqp, http, mqtt, nats
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline import arrays
-from signalbook.pipeline.sources.amqp_sections import sections_of_headers
+from signalbook.pipeline.sources.amqp_sections import build_sections
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
-from signalbook.pipeline.sources.kafka import message_records, record_message
+from signalbook.pipeline.sources.kafka import build_records, record_message
 from signalbook.pipeline.sources.message_records import MessageRecords
 
 _TYPE: Final = "content-type"
@@ -39,7 +39,7 @@ class DataFrameRows:
 
     def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """Return the records of many Kafka messages for dead letters."""
-        return message_records(batch, indices) if batch.protocol == "KAFKA" else None
+        return build_records(batch, indices) if batch.protocol == "KAFKA" else None
 
 
 SOURCE: Final = DataFrameRows()
@@ -82,7 +82,7 @@ def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
 
 
 def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
-    sections = sections_of_headers(row["address"], pairs)
+    sections = build_sections(row["address"], pairs)
     return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
 
 

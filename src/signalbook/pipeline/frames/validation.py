@@ -26,8 +26,8 @@ from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
 from signalbook.pipeline.limits import MAX_MESSAGE
-from signalbook.pipeline.sources.base import record_batches, within_limit
-from signalbook.pipeline.sources.mapping import MessageColumns, message_records
+from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
+from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
 from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
 
@@ -69,7 +69,7 @@ def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | Non
     CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, and ``TypeError`` for no contract.
     """
     check_contract(contract)
-    records = message_records(frame, columns)
+    records = select_messages(frame, columns)
     return Validated(records.mapInArrow(partial(outcome_batches, contract), _spark_schema(_OUTCOME)))
 
 
@@ -80,7 +80,7 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     """
     check_contract(contract)
     definition = contract.compiled().definitions[contract.definition(xid)]
-    records = message_records(frame, columns)
+    records = select_messages(frame, columns)
     schema = readable(written(layout(definition).columns))
     return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
 
@@ -111,7 +111,7 @@ class Validation:
 
     def take(self, records: pa.RecordBatch) -> Iterator[TableRows]:
         """Take records. Some of what they come to waits for others of their kind."""
-        for messages in within_limit(record_batches(records), MAX_MESSAGE):
+        for messages in separate_too_long(read_record_batches(records), MAX_MESSAGE):
             self._processing.take(messages)
             yield from self._found()
 

@@ -209,7 +209,7 @@ def rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeepi
 def _columns_of(batch: MessageBatch, indices: Sequence[int], source: Source) -> list[pa.Array]:
     """``_message_columns`` of messages of a batch, and when they were received. Raises ``UnreadableMessage``."""
     originals = [batch.raw(index) for index in indices]
-    known = source.recorded(batch, indices) if isinstance(source, Recording) else None
+    known = source.to_records(batch, indices) if isinstance(source, Recording) else None
     if known is None:
         messages = [source.message(batch, index) for index in indices]
         return [*_message_columns(messages, originals), _received(messages)]

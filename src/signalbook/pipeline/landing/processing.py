@@ -46,7 +46,7 @@ from signalbook.pipeline.sources.base import (
     MessageLocation,
     Source,
     UnreadableMessage,
-    give_back,
+    release_memory,
 )
 from signalbook.pipeline.sources.plain import PlainJson
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
@@ -115,7 +115,7 @@ class Processing:
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
-            give_back()
+            release_memory()
             for index in range(len(batch)):
                 self._slowly(batch, [index], presume=False)
                 if batch.ends[index] - batch.starts[index] > ALONE:

@@ -44,7 +44,7 @@ from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import MessageBatch, Source, Split, within_limit
+from signalbook.pipeline.sources.base import MessageBatch, Source, Split, separate_too_long
 from signalbook.pipeline.tables.naming import escape
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class TaskProgress:
 def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None = None) -> Iterator[bytes]:
     """Run the tasks over files with these numbers. Yield one manifest as JSON for each."""
     task = Task.of(folder)
-    source = base.file_source(task.plan.source)
+    source = base.find_file_source(task.plan.source)
 
     def work(number: int) -> bytes:
         limit, stop = task.plan.max_message_bytes, task.plan.stop_at_damage
@@ -159,7 +159,7 @@ class Task:
         with self.staged_files(number) as staged:
             processing = Processing(self.contract(), source, staged, self.bookkeeping)
             progress = self.progress(number, processing.tally)
-            for batch in within_limit(messages, self.plan.max_message_bytes):
+            for batch in separate_too_long(messages, self.plan.max_message_bytes):
                 processing.take(batch)
                 progress.advance(len(batch.content))
                 del batch
@@ -170,7 +170,7 @@ class Task:
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process rows of ``RECORD_COLUMNS``. Yield one manifest as JSON."""
         stop = self.plan.stop_at_damage
-        messages = (batch for records in batches for batch in base.record_batches(records, stop=stop))
+        messages = (batch for records in batches for batch in base.read_record_batches(records, stop=stop))
         context = _spark_task()
         number = 0 if context is None else context.partitionId()
         # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.

@@ -22,9 +22,9 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
-from signalbook.pipeline.sources.amqp_sections import message_of, stated_sections
+from signalbook.pipeline.sources.amqp_sections import build_message, read_sections
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.message_records import MessageRecords, reference, rows_of
+from signalbook.pipeline.sources.message_records import MessageRecords, format_reference, select_rows
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
@@ -49,25 +49,25 @@ class Amqp(SpoolingSource):
     cloudevents_json = True
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The message, with all its sections; of bytes that were none, those."""
+        """Return the message with all its sections; undecodable messages are returned as bytes."""
         row = batch.record(index, "key", "value", "received_at")
-        return message_of(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
+        return build_message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """Return the records of many messages for dead letters."""
-        rows = rows_of(batch, indices)
-        sections, content_types, encodings = stated_sections(rows.column("key").cast(pa.binary()))
+        rows = select_rows(batch, indices)
+        sections, content_types, encodings = read_sections(rows.column("key").cast(pa.binary()))
         return MessageRecords.of(
             self.protocol,
             rows,
             addresses=rows.column("address"),
             content_types=content_types,
             encodings=encodings,
-            references=reference(batch.path, len(rows)),
+            references=format_reference(batch.path, len(rows)),
             sections=sections,
         )
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
+    def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
         """Return the broker of the messages. Raises ``PipelineError``."""
         return _read_input(inputs, options)
 
@@ -75,11 +75,11 @@ class Amqp(SpoolingSource):
         """A connection on which messages come. Raises ``PipelineError`` and what may pass."""
         broker = _read_input(inputs, options)
         (node,) = broker.names
-        session = spool.session()
+        session = spool.read_session()
         if session is None or session.receives != (node,):
             name = f"{broker}/{node}#{secrets.token_hex(3)}"
             session = spool.remember(SpoolSession(name=name, receives=(node,)))
-        with broker.refusals():
+        with broker.convert_refusals():
             return _Connection(broker, node, session.name)
 
 
@@ -96,22 +96,27 @@ class _Connection:
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """Return the messages that arrive, at most a few hundred."""
-        found: list[AMQPDelivery] = []
+        deliveries: list[AMQPDelivery] = []
         end = math.inf  # before there is a message: a large one that is on its way is no silence
         self.keep_alive()
         try:
             self._connection.limit(seconds)
-            while len(found) < _MOST and time.monotonic() < end and self._connection.has_frame():
+            while len(deliveries) < _MOST and time.monotonic() < end and self._connection.has_frame():
                 self._connection.limit()
                 delivery = self._receiver.take()
-                if delivery and not found:  # where they come one by one without a pause, the first has waited enough
+                if (
+                    delivery and not deliveries
+                ):  # where they come one by one without a pause, the first has waited enough
                     end = time.monotonic() + _TOGETHER
-                found += [delivery] if delivery else []
-                self._connection.limit(_MORE if found else seconds)
+                deliveries += [delivery] if delivery else []
+                self._connection.limit(_MORE if deliveries else seconds)
         except BrokerTimeout:
             pass  # nothing is lost: a frame that came in part is kept
         # without its content, which would be in memory twice where messages wait
-        return [ReceivedMessage(message=_spooled(each.content), token=replace(each, content=b"")) for each in found]
+        return [
+            ReceivedMessage(message=_build_spooled_message(arrived.content), token=replace(arrived, content=b""))
+            for arrived in deliveries
+        ]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         """Accept messages."""
@@ -137,14 +142,14 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
     return broker
 
 
-def _spooled(content: bytes) -> SpooledMessage:
-    """A message as it waits: its body, and the other sections as they were sent; what is none as it came."""
+def _build_spooled_message(content: bytes) -> SpooledMessage:
+    """Return a message as the spool keeps it: its body apart from the other sections, or whole if it is not a message."""
     now = time.time_ns() // 1000
     try:
         around, body = split_body(content)
         value = body_bytes(body)
-        found = message_of(around, value)
-        named = arrays.encoded_headers(arrays.message_headers(found))
+        parsed = build_message(around, value)
+        headers = arrays.encoded_headers(arrays.message_headers(parsed))
     except AMQPError:
         return SpooledMessage(address=None, value=content, received_at=now)
-    return SpooledMessage(address=address(found), value=value, headers=named, key=around, received_at=now)
+    return SpooledMessage(address=address(parsed), value=value, headers=headers, key=around, received_at=now)

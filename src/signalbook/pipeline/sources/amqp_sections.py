@@ -17,13 +17,13 @@ from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 
 
-def message_of(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
-    """The message with a value as its body, and the sections around that. Raises ``AMQPError``."""
-    known = {name: _plain(fields) for name, fields in sections(around).items()}
-    return message(value, known, received_at=received_at, reference=reference)
+def build_message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
+    """Return the message with a value as its body and the given sections. Raises ``AMQPError``."""
+    stated = {name: _convert_value(fields) for name, fields in sections(around).items()}
+    return message(value, stated, received_at=received_at, reference=reference)
 
 
-def sections_of_headers(
+def build_sections(
     address: str | None, headers: Sequence[tuple[str, str | bytes]]
 ) -> dict[str, dict[str, str | bytes]]:
     """Return the sections of a message that is a row of a DataFrame, which has no more than these."""
@@ -35,36 +35,36 @@ def sections_of_headers(
     }
 
 
-def stated_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
+def read_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
     """Return the sections around bodies in JSON (null without any), content types and encodings."""
-    found, unknown = load_module().section_texts(PayloadSpans.of(around).places)
-    stated = read_columns(found, _STATED)
+    batch, unknown = load_module().section_texts(PayloadSpans.of(around).places)
+    stated = read_columns(batch, _STATED)
     if not unknown:
         return stated
     columns = [column.to_pylist() for column in stated]
     for number in unknown:
-        for column, text in zip(columns, _stated(message_of(around[number].as_py(), b"")), strict=True):
+        for column, text in zip(columns, _format_stated(build_message(around[number].as_py(), b"")), strict=True):
             column[number] = text
     return [pa.array(column, pa.string()) for column in columns]
 
 
-def _stated(said: Message) -> tuple[str | None, str, str]:
+def _format_stated(sent: Message) -> tuple[str | None, str, str]:
     """Return the columns of ``_STATED``."""
-    return format_sections(said.sections) if said.sections else None, said.content_type, said.content_encoding
+    return format_sections(sent.sections) if sent.sections else None, sent.content_type, sent.content_encoding
 
 
-def _plain(value: Any) -> Any:
-    """A value as Python has it."""
+def _convert_value(value: Any) -> Any:
+    """Return a value as a Python object."""
     if type(value) is str:  # as most are
         return value
     if isinstance(value, Timestamp):
         return value.moment()
     if isinstance(value, DescribedValue):
-        return _plain(value.value)
+        return _convert_value(value.value)
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_convert_value(key): _convert_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_convert_value(item) for item in value]
     if isinstance(value, bool):
         return value
     plain = next((kind for kind in (int, str) if isinstance(value, kind)), None)

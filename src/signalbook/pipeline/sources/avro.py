@@ -21,8 +21,8 @@ from signalbook.messages.eventformats.avro import SCHEMA, read_datum
 from signalbook.messages.eventformats.base import AVRO_FORMAT
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
-from signalbook.pipeline.sources.files import structured
-from signalbook.pipeline.sources.reading import ENDLESS, Readable, reading
+from signalbook.pipeline.sources.files import build_structured_message
+from signalbook.pipeline.sources.input_file import ENDLESS, Readable, open_input
 from signalbook.values import dump_json
 
 MAX_BLOCK: Final = 256 * 1024 * 1024
@@ -32,7 +32,7 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
 _PIECE: Final = 4096
 _META: Final = fastavro.parse_schema({"type": "map", "values": "bytes"})
-_NUMBERS: Final = 20
+_MAX_BLOCK_HEAD_BYTES: Final = 20
 _CUT_OFF: Final = "the file ends inside of a block: it is cut off"
 
 
@@ -77,8 +77,8 @@ class FileWindow:
         self._start = 0
         self._content = bytearray()
 
-    def at(self, place: int, size: int) -> bytes:
-        """The bytes at a place; fewer only at the end of the file."""
+    def read_at(self, place: int, size: int) -> bytes:
+        """Return the bytes at a place; fewer only at the end of the file."""
         if not 0 <= place - self._start <= len(self._content):
             self._file.seek(place)
             self._start, self._content = place, bytearray()
@@ -87,11 +87,11 @@ class FileWindow:
 
     def fill(self, end: int) -> bool:
         """Read up to ``end``, and return True if the file goes that far."""
-        while (missing := end - self._start - len(self._content)) > 0 and (piece := self._piece(missing)):
+        while (missing := end - self._start - len(self._content)) > 0 and (piece := self._read_piece(missing)):
             self._content += piece
         return missing <= 0
 
-    def _piece(self, size: int) -> bytes:
+    def _read_piece(self, size: int) -> bytes:
         try:
             return self._file.read(size)
         except DamagedFile as damage:
@@ -109,29 +109,29 @@ class FileWindow:
 
 def read_header(path: str, window: FileWindow) -> ContainerHeader:
     """The header of the container. Raises ``DamagedFile`` if the file is none."""
-    head = window.at(0, _USUAL_HEADER)
+    head = window.read_at(0, _USUAL_HEADER)
     if not head.startswith(_MAGIC):
         raise DamagedFile(path, "it is no Avro object container file", UNREADABLE, head)
     try:
         # Most headers are short; a schema of megabytes is read in a second try, with a bound of its own.
-        header = _header(head)
+        header = _parse_header(head)
     except BROKEN:
-        header = _long_header(path, window.at(0, _MAX_HEADER))
+        header = _read_long_header(path, window.read_at(0, _MAX_HEADER))
     if header.codec not in _CODECS:
         why = f"no decoder for codec {header.codec[:50]!r}; there are: {', '.join(_CODECS)}"
         raise DamagedFile(path, why, UNREADABLE, head)
     return header
 
 
-def _long_header(path: str, head: bytes) -> ContainerHeader:
+def _read_long_header(path: str, head: bytes) -> ContainerHeader:
     try:
-        return _header(head)
+        return _parse_header(head)
     except BROKEN as error:
         why = f"the header of the Avro container is damaged: {error!r}"
         raise DamagedFile(path, why, UNREADABLE, head) from None
 
 
-def _header(head: bytes) -> ContainerHeader:
+def _parse_header(head: bytes) -> ContainerHeader:
     stream = BytesIO(head)
     stream.seek(len(_MAGIC))
     meta: Any = fastavro.schemaless_reader(stream, _META, None)
@@ -152,7 +152,7 @@ def read_blocks(
     number, offset = 0, header.end
     while offset < end:
         window.forget(offset)
-        block, following = _block(window, header, offset, wanted=offset >= start)
+        block, following = _read_block(window, header, offset, with_content=offset >= start)
         if block is None:
             return
         if offset >= start:
@@ -161,34 +161,34 @@ def read_blocks(
         offset = following
 
 
-def _block(
-    window: FileWindow, header: ContainerHeader, offset: int, *, wanted: bool
+def _read_block(
+    window: FileWindow, header: ContainerHeader, offset: int, *, with_content: bool
 ) -> tuple[ContainerBlock | None, int]:
-    """The block at ``offset``, its content only if ``wanted``, and where the next one begins; ``None`` at the end."""
-    head = window.at(offset, _NUMBERS)
+    """Return the block at ``offset`` (``None`` at the end), and the offset of the next block."""
+    head = window.read_at(offset, _MAX_BLOCK_HEAD_BYTES)
     if not head:
         return None, offset
     stream = BytesIO(head)
     try:
-        count, size = _long(stream), _long(stream)
+        count, size = _read_long(stream), _read_long(stream)
     except EOFError:
-        return _damaged(window, header, offset)
+        return _find_damage(window, header, offset)
     if count < 0 or not 0 <= size <= MAX_BLOCK:
-        return _damaged(window, header, offset)
+        return _find_damage(window, header, offset)
     begin = offset + stream.tell()
     end = begin + size
-    if (wanted and not window.fill(end + _SYNC)) or window.at(end, _SYNC) != header.sync:
-        return _damaged(window, header, offset)
-    content = window.at(begin, size) if wanted else b""
+    if (with_content and not window.fill(end + _SYNC)) or window.read_at(end, _SYNC) != header.sync:
+        return _find_damage(window, header, offset)
+    content = window.read_at(begin, size) if with_content else b""
     # no record takes less than a byte, and numbers of records stay such that there is room for them in 64 bits
     return ContainerBlock(offset=offset, count=min(count, MAX_BLOCK), content=content), end + _SYNC
 
 
-def _damaged(window: FileWindow, header: ContainerHeader, offset: int) -> tuple[ContainerBlock, int]:
+def _find_damage(window: FileWindow, header: ContainerHeader, offset: int) -> tuple[ContainerBlock, int]:
     """Return everything from ``offset`` to the next marker, or to the end of the file, as one damaged block."""
     size = _PIECE
     while True:
-        content = window.at(offset, size)
+        content = window.read_at(offset, size)
         place = content.find(header.sync)
         if place >= 0:
             error = "a block of the container is damaged"
@@ -201,7 +201,7 @@ def _damaged(window: FileWindow, header: ContainerHeader, offset: int) -> tuple[
         size *= 2  # the next marker is near as a rule, and hostile files have damage in each few bytes
 
 
-def _long(stream: BytesIO) -> int:
+def _read_long(stream: BytesIO) -> int:
     value = 0
     for shift in range(0, 70, 7):
         byte = stream.read(1)
@@ -214,20 +214,22 @@ def _long(stream: BytesIO) -> int:
 
 
 def unpack(codec: str, block: ContainerBlock) -> bytes:
-    """The records of a block. Raises ``DamagedBlock``, also where there would be more than ``MAX_BLOCK`` bytes."""
+    """Return the unpacked records of a block. Raises ``DamagedBlock``, also for more than ``MAX_BLOCK`` bytes."""
     if block.error:
         raise DamagedBlock(block.error)
     try:
-        found = _CODECS[codec](block.content)
+        unpacked = _CODECS[codec](block.content)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError) as error:
         raise DamagedBlock(f"a block of the container cannot be unpacked by {codec}: {error}") from None
-    if len(found) > MAX_BLOCK:
+    if len(unpacked) > MAX_BLOCK:
         raise DamagedBlock(f"a block of the container unpacks to more than {MAX_BLOCK} bytes")
-    return found
+    return unpacked
 
 
-def read_records(content: bytes, count: int, read: Callable[[BytesIO], Any], what: str) -> Iterator[tuple[Any, int]]:
-    """Yield ``count`` records by ``read``, each with its end. Raises ``DamagedBlock`` for one that is not ``what``.
+def read_records(
+    content: bytes, count: int, read: Callable[[BytesIO], Any], expected: str
+) -> Iterator[tuple[Any, int]]:
+    """Yield ``count`` records by ``read``, each with its end. Raises ``DamagedBlock`` for one that is not ``expected``.
 
     Also raises it for data after the last record.
     """
@@ -236,7 +238,7 @@ def read_records(content: bytes, count: int, read: Callable[[BytesIO], Any], wha
         try:
             record = read(stream)
         except BROKEN as error:
-            raise DamagedBlock(f"not {what}: {str(error) or type(error).__name__}") from None
+            raise DamagedBlock(f"not {expected}: {str(error) or type(error).__name__}") from None
         before, end = end, stream.tell()
         if end == before:  # a hostile block may claim any number of these
             raise DamagedBlock("its records take no bytes")
@@ -245,46 +247,46 @@ def read_records(content: bytes, count: int, read: Callable[[BytesIO], Any], wha
         raise DamagedBlock(f"{len(content) - end} bytes follow the last record")
 
 
-def _whole(stream: Any, found: bytes) -> bytes:
-    if len(found) <= MAX_BLOCK and not stream.eof:
+def _check_end(stream: Any, unpacked: bytes) -> bytes:
+    if len(unpacked) <= MAX_BLOCK and not stream.eof:
         raise EOFError("it ends early")
-    return found
+    return unpacked
 
 
-def _deflate(content: bytes) -> bytes:
+def _unpack_deflate(content: bytes) -> bytes:
     stream = zlib.decompressobj(-15)
-    return _whole(stream, stream.decompress(content, MAX_BLOCK + 1))
+    return _check_end(stream, stream.decompress(content, MAX_BLOCK + 1))
 
 
-def _bzip2(content: bytes) -> bytes:
+def _unpack_bzip2(content: bytes) -> bytes:
     stream = bz2.BZ2Decompressor()
-    return _whole(stream, stream.decompress(content, MAX_BLOCK + 1))
+    return _check_end(stream, stream.decompress(content, MAX_BLOCK + 1))
 
 
-def _xz(content: bytes) -> bytes:
+def _unpack_xz(content: bytes) -> bytes:
     stream = lzma.LZMADecompressor(memlimit=MAX_BLOCK)
-    return _whole(stream, stream.decompress(content, MAX_BLOCK + 1))
+    return _check_end(stream, stream.decompress(content, MAX_BLOCK + 1))
 
 
-def _zstandard(content: bytes) -> bytes:
+def _unpack_zstandard(content: bytes) -> bytes:
     with pa.input_stream(pa.BufferReader(content), compression="zstd") as stream:
-        found: bytes = stream.read(MAX_BLOCK + 1)
-        return found
+        unpacked: bytes = stream.read(MAX_BLOCK + 1)
+        return unpacked
 
 
-def _snappy(content: bytes) -> bytes:
-    """Snappy's own format, which begins with the length, and the CRC-32 of what was packed."""
+def _unpack_snappy(content: bytes) -> bytes:
+    """Unpack Snappy's own format, which begins with the length, and check the CRC-32 that follows it."""
     packed, checksum = content[:-4], content[-4:]
-    size = _unsigned(packed)
+    size = _read_unsigned(packed)
     if size > MAX_BLOCK:
         raise ValueError(f"{size} bytes are too many")
-    found: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
-    if zlib.crc32(found).to_bytes(4, "big") != checksum:
+    unpacked: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
+    if zlib.crc32(unpacked).to_bytes(4, "big") != checksum:
         raise ValueError("the checksum is another one")
-    return found
+    return unpacked
 
 
-def _unsigned(content: bytes) -> int:
+def _read_unsigned(content: bytes) -> int:
     value = 0
     for index, byte in enumerate(content[:5]):
         value |= (byte & 0x7F) << 7 * index
@@ -295,11 +297,11 @@ def _unsigned(content: bytes) -> int:
 
 _CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "null": lambda content: content,
-    "deflate": _deflate,
-    "snappy": _snappy,
-    "zstandard": _zstandard,
-    "bzip2": _bzip2,
-    "xz": _xz,
+    "deflate": _unpack_deflate,
+    "snappy": _unpack_snappy,
+    "zstandard": _unpack_zstandard,
+    "bzip2": _unpack_bzip2,
+    "xz": _unpack_xz,
 }
 
 
@@ -319,9 +321,9 @@ class AvroEvents:
 
         Raises ``DamagedFile`` for a file that is no container, or one of other records.
         """
-        with reading(split) as file:
+        with open_input(split) as file:
             window = FileWindow(file)
-            if not window.at(0, 1):
+            if not window.read_at(0, 1):
                 return  # of a compressed file the size does not say that it is empty
             if file.is_compressed and split.start:
                 return  # the first split has all of it
@@ -330,46 +332,46 @@ class AvroEvents:
             end, following = ENDLESS if file.is_compressed else split.end, 0
             for number, block in read_blocks(window, header, split.start, end):
                 if window.damage is not None and block.error:
-                    yield window.damage.batch(number, block.content)
+                    yield window.damage.to_batch(number, block.content)
                     return
-                yield from _batches(split.path, header.codec, number, block)
+                yield from _read_batches(split.path, header.codec, number, block)
                 following = number + block.count
             if window.damage is not None:  # right behind a block
-                yield window.damage.batch(following, b"")
+                yield window.damage.to_batch(following, b"")
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The record as a structured CloudEvent of a file. Raises ``Unreadable``."""
-        return structured(batch, index, AVRO_FORMAT)
+        """Return the record as a structured CloudEvent of a file. Raises ``Unreadable``."""
+        return build_structured_message(batch, index, AVRO_FORMAT)
 
 
 CONTAINER: Final = AvroEvents()
 
 
-def _batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
-    """The records of a block in batches of about ``BLOCK`` bytes, and what follows damage as one message."""
+def _read_batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
+    """Yield the records of a block in batches of about ``BLOCK`` bytes, and anything after damage as one message."""
     try:
         content = unpack(codec, block)
     except DamagedBlock as error:
-        yield DamagedFile(path, f"{block}: {error}").batch(number, block.content)
+        yield DamagedFile(path, f"{block}: {error}").to_batch(number, block.content)
         return
     bounds, damage = [0], ""
     try:
         for _, end in read_records(content, block.count, read_datum, "a CloudEvent in Avro"):
             bounds.append(end)
             if bounds[-1] - bounds[0] >= files.BLOCK:
-                yield _batch(path, content, bounds, number)
+                yield _build_batch(path, content, bounds, number)
                 number += len(bounds) - 1
                 bounds = bounds[-1:]
     except DamagedBlock as error:
         damage = str(error)
     if len(bounds) > 1:
-        yield _batch(path, content, bounds, number)
+        yield _build_batch(path, content, bounds, number)
     if damage:
-        yield DamagedFile(path, f"{block}: {damage}").batch(number + len(bounds) - 1, content[bounds[-1] :])
+        yield DamagedFile(path, f"{block}: {damage}").to_batch(number + len(bounds) - 1, content[bounds[-1] :])
 
 
-def _batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:
-    """The records between ``bounds``."""
+def _build_batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:
+    """Return the records between ``bounds`` as a batch."""
     places = np.array(bounds, np.int64) - bounds[0]
     positions = np.arange(number, number + len(bounds) - 1, dtype=np.int64)
     block = content[bounds[0] : bounds[-1]]
@@ -379,38 +381,40 @@ def _batch(path: str, content: bytes, bounds: list[int], number: int) -> Message
 def _check(path: str, document: bytes) -> None:
     """Raise ``DamagedFile`` if records of the schema are not, byte for byte, those of the event format."""
     try:
-        found = FORMAT.parse(document, "Avro")
+        schema = FORMAT.parse(document, "Avro")
     except SchemaError as error:
         raise DamagedFile(path, f"the schema in the Avro container cannot be used: {error}", UNREADABLE) from None
-    if not _alike(found.type, found, _EXPECTED.type, _EXPECTED, frozenset()):
-        name = found.type["name"] if isinstance(found.type, dict) and "name" in found.type else found.type
+    if not _has_same_encoding(schema.type, schema, _EXPECTED.type, _EXPECTED, frozenset()):
+        name = schema.type["name"] if isinstance(schema.type, dict) and "name" in schema.type else schema.type
         why = f"it holds {str(name)[:100]}, whose schema is not that of the CloudEvents Avro event format"
         raise DamagedFile(path, why, UNREADABLE)
 
 
-def _alike(node: Any, of: AvroSchema, other: Any, of_other: AvroSchema, above: frozenset[tuple[str, str]]) -> bool:
+def _has_same_encoding(
+    node: Any, of: AvroSchema, other: Any, of_other: AvroSchema, above: frozenset[tuple[str, str]]
+) -> bool:
     """Return True if two types have the same encoding; names and documentation do not matter."""
-    node, other = _resolved(node, of), _resolved(other, of_other)
+    node, other = _resolve_type(node, of), _resolve_type(other, of_other)
     if isinstance(node, list) and isinstance(other, list):
         pairs = list(zip(node, other, strict=False))
-        return len(node) == len(other) and all(_alike(a, of, b, of_other, above) for a, b in pairs)
+        return len(node) == len(other) and all(_has_same_encoding(a, of, b, of_other, above) for a, b in pairs)
     if not (isinstance(node, dict) and isinstance(other, dict)):
         return bool(node == other)
     if node["type"] != other["type"]:
         return False
     if node["type"] != "record":
         inner = "values" if node["type"] == "map" else "items"
-        return _alike(node[inner], of, other[inner], of_other, above)
+        return _has_same_encoding(node[inner], of, other[inner], of_other, above)
     pair = node["name"], other["name"]
     fields = list(zip(node["fields"], other["fields"], strict=False))
     return pair in above or (
         [field["name"] for field in node["fields"]] == [field["name"] for field in other["fields"]]
-        and all(_alike(a["type"], of, b["type"], of_other, above | {pair}) for a, b in fields)
+        and all(_has_same_encoding(a["type"], of, b["type"], of_other, above | {pair}) for a, b in fields)
     )
 
 
-def _resolved(node: Any, of: AvroSchema) -> Any:
-    """A named type as its definition, a primitive as its name."""
+def _resolve_type(node: Any, of: AvroSchema) -> Any:
+    """Return a named type as its definition, a primitive as its name."""
     node = of.names.types.get(node, node) if isinstance(node, str) else node
     if isinstance(node, dict) and node["type"] not in ("record", "map", "array", "enum", "fixed"):
         return node["type"]

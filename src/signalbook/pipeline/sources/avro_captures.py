@@ -33,7 +33,7 @@ from signalbook.pipeline.sources.avro import (
     unpack,
 )
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile
-from signalbook.pipeline.sources.reading import ENDLESS, reading
+from signalbook.pipeline.sources.input_file import ENDLESS, open_input
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.values import JSONObject
 
@@ -69,51 +69,51 @@ _WIDER: Final = ((frozenset({"int", "long"}), "long"), (frozenset({"float", "dou
 _Convert = Callable[[Any], Any] | None
 
 
-def rows_of_containers(session: SparkSession, path: str, wanted: Collection[str], storage: Storage) -> DataFrame:
-    """The rows of all files at ``path``, as ``salvage.salvaged`` has those of Parquet. Raises ``PipelineError``.
+def read_containers(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
+    """Return the rows of all files at ``path``, with damage as in ``salvage``. Raises ``PipelineError``.
 
     Columns are those of the first file that says what it has.
     """
     beyond = salvage.is_beyond(session, path, storage)
-    files = salvage.found_files(path, storage) if beyond else salvage.listed_files(session, path, storage)
-    return salvage.rows_of_files(session, files, salvage.spark_types(_columns(path, files)), wanted, _read)
+    files = salvage.find_capture_files(path, storage) if beyond else salvage.list_files(session, path, storage)
+    return salvage.read_files(session, files, salvage.convert_to_spark(_read_columns(path, files)), column_names, _read)
 
 
-def _columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
+def _read_columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
     why = f"{path} holds no files"
     for file in files:
         try:
-            with reading(file.split) as source:
+            with open_input(file.split) as source:
                 window = FileWindow(source)
-                if window.at(0, 1):
+                if window.read_at(0, 1):
                     return _Records(file.shown, read_header(file.shown, window).schema).columns
         except DamagedFile as damage:
             why = str(damage)
     raise PipelineError(why)
 
 
-def _read(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, and its damage."""
+def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, and its damage."""
     behind = 0
     try:
-        with reading(own.split) as source:
+        with open_input(capture.split) as source:
             window = FileWindow(source)
-            if not window.at(0, 1):
+            if not window.read_at(0, 1):
                 return
-            header = read_header(own.shown, window)
-            records = _Records(own.shown, header.schema)
-            names = salvage.own_names(records.columns.names, schema)
-            for number, found in records.rows(header.codec, read_blocks(window, header, 0, ENDLESS), names):
+            header = read_header(capture.shown, window)
+            records = _Records(capture.shown, header.schema)
+            names = salvage.match_names(records.columns.names, schema)
+            for number, part in records.read_rows(header.codec, read_blocks(window, header, 0, ENDLESS), names):
                 behind = number
-                if isinstance(found, pa.RecordBatch):
-                    yield salvage.beside(found, schema, own, number)
-                    behind += len(found)
+                if isinstance(part, pa.RecordBatch):
+                    yield salvage.complete_rows(part, schema, capture, number)
+                    behind += len(part)
                 elif window.damage is None:  # else it is the file's, not the container's
-                    yield salvage.damage(schema, own, number, DAMAGED, found)
+                    yield salvage.build_damage_row(schema, capture, number, DAMAGED, part)
             if window.damage is not None:
                 raise window.damage
     except DamagedFile as damage:
-        yield salvage.damage(schema, own, behind, damage.rule, damage.why)
+        yield salvage.build_damage_row(schema, capture, behind, damage.rule, damage.why)
 
 
 class _Records:
@@ -121,17 +121,19 @@ class _Records:
 
     def __init__(self, path: str, document: bytes) -> None:
         try:
-            found = FORMAT.parse(document, "Avro")
+            schema = FORMAT.parse(document, "Avro")
         except SchemaError as error:
             raise DamagedFile(path, f"the schema in the Avro container cannot be used: {error}", UNREADABLE) from None
-        assert isinstance(found, AvroSchema)
-        node = found.names.types.get(found.type, found.type) if isinstance(found.type, str) else found.type
+        assert isinstance(schema, AvroSchema)
+        node = schema.names.types.get(schema.type, schema.type) if isinstance(schema.type, str) else schema.type
         if not isinstance(node, dict) or node["type"] != "record":
             raise DamagedFile(path, "the Avro container holds no records", UNREADABLE)
-        self._schema = found
-        types = found.names.types
+        self._schema = schema
+        types = schema.names.types
         self._fields = {
-            part["name"]: (pa.string(), _text) if is_recursive(part["type"], types) else _column(part["type"], types)
+            part["name"]: (pa.string(), _encode_text)
+            if is_recursive(part["type"], types)
+            else _plan_column(part["type"], types)
             for part in node["fields"]
         }
         self.columns = pa.schema([(name, kind) for name, (kind, _) in self._fields.items()])
@@ -141,7 +143,7 @@ class _Records:
         # Without logical types: values out of range, such as a year 10000, would end the reading of their block.
         return fastavro.parse_schema(self._schema.names.complete(self._schema.type, logical=False))
 
-    def rows(
+    def read_rows(
         self, codec: str, blocks: Iterable[tuple[int, ContainerBlock]], names: Sequence[str]
     ) -> Iterator[tuple[int, pa.RecordBatch | str]]:
         """Rows of numbered blocks with the columns ``names``, or why there are none, by the number of the first."""
@@ -157,92 +159,99 @@ class _Records:
                     held.append([record[name] for name in names])
                     size, begin, behind = size + end - begin, end, behind + 1
                     if len(held) >= _ROWS or size >= _BYTES:
-                        yield first, self._batch(held, names)
+                        yield first, self._build_batch(held, names)
                         held = []
             except DamagedBlock as damage:
                 if held:
-                    yield first, self._batch(held, names)
+                    yield first, self._build_batch(held, names)
                     held = []
                 yield behind, f"{block}: {damage}"
         if held:
-            yield first, self._batch(held, names)
+            yield first, self._build_batch(held, names)
 
     def _read(self, stream: BytesIO) -> Any:
         return self._schema.read_datum(stream, self._parsed, None)
 
-    def _batch(self, records: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.RecordBatch:
+    def _build_batch(self, records: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.RecordBatch:
         if not names:
-            return salvage.bare_rows(len(records))
+            return salvage.build_bare_rows(len(records))
         arrays = []
         for name, values in zip(names, zip(*records, strict=True), strict=True):
             kind, convert = self._fields[name]
-            arrays.append(pa.array([_made(value, convert) for value in values], kind))
+            arrays.append(pa.array([_convert_optional(value, convert) for value in values], kind))
         return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def _column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
-    """The type of a column, and what makes values for it, of a type that does not contain itself."""
+def _plan_column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    """Return the type of a column and the conversion of its values, for a type that does not contain itself."""
     if isinstance(node, list):
-        return _alternatives(node, types)
+        return _plan_alternatives(node, types)
     node = types.get(node, {"type": node}) if isinstance(node, str) else node
     kind = node["type"]
     if isinstance(kind, (dict, list)):
-        return _column(kind, types)
+        return _plan_column(kind, types)
     if kind == "array":
-        item, convert = _column(node["items"], types)
-        return pa.list_(item), None if convert is None else lambda values: [_made(each, convert) for each in values]
+        item, convert = _plan_column(node["items"], types)
+        return pa.list_(item), None if convert is None else lambda values: [
+            _convert_optional(value, convert) for value in values
+        ]
     if kind == "map":
-        item, convert = _column(node["values"], types)
-        return pa.map_(pa.string(), item), lambda pairs: [(name, _made(each, convert)) for name, each in pairs.items()]
+        item, convert = _plan_column(node["values"], types)
+        return pa.map_(pa.string(), item), lambda pairs: [
+            (name, _convert_optional(value, convert)) for name, value in pairs.items()
+        ]
     if kind == "record":
-        return _struct(node, types)
-    return _scalar(kind, str(node.get("logicalType", "")))
+        return _plan_struct(node, types)
+    return _plan_scalar(kind, str(node.get("logicalType", "")))
 
 
-def _alternatives(node: Sequence[Type], types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
-    others = [branch for branch in node if branch != "null"]
-    if len(others) == 1:
-        return _column(others[0], types)
+def _plan_alternatives(node: Sequence[Type], types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    branches = [branch for branch in node if branch != "null"]
+    if len(branches) == 1:
+        return _plan_column(branches[0], types)
     for both, wider in _WIDER:
-        if all(isinstance(branch, str) and branch in both for branch in others):
-            return _scalar(wider, "")
-    return (pa.binary(), _content) if "bytes" in others else (pa.string(), _text)
+        if all(isinstance(branch, str) and branch in both for branch in branches):
+            return _plan_scalar(wider, "")
+    return (pa.binary(), _encode_bytes) if "bytes" in branches else (pa.string(), _encode_text)
 
 
-def _struct(node: JSONObject, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
-    parts = {part["name"]: _column(part["type"], types) for part in node["fields"]}
-    kind = pa.struct([(name, found) for name, (found, _) in parts.items()])
+def _plan_struct(node: JSONObject, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
+    parts = {part["name"]: _plan_column(part["type"], types) for part in node["fields"]}
+    kind = pa.struct([(name, arrow_type) for name, (arrow_type, _) in parts.items()])
     converts = {name: convert for name, (_, convert) in parts.items() if convert is not None}
     if not converts:
         return kind, None
-    return kind, lambda record: record | {name: _made(record[name], convert) for name, convert in converts.items()}
+    return (
+        kind,
+        lambda record: record | {name: _convert_optional(record[name], convert) for name, convert in converts.items()},
+    )
 
 
-def _scalar(kind: str, logical: str) -> tuple[pa.DataType, _Convert]:
+def _plan_scalar(kind: str, logical: str) -> tuple[pa.DataType, _Convert]:
     if kind == "long" and logical in _TIMES:
         factor, zone = _TIMES[logical]
-        return pa.timestamp("us", zone), lambda value: _within(value * factor, columns.MICROSECONDS)
+        return pa.timestamp("us", zone), lambda value: _limit(value * factor, columns.MICROSECONDS)
     if (kind, logical) == ("int", "date"):
-        return pa.date32(), lambda value: _within(value, columns.DAYS)
+        return pa.date32(), lambda value: _limit(value, columns.DAYS)
     if kind in _INTEGERS:
-        return _PLAIN[kind], lambda value: _within(value, _INTEGERS[kind])
+        return _PLAIN[kind], lambda value: _limit(value, _INTEGERS[kind])
     return _PLAIN[kind], None
 
 
-def _made(value: Any, convert: _Convert) -> Any:
+def _convert_optional(value: Any, convert: _Convert) -> Any:
     return value if value is None or convert is None else convert(value)
 
 
-def _within(value: int, bounds: tuple[int, int]) -> int | None:
-    """The value, or null for one that is none for columns: they ignore what does not fit."""
+def _limit(value: int, bounds: tuple[int, int]) -> int | None:
+    """Return the value, or None if it is outside of ``bounds``: columns ignore values that do not fit."""
     return value if bounds[0] <= value <= bounds[1] else None
 
 
-def _content(value: Any) -> bytes:
+def _encode_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
 
 
-def _text(value: Any) -> str:
-    return _content(value).decode("utf-8", "replace")  # of a fixed type, which may be any bytes
+def _encode_text(value: Any) -> str:
+    return _encode_bytes(value).decode("utf-8", "replace")  # of a fixed type, which may be any bytes

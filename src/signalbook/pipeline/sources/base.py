@@ -158,7 +158,7 @@ class MessageBatch:
     @property
     def protocol(self) -> str:
         """The protocol that all of its messages came by, empty for those of files."""
-        return self.transport if self.records is None else _protocol(self.records)
+        return self.transport if self.records is None else _find_protocol(self.records)
 
     @property
     def weight(self) -> int:
@@ -198,8 +198,8 @@ def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(start + (end - start) * part // parts for part in range(parts + 1)))
 
 
-def one_message(path: str, content: bytes, position: int, error: str = "") -> MessageBatch:
-    """A batch of a single message."""
+def build_single_batch(path: str, content: bytes, position: int, error: str = "") -> MessageBatch:
+    """Return a batch of a single message."""
     zero = np.zeros(1, np.int64)
     return MessageBatch(
         path=path,
@@ -272,18 +272,18 @@ class RecordSource(Source, Protocol):
 class Explaining(Protocol):
     """The additional methods of a ``RecordSource`` that can explain failures of its connector."""
 
-    def explained(self, failure: str, inputs: Sequence[str]) -> str:
-        """A failure of Spark's in one line that says what to look at; empty where it is none of the connector's."""
+    def explain_failure(self, failure: str, inputs: Sequence[str]) -> str:
+        """Return a failure of Spark's in one line with advice; empty if it is not one of the connector's."""
         ...
 
 
 @contextmanager
-def explained_failures(source: Source, inputs: Sequence[str]) -> Iterator[None]:
-    """Raise ``PipelineError`` in the words of ``source``, where it has some."""
+def explain_failures(source: Source, inputs: Sequence[str]) -> Iterator[None]:
+    """Raise ``PipelineError`` in the words of ``source``, if it has an explanation."""
     try:
         yield
     except PipelineError as error:
-        words = source.explained(str(error), inputs) if isinstance(source, Explaining) else ""
+        words = source.explain_failure(str(error), inputs) if isinstance(source, Explaining) else ""
         if not words:
             raise
         raise PipelineError(words) from error
@@ -306,13 +306,13 @@ class DamagedFile(PipelineError):
         self.rule = rule
         self.content = content[:KEPT]
 
-    def batch(self, position: int, content: bytes) -> MessageBatch:
-        """The damage as a message that cannot be read, with what is at hand of it."""
-        return replace(one_message(self.path, content, position, self.why), rule=self.rule)
+    def to_batch(self, position: int, content: bytes) -> MessageBatch:
+        """Return the damage as a message that cannot be read, with the content that is at hand."""
+        return replace(build_single_batch(self.path, content, position, self.why), rule=self.rule)
 
 
 def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Iterator[MessageBatch]:
-    """The messages of a split, and what is damaged as one that cannot be read; with ``stop`` it is raised instead.
+    """Yield the messages of a split, with damage as unreadable messages; with ``stop`` damage is raised instead.
 
     Raises ``PipelineError``.
     """
@@ -321,38 +321,38 @@ def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Itera
             if stop and batch.rule == DAMAGED:
                 raise PipelineError(f"cannot read {batch.path}: at {batch.positions[0]}: {batch.error}")
             # Handed over, not kept: a huge message has to be gone when its rows are written.
-            given = [batch]
+            holder = [batch]
             del batch
-            yield given.pop()
+            yield holder.pop()
     except DamagedFile as damage:
         if stop:
             raise PipelineError(str(damage)) from damage
-        yield damage.batch(split.start, damage.content)
+        yield damage.to_batch(split.start, damage.content)
 
 
 def find_source(name: str) -> FileSource | RecordSource:
-    """The source called ``name``. Raises ``PipelineError`` if there is none, or not all that it takes."""
-    offered = _offered()
+    """Return the source called ``name``. Raises ``PipelineError`` if it is unknown or lacks a dependency."""
+    offered = _list_offered()
     if name not in offered:
         raise PipelineError(f"there is no input format {name!r}; there are: {', '.join(sorted(offered))}")
     try:
-        found: FileSource | RecordSource = plugins.load(offered[name])
-        return found
+        source: FileSource | RecordSource = plugins.load(offered[name])
+        return source
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("signalbook"):
             raise
-        raise PipelineError(_lacking(offered[name], str(error.name))) from None
+        raise PipelineError(_explain_missing(offered[name], str(error.name))) from None
 
 
-def file_source(name: str) -> FileSource:
-    """The source called ``name``, which reads files. Raises ``PipelineError``."""
+def find_file_source(name: str) -> FileSource:
+    """Return the source called ``name``, which reads files. Raises ``PipelineError``."""
     source = find_source(name)
     if isinstance(source, RecordSource):
         raise PipelineError(f"{name} reads no files: this takes an input format of files")
     return source
 
 
-def record_source(name: str) -> RecordSource:
+def find_record_source(name: str) -> RecordSource:
     """The source called ``name``, which Spark reads, and so can follow. Raises ``PipelineError``."""
     source = find_source(name)
     if isinstance(source, RecordSource):
@@ -360,25 +360,25 @@ def record_source(name: str) -> RecordSource:
     raise PipelineError(f"{name} is an input format of files, which are no stream: read them by pipeline run")
 
 
-def _lacking(point: EntryPoint, module: str) -> str:
+def _explain_missing(point: EntryPoint, module: str) -> str:
     if module.startswith("pyspark."):
         return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'pyspark>=4.2'"
     advice = plugins.install("pipeline", *point.extras)
     return f"the input format {point.name} takes the package {module!r}: {advice}"
 
 
-def _offered() -> Mapping[str, EntryPoint]:
+def _list_offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "input format", plugins.lower)
 
 
-def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
-    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
+def build_too_long_batch(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
+    """Return a batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
     error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
-    return replace(one_message(path, head[:KEPT], position, error), rule=_TOO_LONG)
+    return replace(build_single_batch(path, head[:KEPT], position, error), rule=_TOO_LONG)
 
 
-def give_back() -> None:
-    """Give memory that is free back to the system: allocators keep what many small objects took, for more of them.
+def release_memory() -> None:
+    """Return free memory to the system, which allocators would keep for more objects.
 
     That is for what needs much memory at once. What a task leaves is best kept for the next one: to get it anew, page
     by page, takes a tenth of a task's time or more, and Spark ends workers that had nothing to do for a minute.
@@ -388,18 +388,18 @@ def give_back() -> None:
         _trim(0)
 
 
-def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
-    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so; none is kept here."""
+def separate_too_long(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
+    """Yield the same messages; each message beyond ``limit`` bytes is a batch of its own with an error."""
     for batch in batches:
         if len(batch.content) > limit and len(batch) and not batch.error:
-            yield from _apart(batch, limit)
+            yield from _separate(batch, limit)
         else:
-            given = [batch]
+            holder = [batch]
             del batch
-            yield given.pop()
+            yield holder.pop()
 
 
-def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
+def _separate(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
     sizes = batch.ends - batch.starts
     long = sizes > limit
     # Where short and long messages alternate; the first and the last place are always among the edges.
@@ -410,7 +410,7 @@ def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
             continue
         for index in range(start, end):
             head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
-            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
+            yield build_too_long_batch(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
 
 
 def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
@@ -426,27 +426,27 @@ def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
     )
 
 
-def record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[MessageBatch]:
-    """The messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
+def read_record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[MessageBatch]:
+    """Yield the messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
 
     Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path, and so are
     those in a content encoding. What is damaged is one that cannot be read; with ``stop`` it is raised instead, as
     ``PipelineError``.
     """
     # Sessions may have larger types for texts, and times in zones of their own.
-    found = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
-    for piece in _pieces(_timely(found)):
-        if _protocol(piece) in (DAMAGED, UNREADABLE):
-            yield from _damages(piece, stop=stop)
+    typed_records = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
+    for piece in _split_pieces(_drop_invalid_times(typed_records)):
+        if _find_protocol(piece) in (DAMAGED, UNREADABLE):
+            yield from _read_damages(piece, stop=stop)
             continue
-        folded = _protocol(piece) in CASELESS
+        folded = _find_protocol(piece) in CASELESS
         names = HeaderNames.of(piece.column("headers"), folded=folded)
-        plain, encoded = structured_events(piece, names)
+        plain, encoded = find_structured_events(piece, names)
         # Three batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
         for rows, to_batch in (
-            (plain, _event_batch),
-            (encoded, partial(_other_batch, encoded=True)),
-            (~(plain | encoded), _other_batch),
+            (plain, _build_event_batch),
+            (encoded, partial(_build_other_batch, encoded=True)),
+            (~(plain | encoded), _build_other_batch),
         ):
             if rows.all():
                 batch = to_batch(piece)
@@ -456,16 +456,16 @@ def record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[M
                 yield to_batch(piece.filter(pa.array(rows)))
 
 
-def _damages(records: pa.RecordBatch, *, stop: bool) -> Iterator[MessageBatch]:
+def _read_damages(records: pa.RecordBatch, *, stop: bool) -> Iterator[MessageBatch]:
     for row in records.to_pylist():
         damage = DamagedFile(row["source"], row["address"], row["protocol"])
         if stop:
             raise PipelineError(str(damage)) from damage
-        yield damage.batch(row["position"], b"")
+        yield damage.to_batch(row["position"], b"")
 
 
-def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without times that are no dates: producers that take one unit for another send such, and worse."""
+def _drop_invalid_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with null for times outside of the range of dates, which confused units produce."""
     index = batch.schema.get_field_index("received_at")
     times = batch.column(index)
     moments = times.view(pa.int64())
@@ -476,7 +476,7 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
 
 
-def structured_events(
+def find_structured_events(
     records: pa.RecordBatch, headers: HeaderNames
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return which records certainly are structured CloudEvents in JSON, unencoded, and which have an encoding."""
@@ -484,7 +484,7 @@ def structured_events(
     if not headers.numbers:
         # Without a content type a body is an event as well, unless a protocol would say so.
         none = np.zeros_like(present)
-        return (none if _protocol(records) else present), none
+        return (none if _find_protocol(records) else present), none
     listed = records.column("headers")
     rows = pc.list_parent_indices(listed).to_numpy()
 
@@ -496,43 +496,43 @@ def structured_events(
     types = listed.flatten().field("value").take(pa.array(typed))
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
     once = (count(typed) == 1) & (count(typed[event]) == 1)
-    if not _protocol(records):
+    if not _find_protocol(records):
         # Unless attributes are beside it.
-        named = headers.places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
-        once |= (count(typed) == 0) & (count(named) == 0)
+        attribute_places = headers.places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
+        once |= (count(typed) == 0) & (count(attribute_places) == 0)
     encodings, once = count(headers.places([_CONTENT_ENCODING])), once & present
-    return once & (encodings == 0), once & (encodings == 1) & (_protocol(records) in _ENCODED)
+    return once & (encodings == 0), once & (encodings == 1) & (_find_protocol(records) in _ENCODED)
 
 
-def transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Array]:
-    """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is.
+def build_transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Array]:
+    """Return the first arrays of ``columns.TRANSPORT``: all but the place of a message in its source.
 
     ``names`` are those of the headers, in lower case where they land so (``arrays.LOWERED``).
     """
-    protocol = _protocol(records)
-    found = arrays.header_arrays(protocol, records.column("headers"), names)
+    protocol = _find_protocol(records)
+    header_arrays = arrays.header_arrays(protocol, records.column("headers"), names)
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
     # Sources of other protocols keep something else in this column.
     keys = records.column("key") if protocol == arrays.KAFKA else pa.nulls(len(records), pa.binary())
     moments = records.column("received_at").cast(columns.TIMESTAMP)
-    return [protocols, record_addresses(records), keys, *found, moments]
+    return [protocols, read_addresses(records), keys, *header_arrays, moments]
 
 
-def record_addresses(records: pa.RecordBatch) -> pa.Array:
+def read_addresses(records: pa.RecordBatch) -> pa.Array:
     """Return the topics, subjects or paths of records; an empty text without one."""
-    found, protocol = records.column("address"), _protocol(records)
+    addresses, protocol = records.column("address"), _find_protocol(records)
     if protocol == "HTTP":
-        targets = pc.if_else(pc.equal(found.fill_null(""), ""), "/", found)
+        targets = pc.if_else(pc.equal(addresses.fill_null(""), ""), "/", addresses)
         return pc.replace_substring_regex(targets, r"(?s)\?.*", "")
-    return found.fill_null("") if protocol in _ADDRESSED else found
+    return addresses.fill_null("") if protocol in _ADDRESSED else addresses
 
 
-def _protocol(records: pa.RecordBatch) -> str:
+def _find_protocol(records: pa.RecordBatch) -> str:
     return str(records.column("protocol")[0].as_py()) if len(records) else ""
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbours of one source and protocol, up to the size of a batch."""
+def _split_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield neighbouring records of one source and protocol, up to the size of a batch."""
     if not len(batch):
         return
     runs = [pc.run_end_encode(batch.column(name)).run_ends.to_numpy() for name in ("source", "protocol")]
@@ -544,7 +544,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-def _event_batch(records: pa.RecordBatch) -> MessageBatch:
+def _build_event_batch(records: pa.RecordBatch) -> MessageBatch:
     values = [value or b"" for value in records.column("value").to_pylist()]
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(lengths + 1) - 1
@@ -559,7 +559,7 @@ def _event_batch(records: pa.RecordBatch) -> MessageBatch:
     )
 
 
-def _other_batch(records: pa.RecordBatch, *, encoded: bool = False) -> MessageBatch:
+def _build_other_batch(records: pa.RecordBatch, *, encoded: bool = False) -> MessageBatch:
     values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
     offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     content = values.buffers()[2]

@@ -33,7 +33,7 @@ SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
 """Options of every broker: a login; files in PEM of whom to trust and of who is asking; how long it may be away."""
 _TIMEOUT: Final = 60.0
-_LONGEST: Final = 4096
+_MAX_ADDRESS_CHARS: Final = 4096
 _RETRY_PAUSE: Final = 0.5
 
 T = TypeVar("T")
@@ -52,8 +52,8 @@ class BrokerInput:
         return str(self.settings)
 
     @contextmanager
-    def refusals(self) -> Iterator[None]:
-        """Raise ``PipelineError`` where the broker refuses. What may pass is raised as it is."""
+    def convert_refusals(self) -> Iterator[None]:
+        """Convert refusals of the broker to ``PipelineError``. Temporary errors are raised unchanged."""
         try:
             yield
         except UntrustedCertificate as error:
@@ -87,60 +87,60 @@ class BrokerInputFormat:
     hashes: bool = False
 
     def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
-        """The one broker that ``inputs`` name, and what they name there. Raises ``PipelineError``."""
-        found, named = dict(options), list[str]()
+        """Return the broker that ``inputs`` name, with the names below it. Raises ``PipelineError``."""
+        parameters, names = dict(options), list[str]()
         brokers = set()
         for text in inputs:
-            parts = self._parts(text)
+            parts = self._split_address(text)
             brokers.add((parts.scheme, parts.netloc))
-            found |= self._parameters(parts)
-            named += [unquote(name) for name in parts.path.removeprefix("/").split(",") if name]
+            parameters |= self._parse_parameters(parts)
+            names += [unquote(name) for name in parts.path.removeprefix("/").split(",") if name]
         if len(brokers) != 1:
             raise PipelineError(f"one run reads from one broker, not from {len(brokers)}: {', '.join(inputs)}")
-        self._check(found)
+        self._check(parameters)
         scheme, place = brokers.pop()
         port, secure = self.schemes[scheme]
-        servers = tuple(self._server(inputs[0], text, port) for text in place.split(","))
+        servers = tuple(self._parse_server(inputs[0], text, port) for text in place.split(","))
         return BrokerInput(
             protocol=self.name,
             settings=BrokerSettings(
                 servers=servers,
                 secure=secure,
-                user=found.get("user", ""),
-                password=found.get("password", ""),
-                token=found.get("token", ""),
-                ca=found.get("ca", ""),
-                certificate=found.get("certificate", ""),
-                key=found.get("key", ""),
-                timeout=float(found.get("timeout", _TIMEOUT)),
+                user=parameters.get("user", ""),
+                password=parameters.get("password", ""),
+                token=parameters.get("token", ""),
+                ca=parameters.get("ca", ""),
+                certificate=parameters.get("certificate", ""),
+                key=parameters.get("key", ""),
+                timeout=float(parameters.get("timeout", _TIMEOUT)),
             ),
-            names=tuple(dict.fromkeys(named)),
-            options=found,
+            names=tuple(dict.fromkeys(names)),
+            options=parameters,
         )
 
-    def _parts(self, text: str) -> SplitResult:
+    def _split_address(self, text: str) -> SplitResult:
         try:
             parts = urlsplit(text.replace("#", "%23") if self.hashes else text)
         except ValueError:
-            raise self._wrong(text) from None
-        if parts.scheme not in self.schemes or not parts.netloc or parts.fragment or len(text) > _LONGEST:
-            raise self._wrong(text)
+            raise self._build_error(text) from None
+        if parts.scheme not in self.schemes or not parts.netloc or parts.fragment or len(text) > _MAX_ADDRESS_CHARS:
+            raise self._build_error(text)
         if "@" in parts.netloc:
             raise PipelineError(f"an address of {self.name} names nobody: user and password are options")
         return parts
 
-    def _parameters(self, parts: SplitResult) -> dict[str, str]:
-        found = dict(parse_qsl(parts.query, keep_blank_values=True))
-        secret = next((name for name in SECRETS if name in found), "")
+    def _parse_parameters(self, parts: SplitResult) -> dict[str, str]:
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        secret = next((name for name in SECRETS if name in parameters), "")
         if secret:
             raise PipelineError(f"the option {secret} does not belong into an address: put it among the options")
-        return found
+        return parameters
 
     def _check(self, options: Mapping[str, str]) -> None:
-        known = (*COMMON, *self.options)
-        unknown = next((name for name in options if name not in known), "")
+        known_options = (*COMMON, *self.options)
+        unknown = next((name for name in options if name not in known_options), "")
         if unknown:
-            raise PipelineError(f"{self.name} has no option {unknown!r}; there are: {', '.join(known)}")
+            raise PipelineError(f"{self.name} has no option {unknown!r}; there are: {', '.join(known_options)}")
         try:
             seconds = float(options.get("timeout", _TIMEOUT))
         except ValueError:
@@ -148,17 +148,17 @@ class BrokerInputFormat:
         if not 0 < seconds <= 86_400:
             raise PipelineError(f"the option timeout is a number of seconds up to 86400, not {options['timeout']!r}")
 
-    def _server(self, text: str, place: str, port: int) -> tuple[str, int]:
+    def _parse_server(self, text: str, place: str, port: int) -> tuple[str, int]:
         try:
             parts = urlsplit(f"//{place}")
             host, port = parts.hostname, parts.port or port
         except ValueError:
-            raise self._wrong(text) from None
+            raise self._build_error(text) from None
         if not host:
-            raise self._wrong(text)
+            raise self._build_error(text)
         return host, port
 
-    def _wrong(self, text: str) -> PipelineError:
+    def _build_error(self, text: str) -> PipelineError:
         return PipelineError(f"the input {text!r} is no address of {self.name}: it looks like {self.form}")
 
 
@@ -210,7 +210,7 @@ class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def load_rows(
     session: SparkSession,
     reader: Any,
-    kind: type[BrokerDataSource],
+    source_class: type[BrokerDataSource],
     inputs: Sequence[str],
     options: Mapping[str, str],
     *,
@@ -218,33 +218,33 @@ def load_rows(
     source: str = "",
     spool: Place | None = None,
 ) -> DataFrame:
-    """The rows of a source, by one of Spark's readers; the rest as in ``ReadRequest``. Raises ``PipelineError``."""
+    """Return the rows of a source by one of Spark's readers. Raises ``PipelineError``."""
     tasks = session.sparkContext.defaultParallelism
     request = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source)
     if spool is not None:
         request = msgspec.structs.replace(request, spool=str(spool), storage=spool.storage)
-    session.dataSource.register(kind)
-    asked = reader.format(kind.name()).option(_REQUEST, msgspec.json.encode(request).decode())
-    left = _LOAD_ATTEMPTS
+    session.dataSource.register(source_class)
+    configured = reader.format(source_class.name()).option(_REQUEST, msgspec.json.encode(request).decode())
+    attempts_left = _LOAD_ATTEMPTS
     while True:
         try:
-            frame: DataFrame = asked.load()
+            frame: DataFrame = configured.load()
             return frame
         except PySparkException as error:
-            left -= 1
-            if SLOW not in str(error) or not left:
+            attempts_left -= 1
+            if SLOW not in str(error) or not attempts_left:
                 reason = str(error).strip().splitlines()[0]
                 raise PipelineError(f"Spark cannot read {', '.join(inputs)}: {reason}") from error
 
 
-def rows_batch(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
-    """Rows of a source's schema, by columns; the others are null. Times are microseconds since 1970."""
+def build_rows(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
+    """Return rows of a source's schema by columns; the other columns are null. Times are microseconds since 1970."""
     fields = to_arrow_schema(schema, timezone="UTC")
     count = len(next(iter(columns.values())))
     arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=fields)
 
 
-def header_rows(headers: Sequence[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """Headers as their column has them."""
+def build_header_rows(headers: Sequence[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
+    """Return headers as their column has them."""
     return [{"name": name, "value": value} for name, value in headers] or None

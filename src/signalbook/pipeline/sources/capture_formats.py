@@ -25,10 +25,10 @@ from signalbook.pipeline.errors import PipelineError, own_words
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
-from signalbook.pipeline.sources.avro_captures import AVRO, rows_of_containers
+from signalbook.pipeline.sources.avro_captures import AVRO, read_containers
 from signalbook.pipeline.sources.base import DamagedFile
 from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
-from signalbook.pipeline.sources.reading import reading
+from signalbook.pipeline.sources.input_file import open_input
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.pipeline.spark import union
 from signalbook.pipeline.tables.naming import quoted
@@ -45,40 +45,42 @@ _BLOCK: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
 
 
-def read_rows(session: SparkSession, path: str, kind: str, wanted: Collection[str], storage: Storage) -> DataFrame:
-    """The rows of all files at ``path`` with the columns ``wanted``, and those that ``salvage`` has beside them.
+def read_rows(
+    session: SparkSession, path: str, kind: str, column_names: Collection[str], storage: Storage
+) -> DataFrame:
+    """Return the columns ``column_names`` of all files at ``path``, with those that ``salvage`` adds.
 
     What is damaged is an error, as where Spark reads, but for Avro. Raises ``PipelineError``.
     """
     if kind == AVRO:
-        return rows_of_containers(session, path, wanted, storage)
+        return read_containers(session, path, column_names, storage)
     if kind in _LINES:
-        return _parsed(session, path, kind, storage)
+        return _parse_lines(session, path, kind, storage)
     if kind == _DELTA:
-        columns, files = _table_of_delta(path, storage)
-        return salvage.rows_of_files(session, files, columns, wanted, salvage.read_parquet)
-    files = salvage.found_files(path, storage)
-    columns = salvage.spark_types(_orc_schema(files[0].place))
-    return salvage.rows_of_files(session, files, columns, wanted, _read_orc)
+        columns, files = _read_delta_table(path, storage)
+        return salvage.read_files(session, files, columns, column_names, salvage.read_parquet)
+    files = salvage.find_capture_files(path, storage)
+    columns = salvage.convert_to_spark(_read_orc_schema(files[0].place))
+    return salvage.read_files(session, files, columns, column_names, _read_orc)
 
 
-def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> DataFrame:
-    """Lines as Spark parses them, of files whose folders say the same at a time: those are columns, too."""
+def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) -> DataFrame:
+    """Return lines as Spark parses them. Names of folders are columns, too."""
     groups = defaultdict[tuple[tuple[str, str | None], ...], list[CaptureFile]](list)
-    for file in salvage.found_files(path, storage):
+    for file in salvage.find_capture_files(path, storage):
         if str(file.place).endswith(_UNKNOWN):
             raise PipelineError(
                 f"cannot read {file.place}: of compressed lines in a store those of "
                 f"{', '.join(COMPRESSED_SUFFIXES)} are read; for others give Spark a connector for the store by --jars"
             )
         groups[tuple(sorted(file.folders.items()))].append(file)
-    lines = {folders: _lines(session, files) for folders, files in groups.items()}
+    lines = {folders: _load_lines(session, files) for folders, files in groups.items()}
     try:
         # One schema for all, as if there were no groups.
         schema = _parse(session, kind, session.sparkContext.union(list(lines.values()))).schema
     except (PySparkException, Py4JError) as error:
-        said = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
-        raise PipelineError(said) from error
+        message = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
+        raise PipelineError(message) from error
     names = {name.lower(): name for folders in lines for name, _ in folders}
     frames = []
     for folders, texts in lines.items():
@@ -86,8 +88,8 @@ def _parsed(session: SparkSession, path: str, kind: str, storage: Storage) -> Da
         # What a folder does not say its lines may.
         values = {name.lower(): f.col(quoted(name)) for name in frame.columns if name.lower() in names}
         values |= {name.lower(): f.lit(value) for name, value in folders}
-        own = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
-        frames.append(frame.withColumns(own))
+        folder_values = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
+        frames.append(frame.withColumns(folder_values))
     rows = union(frames)
     nothing = f.lit(None).cast("string")
     beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
@@ -101,61 +103,61 @@ def _parse(session: SparkSession, kind: str, lines: Any, schema: StructType | No
     return reader.json(lines) if kind == "json" else reader.csv(lines)
 
 
-def _lines(session: SparkSession, files: Sequence[CaptureFile]) -> Any:
+def _load_lines(session: SparkSession, files: Sequence[CaptureFile]) -> Any:
     numbers = session.sparkContext.parallelize(range(len(files)), min(len(files), salvage.TASKS))
     return numbers.flatMap(partial(_read_lines, files))
 
 
 def _read_lines(files: Sequence[CaptureFile], number: int) -> Iterator[str]:
-    """The lines of a file, which end as Hadoop has them end. Raises ``PipelineError``."""
+    """Yield the lines of a file, which end as in Hadoop. Raises ``PipelineError``."""
     place = files[number].place
-    rest = b""
+    remainder = b""
     try:
-        with reading(files[number].split) as file:
+        with open_input(files[number].split) as file:
             while block := file.read(_BLOCK):
                 # The last one may go on in the next block, and so may its end, of two bytes.
-                *lines, rest = (rest + block).splitlines(keepends=True)
-                if len(rest) > MAX_MESSAGE:
+                *lines, remainder = (remainder + block).splitlines(keepends=True)
+                if len(remainder) > MAX_MESSAGE:
                     raise PipelineError(f"cannot read {place}: a line has more than {MAX_MESSAGE} bytes")
-                yield from map(_text, lines)
+                yield from map(_decode_line, lines)
     except DamagedFile as damage:
         raise PipelineError(str(damage)) from damage
-    if rest:
-        yield _text(rest)
+    if remainder:
+        yield _decode_line(remainder)
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
 
 
 @contextmanager
-def _orc_errors(place: Place) -> Iterator[None]:
+def _convert_orc_errors(place: Place) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(f"cannot read {place}: {str(error).partition(chr(10))[0]}") from error
 
 
-def _orc_schema(place: Place) -> pa.Schema:
-    with _orc_errors(place), place.open() as source:
+def _read_orc_schema(place: Place) -> pa.Schema:
+    with _convert_orc_errors(place), place.open() as source:
         return orc.ORCFile(source).schema
 
 
-def _read_orc(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with _orc_errors(own.place), own.place.open() as source:
+def _read_orc(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with _convert_orc_errors(capture.place), capture.place.open() as source:
         file = orc.ORCFile(source)
-        names = salvage.own_names(file.schema.names, schema)
+        names = salvage.match_names(file.schema.names, schema)
         first = 0
         for stripe in range(file.nstripes):
             # Of no columns it reads no rows.
             rows = file.read_stripe(stripe, columns=names or file.schema.names[:1])
             for at in range(0, len(rows), _ROWS):
-                yield salvage.beside(rows.slice(at, _ROWS), schema, own, first + at)
+                yield salvage.complete_rows(rows.slice(at, _ROWS), schema, capture, first + at)
             first += len(rows)
 
 
-def _table_of_delta(path: str, storage: Storage) -> tuple[StructType, list[CaptureFile]]:
-    """The columns and files of the newest version of a table. Raises ``PipelineError``."""
+def _read_delta_table(path: str, storage: Storage) -> tuple[StructType, list[CaptureFile]]:
+    """Return the columns and files of the newest version of a table. Raises ``PipelineError``."""
     try:
         from signalbook.pipeline.tables import delta
     except ModuleNotFoundError as error:
@@ -163,4 +165,4 @@ def _table_of_delta(path: str, storage: Storage) -> tuple[StructType, list[Captu
     columns, files = delta.contents(place_of(path, storage))
     if not files:
         raise PipelineError(f"the Delta table {path} holds no files")
-    return salvage.spark_types(columns), [CaptureFile(place, str(place), values) for place, values in files]
+    return salvage.convert_to_spark(columns), [CaptureFile(place, str(place), values) for place, values in files]

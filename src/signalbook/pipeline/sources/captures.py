@@ -23,10 +23,10 @@ from signalbook.pipeline.places import Place, Storage
 from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.kafka import message_records, record_message
+from signalbook.pipeline.sources.kafka import build_records, record_message
 from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import MessageRecords
-from signalbook.pipeline.sources.salvage import DamagedInput, salvaged
+from signalbook.pipeline.sources.salvage import DamagedInput, read_salvaged
 from signalbook.pipeline.spark import union
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
 
@@ -56,9 +56,9 @@ class Captures:
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """The rows of all files or tables. Raises ``PipelineError``."""
-        columns = self._columns(options)
+        columns = self._parse_columns(options)
         reader = session.read.format(columns.format).options(**_CHECKED)
-        return self._rows(columns, inputs, reader.load)
+        return self._load_rows(columns, inputs, reader.load)
 
     def load_stream(
         self,
@@ -68,14 +68,14 @@ class Captures:
         most: int,  # noqa: ARG002
         home: Place,  # noqa: ARG002
     ) -> DataFrame:
-        """The rows of files that are there and those to come, file by file. Raises ``PipelineError``."""
-        columns = self._columns(options)
+        """Return the rows of present and future files, file by file. Raises ``PipelineError``."""
+        columns = self._parse_columns(options)
 
         def load(path: str) -> DataFrame:
-            known = session.read.format(columns.format).load(path).schema
-            return session.readStream.format(columns.format).options(**_CHECKED).schema(known).load(path)
+            schema = session.read.format(columns.format).load(path).schema
+            return session.readStream.format(columns.format).options(**_CHECKED).schema(schema).load(path)
 
-        return self._rows(columns, inputs, load)
+        return self._load_rows(columns, inputs, load)
 
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
@@ -84,19 +84,19 @@ class Captures:
 
         Raises ``PipelineError``, for other formats also for damage.
         """
-        columns = self._columns(options)
-        kind, wanted = columns.format.lower(), columns.names.values()
+        columns = self._parse_columns(options)
+        kind, column_names = columns.format.lower(), columns.names.values()
         if kind not in (_PARQUET, *capture_formats.READABLE):
             raise PipelineError(
                 f"cannot read {', '.join(inputs)}: for {columns.format} Spark needs a connector for the store, by "
                 f"--jars; without one these are read: {', '.join(sorted((_PARQUET, *capture_formats.READABLE)))}"
             )
         parts = [
-            columns.salvaged(
+            columns.select_salvaged(
                 path,
-                salvaged(session, path, wanted, storage)
+                read_salvaged(session, path, column_names, storage)
                 if kind == _PARQUET
-                else capture_formats.read_rows(session, path, kind, wanted, storage),
+                else capture_formats.read_rows(session, path, kind, column_names, storage),
             )
             for path in inputs
         ]
@@ -104,45 +104,45 @@ class Captures:
 
     def salvages(self, options: Mapping[str, str]) -> bool:
         """Return True for Parquet, whose row groups are read one by one."""
-        return self._columns(options).format.lower() == _PARQUET
+        return self._parse_columns(options).format.lower() == _PARQUET
 
     def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
         """Avro is: Spark reads it with a package that few sessions have."""
-        return self._columns(options).format.lower() == AVRO
+        return self._parse_columns(options).format.lower() == AVRO
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The row as a Kafka record, or a structured CloudEvent of a file."""
+        """Return the row as a Kafka record, or as a structured CloudEvent of a file."""
         if self.protocol:
             return record_message(batch, index)
         return Message(content_type=JSON_FORMAT, body=batch.record(index)["value"])
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """Return the records of many Kafka messages for dead letters."""
-        return message_records(batch, indices) if self.protocol else None
+        return build_records(batch, indices) if self.protocol else None
 
-    def _columns(self, options: Mapping[str, str]) -> _Columns:
-        known = (_FORMAT, *self.roles, *([ASSUME] if self.protocol else ()))
+    def _parse_columns(self, options: Mapping[str, str]) -> _Columns:
+        known_options = (_FORMAT, *self.roles, *([ASSUME] if self.protocol else ()))
         for name in options:
-            if name not in known:
-                raise PipelineError(f"{self.name} has no option {name!r}; there are: {', '.join(known)}")
+            if name not in known_options:
+                raise PipelineError(f"{self.name} has no option {name!r}; there are: {', '.join(known_options)}")
         names = {role: options.get(role, role) for role in self.roles}
         return _Columns(
             protocol=self.protocol,
             format=options.get(_FORMAT, _PARQUET),
             names=names,
-            given=options.keys(),
+            stated_roles=options.keys(),
             assumed=check_assumption(options.get(ASSUME, "")),
         )
 
-    def _rows(self, columns: _Columns, inputs: Sequence[str], load: Callable[[str], DataFrame]) -> DataFrame:
+    def _load_rows(self, columns: _Columns, inputs: Sequence[str], load: Callable[[str], DataFrame]) -> DataFrame:
         try:
-            parts = [columns.rows(path, load(path)) for path in inputs]
+            parts = [columns.select_rows(path, load(path)) for path in inputs]
         except (PySparkException, Py4JError) as error:
-            reason = _reason(str(error))
+            reason = _extract_reason(str(error))
             if _NO_CONNECTOR in reason:
                 reason += ": give it the jars of a connector by --jars"
-            said = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
-            raise (DamagedInput if is_damage(error) else PipelineError)(said) from error
+            message = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
+            raise (DamagedInput if is_damage(error) else PipelineError)(message) from error
         return union(parts)
 
 
@@ -152,7 +152,7 @@ CLOUDEVENTS: Final = Captures(name="cloudevents-captures", protocol="", roles=_K
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns for the parts of a message. ``given`` are the parts that were configured by name.
+    """The columns for the parts of a message. ``stated_roles`` are the parts that were configured by name.
 
     With ``assumed`` records without a content type count as structured CloudEvents.
     """
@@ -160,27 +160,31 @@ class _Columns:
     protocol: str
     format: str
     names: Mapping[str, str]
-    given: Iterable[str]
+    stated_roles: Iterable[str]
     assumed: bool
 
-    def rows(self, path: str, frame: DataFrame) -> DataFrame:
-        """``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
-        parts = self._parts(path, frame)
-        return self._assumed(frame.selectExpr(*parts.expressions(f"'{self.protocol}'", *self._place(path))))
+    def select_rows(self, path: str, frame: DataFrame) -> DataFrame:
+        """Return ``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` if a column is missing."""
+        parts = self._find_parts(path, frame)
+        return self._assume(frame.selectExpr(*parts.build_expressions(f"'{self.protocol}'", *self._find_place(path))))
 
-    def salvaged(self, path: str, frame: DataFrame) -> DataFrame:
-        """The same of rows that ``salvage`` has; damage is in the place of the protocol and the address."""
-        parts = self._parts(path, frame)
-        found = parts.expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
-        said = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
-        return self._assumed(frame.selectExpr(*(said if each.endswith(" AS address") else each for each in found)))
+    def select_salvaged(self, path: str, frame: DataFrame) -> DataFrame:
+        """Return ``RECORD_COLUMNS`` of salvaged rows; damage has its rule as protocol and its reason as address."""
+        parts = self._find_parts(path, frame)
+        expressions = parts.build_expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
+        address = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
+        return self._assume(
+            frame.selectExpr(
+                *(address if expression.endswith(" AS address") else expression for expression in expressions)
+            )
+        )
 
-    def _assumed(self, records: DataFrame) -> DataFrame:
+    def _assume(self, records: DataFrame) -> DataFrame:
         return assume_cloudevents(records) if self.assumed else records
 
-    def _parts(self, path: str, frame: DataFrame) -> MessageParts:
+    def _find_parts(self, path: str, frame: DataFrame) -> MessageParts:
         there = {field.name.lower(): field for field in frame.schema}
-        for role in ("value", *self.given):
+        for role in ("value", *self.stated_roles):
             if role in self.names and self.names[role].lower() not in there:
                 raise PipelineError(
                     f"{path} has no column {self.names[role]!r} for the {role} of messages; its columns are: "
@@ -194,14 +198,14 @@ class _Columns:
             }
         )
 
-    def _place(self, path: str) -> tuple[str, str]:
+    def _find_place(self, path: str) -> tuple[str, str]:
         """Return the file of a row and its number there; for formats without it the path and any number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
         return string_literal(path), "monotonically_increasing_id()"
 
 
-def _reason(text: str) -> str:
+def _extract_reason(text: str) -> str:
     """Return the last message of the JVM, or the first if that is all."""
     lines = [line.strip() for line in text.strip().splitlines()]
     causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]

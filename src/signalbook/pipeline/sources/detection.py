@@ -15,9 +15,9 @@ from signalbook.pipeline.places import Storage
 from signalbook.pipeline.sources.avro import CONTAINER
 from signalbook.pipeline.sources.base import DamagedFile, Split
 from signalbook.pipeline.sources.files import BATCH, HTTP_JSONL, JSONL
+from signalbook.pipeline.sources.input_file import open_input, read_text_head
 from signalbook.pipeline.sources.inputs import find_files
 from signalbook.pipeline.sources.plain import PLAIN_JSON
-from signalbook.pipeline.sources.reading import reading, text_head
 from signalbook.values import JSON
 
 _HEAD_BYTES: Final = 256 * 1024
@@ -51,19 +51,19 @@ def detect_format(inputs: Sequence[str], storage: Storage) -> str:
             f"{path} is Parquet, which this command does not read: give JSON lines, or define its messages and land "
             "it by pipeline run --input-format kafka-captures"
         )
-    return _json_format(path, head)
+    return _detect_json_format(path, head)
 
 
 def _read_head(path: str, storage: Storage) -> bytes:
     try:
-        with reading(Split(path=path, start=0, end=0, storage=storage)) as file:
+        with open_input(Split(path=path, start=0, end=0, storage=storage)) as file:
             head = file.read(len(_AVRO))
-            return head if head in (_AVRO, _PARQUET) else text_head(path, file, _HEAD_BYTES)
+            return head if head in (_AVRO, _PARQUET) else read_text_head(path, file, _HEAD_BYTES)
     except DamagedFile as damage:
         raise PipelineError(str(damage)) from damage
 
 
-def _json_format(path: str, head: bytes) -> str:
+def _detect_json_format(path: str, head: bytes) -> str:
     is_array = head.startswith(b"[")
     start = next((line.start() for line in _JSON_LINE.finditer(head)), None)
     if start is None:
@@ -72,7 +72,7 @@ def _json_format(path: str, head: bytes) -> str:
             f"cannot detect the format of {path} ({ending}): no line begins with a JSON object or array; "
             "say by --input-format what it holds"
         )
-    members = _first_members(head[start:])
+    members = _read_first_members(head[start:])
     if "specversion" in members:
         return BATCH.name if is_array else JSONL.name
     if not is_array and {"method", "path"} <= members and members & {"headers", "body", "body_base64"}:
@@ -80,7 +80,7 @@ def _json_format(path: str, head: bytes) -> str:
     return PLAIN_JSON.name
 
 
-def _first_members(head: bytes) -> set[str]:
+def _read_first_members(head: bytes) -> set[str]:
     """Return the names of the first object's members, as far as they are in ``head``."""
     line = head.partition(b"\n")[0]
     for text in (line, head, head.removeprefix(b"[").partition(b"},")[0] + b"}"):

@@ -28,11 +28,11 @@ from signalbook.pipeline.sources.base import (
     Offsets,
     Split,
     UnreadableMessage,
-    give_back,
-    one_message,
-    too_long,
+    build_single_batch,
+    build_too_long_batch,
+    release_memory,
 )
-from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, reading
+from signalbook.pipeline.sources.input_file import ENDLESS, Readable, open_input, open_utf8
 
 # So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
@@ -45,13 +45,13 @@ _STEP: Final = 64 * 1024
 _QUOTE, _ESCAPE, _COMMA = b'"\\,'
 
 
-def line_batches(split: Split) -> Iterator[MessageBatch]:
-    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file, as UTF-8.
+def read_line_batches(split: Split) -> Iterator[MessageBatch]:
+    """Yield the lines that begin in ``split``, as batches whose positions are byte offsets in the unpacked UTF-8 file.
 
     Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises as ``FileSource.read``.
     """
-    with reading(split) as file:
-        text, offset = in_utf8(split.path, file)
+    with open_input(split) as file:
+        text, offset = open_utf8(split.path, file)
         # Of these the size says nothing, and the first split has all of it.
         whole = file.is_compressed or text is not file
         if whole and split.start:
@@ -61,7 +61,7 @@ def line_batches(split: Split) -> Iterator[MessageBatch]:
         remaining = ENDLESS if whole else split.end - offset
         if split.start == 0 < offset:
             remaining = max(remaining, 1)  # the first line begins in the split even if that ends within the mark
-        yield from _Lines(text, split.path, split.limit, offset, remaining).batches()
+        yield from _Lines(text, split.path, split.limit, offset, remaining).read_batches()
 
 
 @dataclass(slots=True)
@@ -76,14 +76,14 @@ class _Lines:
     # which grows without being copied, and gives away what it has without a copy
     rest: BytesIO = field(default_factory=BytesIO)
 
-    def batches(self) -> Iterator[MessageBatch]:
-        """Whole lines, about ``BLOCK`` bytes at once; the last line of a file may lack its newline, or be damaged."""
+    def read_batches(self) -> Iterator[MessageBatch]:
+        """Yield whole lines, about ``BLOCK`` bytes at once. The last line may lack its newline, or be damaged."""
         try:
-            yield from self._sound()
+            yield from self._read_sound()
         except DamagedFile as damage:
-            yield damage.batch(self.offset, self.rest.getvalue())
+            yield damage.to_batch(self.offset, self.rest.getvalue())
 
-    def _sound(self) -> Iterator[MessageBatch]:
+    def _read_sound(self) -> Iterator[MessageBatch]:
         while self.remaining > 0:
             piece = self.file.read(min(BLOCK, self.remaining))
             if not piece:
@@ -91,7 +91,7 @@ class _Lines:
             self.remaining -= len(piece)
             yield from self._take(piece)
         if self.rest.tell():
-            yield from self._last()
+            yield from self._read_last()
 
     def _take(self, piece: bytes) -> Iterator[MessageBatch]:
         while piece:
@@ -101,17 +101,17 @@ class _Lines:
             if cut:
                 with memoryview(piece) as whole:
                     self.rest.write(whole[:cut])
-                yield self._batch()
+                yield self._build_batch()
                 piece = piece[cut:]
             elif self.rest.tell() + len(piece) <= self.limit:
                 self._add(piece)
                 return
             else:
-                found, piece = self._skip(piece)
-                yield found
+                batch, piece = self._skip(piece)
+                yield batch
 
-    def _last(self) -> Iterator[MessageBatch]:
-        """The line that begins in the split, and ends behind it."""
+    def _read_last(self) -> Iterator[MessageBatch]:
+        """Yield the line that begins in the split and ends behind it."""
         while piece := self.file.read(_STEP if self.rest.tell() < BLOCK else BLOCK):
             cut = piece.find(b"\n") + 1
             if not cut and self.rest.tell() + len(piece) > self.limit:
@@ -120,35 +120,35 @@ class _Lines:
             self._add(piece[:cut] if cut else piece)
             if cut:
                 break
-        yield self._batch()
+        yield self._build_batch()
 
     def _add(self, piece: bytes) -> None:
         """Go on with a line."""
         _make_room(self.rest.tell(), len(piece))
         self.rest.write(piece)
 
-    def _batch(self) -> MessageBatch:
+    def _build_batch(self) -> MessageBatch:
         """Return the lines in memory."""
-        size, rest, self.rest = self.rest.tell(), self.rest, BytesIO()
-        found = _lines_batch(self.path, rest, self.offset)
+        size, buffer, self.rest = self.rest.tell(), self.rest, BytesIO()
+        batch = _build_lines_batch(self.path, buffer, self.offset)
         self.offset += size
-        return found
+        return batch
 
     def _skip(self, piece: bytes) -> tuple[MessageBatch, bytes]:
-        """Keep nothing of the line but its beginning; what is at hand behind it, as far as it is in the split."""
+        """Return the beginning of a line that is too long, and the content after it that is in the split."""
         size = self.rest.tell() + len(piece)
         self.rest.write(piece[:KEPT])
         head, self.rest = bytes(self.rest.getbuffer()[:KEPT]), BytesIO()
         more, following, self.remaining = _to_newline(self.file, self.remaining)
-        found = too_long(self.path, head, self.offset, size + more, self.limit)
+        batch = build_too_long_batch(self.path, head, self.offset, size + more, self.limit)
         self.offset += size + more + 1
-        return found, following if self.remaining >= 0 else b""
+        return batch, following if self.remaining >= 0 else b""
 
 
 def _make_room(size: int, more: int) -> None:
     """Before a message grows by ``more`` bytes: a long one, and what becomes of it, take much memory at once."""
     if size <= ALONE < size + more:
-        give_back()
+        release_memory()
 
 
 def _seek(file: Readable, start: int) -> int:
@@ -175,17 +175,17 @@ def _to_newline(file: Readable, remaining: int) -> tuple[int, bytes, int]:
     return size, b"", remaining
 
 
-def _lines_batch(path: str, rest: BytesIO, offset: int) -> MessageBatch:
-    size = rest.tell()
-    with rest.getbuffer() as text:
+def _build_lines_batch(path: str, buffer: BytesIO, offset: int) -> MessageBatch:
+    size = buffer.tell()
+    with buffer.getbuffer() as text:
         ended = text[-1] == _NEWLINE
     if size > _LONG:
         # As it is, without its newline: batch, message and the dead letter that it may become share these bytes.
-        rest.truncate(size - ended)
-        return replace(one_message(path, rest.getvalue(), offset), lines=True)
+        buffer.truncate(size - ended)
+        return replace(build_single_batch(path, buffer.getvalue(), offset), lines=True)
     if not ended:
-        rest.write(b"\n")
-    block = rest.getvalue()
+        buffer.write(b"\n")
+    block = buffer.getvalue()
     ends = np.frombuffer(load_module().line_ends(block), np.int64)
     starts = np.empty_like(ends)
     starts[0] = 0
@@ -193,35 +193,39 @@ def _lines_batch(path: str, rest: BytesIO, offset: int) -> MessageBatch:
     return MessageBatch(path=path, content=block, starts=starts, ends=ends, positions=starts + offset, lines=True)
 
 
-def _table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
+def _build_table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
     table = np.zeros(256, np.int8)
     for characters, value in values.items():
         table[list(characters)] = value
     return table
 
 
-_DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
-_IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
+_DEPTHS: Final = _build_table({b"[{": 1, b"]}": -1})
+_IS_STRUCTURAL: Final = _build_table({b"[{]},": 1}).astype(bool)
 
 
-def array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
-    """The elements of the array in a file; a position is an index in it.
+def read_array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
+    """Yield the elements of the array in a file; a position is an index in it.
 
     A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
     message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a batch that says so.
     Raises ``DamagedFile`` where not even the first piece can be read.
     """
-    file, _ = in_utf8(path, file)
-    first = _first_piece(file)
+    file, _ = open_utf8(path, file)
+    first = _read_first_piece(file)
     if not first.startswith(b"["):
-        whole, size = _rest_of_file(file, first, limit)
+        whole, size = _read_rest(file, first, limit)
         if whole:
-            yield one_message(path, whole, 0) if size <= limit else too_long(path, whole, 0, size, limit)
+            yield (
+                build_single_batch(path, whole, 0)
+                if size <= limit
+                else build_too_long_batch(path, whole, 0, size, limit)
+            )
         return
     scan, number, pending, lost = _Scan(), 0, [b""], _Lost()
     damage: list[DamagedFile] = []
-    for piece in filter(None, chain([first[1:]], _until_damage(file, damage))):
-        ends, close = scan.boundaries(piece)
+    for piece in filter(None, chain([first[1:]], _read_until_damage(file, damage))):
+        ends, close = scan.find_boundaries(piece)
         pending.append(piece)
         if not len(ends):
             size = sum(map(len, pending))
@@ -234,38 +238,38 @@ def array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterat
         ends += len(data) - len(piece)
         if lost.size:
             lost.add([data[: int(ends[0])]])
-            yield too_long(path, lost.head, number, lost.size, limit)
+            yield build_too_long_batch(path, lost.head, number, lost.size, limit)
             data, ends = data[int(ends[0]) + 1 :], ends[1:] - (ends[0] + 1)
             lost, number = _Lost(), number + 1
-        found = _elements(path, data, ends, number)
-        if close and number == 0 and len(found) == 1 and not found.raw(0):
-            found = _elements(path, data, ends[:0], 0)  # an array of nothing
-        if len(found):
-            yield found
-        number += len(found)
+        batch = _split_elements(path, data, ends, number)
+        if close and number == 0 and len(batch) == 1 and not batch.raw(0):
+            batch = _split_elements(path, data, ends[:0], 0)  # an array of nothing
+        if len(batch):
+            yield batch
+        number += len(batch)
         pending = [data[int(ends[-1]) + 1 :] if len(ends) else data]
         if close:
-            yield from _following(path, file, pending[0], number, limit)
+            yield from _read_following(path, file, pending[0], number, limit)
             return
-    rest = (lost.head or b"".join(pending)).strip(BLANK)
+    remainder = (lost.head or b"".join(pending)).strip(BLANK)
     cut_off = DamagedFile(path, "the file ends inside of its JSON array: it is cut off")
-    yield (damage or [cut_off])[0].batch(number, rest)
+    yield (damage or [cut_off])[0].to_batch(number, remainder)
 
 
-def _until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[bytes]:
-    """The rest of a file, about ``BLOCK`` bytes at once; where it is damaged it ends, and that is noted."""
+def _read_until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[bytes]:
+    """Yield the rest of a file, about ``BLOCK`` bytes at once, up to damage, which is appended to ``damage``."""
     try:
         while piece := file.read(BLOCK):
             yield piece
-    except DamagedFile as found:
-        damage.append(found)
+    except DamagedFile as error:
+        damage.append(error)
 
 
-def _first_piece(file: Readable) -> bytes:
+def _read_first_piece(file: Readable) -> bytes:
     """Return some bytes from the first non-blank on; ``b""`` without one."""
     while piece := file.read(BLOCK):
-        if found := piece.lstrip(BLANK):
-            return found
+        if text := piece.lstrip(BLANK):
+            return text
     return b""
 
 
@@ -291,10 +295,10 @@ class _Scan:
     in_string: bool = False
     escaping: bool = False
 
-    def boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
+    def find_boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
         """Return the ends of elements in the next piece (commas, or the array's end), and whether the array ends."""
         text = np.frombuffer(piece, np.uint8)
-        quotes = self._quotes(text)
+        quotes = self._find_quotes(text)
         places = np.flatnonzero(_IS_STRUCTURAL[text])
         # What has an odd number of quotes before it is inside of a string, and no structure.
         places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
@@ -307,7 +311,7 @@ class _Scan:
         self.depth = int(depths[-1]) if len(depths) else self.depth
         return np.append(commas, places[last : last + 1]), len(closing) > 0
 
-    def _quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
+    def _find_quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
         """Return the positions of quotes that begin or end strings: no odd number of backslashes precedes them."""
         quotes = np.flatnonzero(text == _QUOTE)
         escapes = np.flatnonzero(text == _ESCAPE)
@@ -325,17 +329,17 @@ class _Scan:
         return np.setdiff1d(quotes, escaped, assume_unique=True)
 
 
-def _elements(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatch:
-    """The elements that end where ``ends`` says, without the blanks around them."""
-    bounds = [_trimmed(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
+def _split_elements(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatch:
+    """Return the elements that end at ``ends``, without the blanks around them."""
+    bounds = [_trim_element(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
     starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
     positions = np.arange(number, number + len(ends), dtype=np.int64)
     data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own batch
     return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=positions)
 
 
-def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """The element between two places, without blanks; most have one before them at most."""
+def _trim_element(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Return the bounds of the element between two places, without blanks; most have one blank at most."""
     if start < end and data[start] in BLANK:
         start += 1
     if start < end and data[start] not in BLANK and data[end - 1] not in BLANK:
@@ -345,21 +349,21 @@ def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
     return end - len(element.lstrip(BLANK)), end
 
 
-def _following(path: str, file: Readable, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
-    content, _ = _rest_of_file(file, rest, limit)
+def _read_following(path: str, file: Readable, head: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
+    content, _ = _read_rest(file, head, limit)
     if content:
-        yield DamagedFile(path, "bytes follow the JSON array").batch(number, content)
+        yield DamagedFile(path, "bytes follow the JSON array").to_batch(number, content)
 
 
-def _rest_of_file(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
-    """``head`` and the rest of the file without the blanks around it, and its size; the beginning of what is longer."""
+def _read_rest(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
+    """Return ``head`` and the rest of the file without blanks around it, or its beginning if too long, and the size."""
     content = bytearray(head.lstrip(BLANK))
     size = len(content)
     while piece := file.read(BLOCK):
-        found = piece if content else piece.lstrip(BLANK)
-        size += len(found)
+        text = piece if content else piece.lstrip(BLANK)
+        size += len(text)
         if size <= limit:
-            content += found
+            content += text
         else:
             del content[KEPT:]
     return (bytes(content.rstrip(BLANK)), len(content)) if size <= limit else (bytes(content), size)
@@ -375,11 +379,11 @@ class CloudEventLines:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The lines that begin in the split."""
-        return line_batches(split)
+        return read_line_batches(split)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The line as a structured CloudEvent of a file."""
-        return structured(batch, index)
+        """Return the line as a structured CloudEvent of a file."""
+        return build_structured_message(batch, index)
 
 
 class CloudEventBatch:
@@ -392,16 +396,16 @@ class CloudEventBatch:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The elements of the file's array; a position is an index in it."""
-        with reading(split) as file:
-            yield from array_batches(split.path, file, split.limit)
+        with open_input(split) as file:
+            yield from read_array_batches(split.path, file, split.limit)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The element as a structured CloudEvent of a file. Raises ``Unreadable``."""
-        return structured(batch, index)
+        """Return the element as a structured CloudEvent of a file. Raises ``Unreadable``."""
+        return build_structured_message(batch, index)
 
 
-def structured(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
-    """A message whose body is a structured CloudEvent. Raises ``Unreadable`` where the batch could not be read."""
+def build_structured_message(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
+    """Return a message whose body is a structured CloudEvent. Raises ``Unreadable`` if the batch could not be read."""
     if batch.error:
         raise UnreadableMessage(batch.error)
     return Message(protocol="", content_type=content_type, body=batch.raw(index))
@@ -429,19 +433,19 @@ class HttpLines:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The lines that begin in the split."""
-        for batch in line_batches(split):
+        for batch in read_line_batches(split):
             yield replace(batch, binary=True, transport=_HTTP)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The line's request. Raises ``Unreadable``."""
+        """Return the line's request. Raises ``Unreadable``."""
         if batch.error:
             raise UnreadableMessage(batch.error)
-        logged = _logged(batch.raw(index))
-        return request(logged.method, logged.path, _pairs(logged), _body(logged))
+        logged = _parse_request(batch.raw(index))
+        return request(logged.method, logged.path, _iterate_headers(logged), _decode_body(logged))
 
 
-def _logged(line: bytes) -> _Request:
-    """A request as it was logged. Raises ``UnreadableMessage``."""
+def _parse_request(line: bytes) -> _Request:
+    """Parse a request as it was logged. Raises ``UnreadableMessage``."""
     try:
         logged = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -451,15 +455,15 @@ def _logged(line: bytes) -> _Request:
     return logged
 
 
-def _pairs(logged: _Request) -> Iterator[tuple[str, str]]:
+def _iterate_headers(logged: _Request) -> Iterator[tuple[str, str]]:
     for name, value in logged.headers.items():
         if isinstance(value, str):
             yield name, value
         else:
-            yield from ((name, one) for one in value)
+            yield from ((name, item) for item in value)
 
 
-def _body(logged: _Request) -> bytes | None:
+def _decode_body(logged: _Request) -> bytes | None:
     return logged.body_base64 if logged.body is None else logged.body.encode()
 
 
@@ -475,12 +479,12 @@ def request_records(batch: MessageBatch) -> pa.RecordBatch:
     for index in range(len(batch)):
         method = target = body = None
         try:
-            logged = _logged(batch.raw(index))
+            logged = _parse_request(batch.raw(index))
         except UnreadableMessage:
             pass
         else:
-            method, target, body = logged.method.upper(), logged.path, _body(logged) if logged.path else None
-            for name, value in _pairs(logged):
+            method, target, body = logged.method.upper(), logged.path, _decode_body(logged) if logged.path else None
+            for name, value in _iterate_headers(logged):
                 names.append(name)
                 values.append(value)
         methods.append(method)

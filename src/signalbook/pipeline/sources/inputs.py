@@ -25,7 +25,7 @@ _HIDDEN: Final = (".", "_")
 _MAGIC: Final = re.compile(r"[*?[]")
 # Numbers and dates behind a dot are none: ``events.jsonl.1``, ``part-0.2026-01-02``.
 _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]*\Z", re.ASCII)
-_SHOWN: Final = 5
+_MAX_ENDINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,22 +46,22 @@ class Named(Protocol):
 
 
 def find_files(inputs: Sequence[str], source: Named, storage: Storage | None = None) -> FoundFiles:
-    """Every file that ``inputs`` name: files, folders and globs, paths or URLs; in a stable order.
+    """Return every file that ``inputs`` name: files, folders and globs, paths or URLs, in a stable order.
 
     A file that is named itself is one of them. Of folders, which are searched to the bottom, and globs those are left
     out whose names begin with a dot or an underscore or, unless a glob says so, end as no file of ``source`` does.
     Raises ``PipelineError`` for an input that names nothing, or nothing that is read.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     notices: list[str] = []
     for text in inputs:
         try:
             selection = _Selection(text, source, place_of(text, storage))
-            found.update(selection.chosen())
+            sizes.update(selection.choose_files())
         except OSError as error:
             raise PipelineError(f"cannot read the input {text}: {error}") from error
-        notices += selection.notices()
-    return FoundFiles(files=tuple(sorted(found.items())), notices=tuple(notices))
+        notices += selection.list_notices()
+    return FoundFiles(files=tuple(sorted(sizes.items())), notices=tuple(notices))
 
 
 class _Selection:
@@ -73,53 +73,53 @@ class _Selection:
         self._endings = {*source.endings, ""} if source.endings else set()
         self._others: Counter[str] = Counter()
 
-    def chosen(self) -> dict[str, int]:
+    def choose_files(self) -> dict[str, int]:
         """Return the inputs to read with their sizes. Raises ``OSError``, and ``PipelineError`` without any."""
         if _exists(self._place):
             return {str(self._place): self._place.size()}
         if isinstance(self._place, LocalPlace) and self._place.exists() and not self._place.path.is_dir():
             raise PipelineError(f"the input {self._text} is a pipe or device, which is read once: write a file of it")
-        root, listed = self._listed()
-        found = {str(root / path): size for path, size in listed if self._is_wanted(path)}
-        if not found and self._others:
-            raise PipelineError(f"nothing in the input {self._text} is read: {self._left_out()}")
-        if not found:
+        root, listed = self._list_files()
+        sizes = {str(root / path): size for path, size in listed if self._is_wanted(path)}
+        if not sizes and self._others:
+            raise PipelineError(f"nothing in the input {self._text} is read: {self._describe_left_out()}")
+        if not sizes:
             if isinstance(self._place, LocalPlace) and self._place.path.is_dir():
                 raise PipelineError(f"the input folder {self._text} holds no files")
             raise PipelineError(f"the input {self._text} is not there: give a file, a folder or a glob of files")
-        return found
+        return sizes
 
-    def notices(self) -> list[str]:
+    def list_notices(self) -> list[str]:
         """Return notes about files that are not read."""
-        return [f"of the input {self._text} {self._left_out()}"] if self._others else []
+        return [f"of the input {self._text} {self._describe_left_out()}"] if self._others else []
 
-    def _left_out(self) -> str:
+    def _describe_left_out(self) -> str:
         count = sum(self._others.values())
-        kinds = [f"{number} {kind}" for kind, number in self._others.most_common(_SHOWN)]
-        known = ", ".join(sorted(self._endings - {""}))
+        kinds = [f"{number} {kind}" for kind, number in self._others.most_common(_MAX_ENDINGS)]
+        endings = ", ".join(sorted(self._endings - {""}))
         return (
             f"{count} {'file is' if count == 1 else 'files are'} skipped ({', '.join(kinds)}): of a folder those are "
-            f"read whose names end in {known or 'anything'} or in none of that kind; name a file to have it read"
+            f"read whose names end in {endings or 'anything'} or in none of that kind; name a file to have it read"
         )
 
     def _is_wanted(self, path: str) -> bool:
         parts = PurePosixPath(path).parts
-        asked = PurePosixPath(self._text).name
+        input_name = PurePosixPath(self._text).name
         hidden = [part for part in parts if part.startswith(_HIDDEN)]
-        if hidden and not (hidden == [parts[-1]] and _MAGIC.search(self._text) and asked.startswith(_HIDDEN)):
+        if hidden and not (hidden == [parts[-1]] and _MAGIC.search(self._text) and input_name.startswith(_HIDDEN)):
             self._others["hidden"] += 1
             return False
-        ending = _ending(parts[-1])
-        if self._endings and ending not in self._endings and ending != _ending(asked):
+        ending = _find_ending(parts[-1])
+        if self._endings and ending not in self._endings and ending != _find_ending(input_name):
             self._others[ending] += 1
             return False
         return True
 
-    def _listed(self) -> tuple[Place, Iterator[tuple[str, int]]]:
-        """A place, and the files there that the input names, by their paths below it; first as no glob."""
+    def _list_files(self) -> tuple[Place, Iterator[tuple[str, int]]]:
+        """Return a place and the files there that the input names, by their paths below it. Globs come last."""
         if isinstance(self._place, LocalPlace):
-            return _listed_on_disk(self._place.path)
-        listed = ((each.path, each.size) for each in self._place.files(deep=True))
+            return _list_on_disk(self._place.path)
+        listed = ((file.path, file.size) for file in self._place.files(deep=True))
         if _MAGIC.search(str(self._place)) is None:
             return self._place, listed
         if (first := next(listed, None)) is not None:
@@ -128,18 +128,18 @@ class _Selection:
         while _MAGIC.search(str(root)):
             root = root.parent
         patterns = str(self._place)[len(str(root)) + 1 :].split("/")
-        below = ((each.path, each.size) for each in root.files(deep=True))
-        return root, (pair for pair in below if _matches(pair[0].split("/"), patterns))
+        below = ((file.path, file.size) for file in root.files(deep=True))
+        return root, (pair for pair in below if _match_parts(pair[0].split("/"), patterns))
 
 
-def _listed_on_disk(path: Path) -> tuple[Place, Iterator[tuple[str, int]]]:
+def _list_on_disk(path: Path) -> tuple[Place, Iterator[tuple[str, int]]]:
     home = Path.cwd()
     # the working folder is no part of a glob, whatever its name
     magic = _MAGIC.search(str(path), len(str(home)) if path.is_relative_to(home) else 0)
     if magic is None or path.is_dir():
-        return LocalPlace(path), _walked(path)
+        return LocalPlace(path), _walk_folder(path)
     base = Path(str(path)[: magic.start()].rpartition("/")[0] or "/")
-    return LocalPlace(base), _globbed(path.relative_to(base), base)
+    return LocalPlace(base), _iterate_glob(path.relative_to(base), base)
 
 
 def _exists(place: Place) -> bool:
@@ -147,7 +147,7 @@ def _exists(place: Place) -> bool:
     return place.path.is_file() if isinstance(place, LocalPlace) else bool(place.name) and place.exists()
 
 
-def _walked(folder: Path) -> Iterator[tuple[str, int]]:
+def _walk_folder(folder: Path) -> Iterator[tuple[str, int]]:
     for root, _, names in os.walk(folder, onerror=_raise):
         for path in (Path(root, name) for name in names):
             if path.is_file():
@@ -160,45 +160,45 @@ def _raise(error: OSError) -> None:
         raise error
 
 
-def _globbed(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
+def _iterate_glob(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
     for name in glob.glob(str(pattern), root_dir=base, recursive=True):  # noqa: PTH207 - of a text with several stars
         path = base / name
         if path.is_file():
             yield path.relative_to(base).as_posix(), path.stat().st_size
 
 
-def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+def _match_parts(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     """Return True if a path matches a glob, in which ``**`` stands for any number of folders, at its end for all."""
     if not (parts and patterns):
         return not (parts or patterns)
     if patterns[0] == "**":
-        return len(patterns) == 1 or any(_matches(parts[n:], patterns[1:]) for n in range(len(parts)))
-    return fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
+        return len(patterns) == 1 or any(_match_parts(parts[n:], patterns[1:]) for n in range(len(parts)))
+    return fnmatchcase(parts[0], patterns[0]) and _match_parts(parts[1:], patterns[1:])
 
 
-def _ending(name: str) -> str:
-    """The ending of a file's name, in lower case and without that of a packed one; empty for none."""
-    found = _ENDING.search(remove_compressed_suffix(name))
-    return found[0].lower() if found else ""
+def _find_ending(name: str) -> str:
+    """Return the ending of a file's name in lower case, without a compression suffix; empty without one."""
+    match = _ENDING.search(remove_compressed_suffix(name))
+    return match[0].lower() if match else ""
 
 
 def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
     """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
     total = sum(size for _, size in files)
     target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
-    splits = [split for path, size in files for split in _cut(source, path, size, target)]
-    return _deal(splits, target)
+    splits = [split for path, size in files for split in _split_file(source, path, size, target)]
+    return _group_splits(splits, target)
 
 
-def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
+def _split_file(source: FileSource, path: str, size: int, target: int) -> list[Split]:
     if not source.divisible or has_compressed_name(path) or size <= target:
         return [Split(path=path, start=0, end=size)] if size else []
     bounds = split_range(0, size, -(-size // target))
     return [Split(path=path, start=start, end=end) for start, end in bounds]
 
 
-def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
-    """Neighbours share a task until it is full."""
+def _group_splits(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
+    """Group neighbouring splits into tasks of the target size."""
     tasks: list[list[Split]] = []
     filled = 0
     for split in splits:

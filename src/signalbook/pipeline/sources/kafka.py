@@ -21,14 +21,14 @@ from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.mapping import ASSUME, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
-    byte_texts,
-    header_texts,
-    joined,
-    numbered_references,
-    numbers,
-    quoted,
-    rows_of,
-    stated_texts,
+    format_bytes,
+    format_headers,
+    format_numbers,
+    format_references,
+    join_texts,
+    quote_texts,
+    read_stated_texts,
+    select_rows,
 )
 
 _FORMAT: Final = "kafka"
@@ -81,7 +81,7 @@ class Kafka:
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
         """Load from the earliest to the latest offsets, unless ``options`` say otherwise."""
-        return _records(session.read.format(_FORMAT), inputs, options)
+        return _load_records(session.read.format(_FORMAT), inputs, options)
 
     def load_stream(
         self,
@@ -93,24 +93,26 @@ class Kafka:
     ) -> DataFrame:
         """Load from the earliest offsets on, unless ``options`` or a checkpoint say otherwise."""
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
-        return _records(session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit)
+        return _load_records(
+            session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit
+        )
 
-    def explained(self, failure: str, inputs: Sequence[str]) -> str:
+    def explain_failure(self, failure: str, inputs: Sequence[str]) -> str:
         """Explain a failure of Kafka's client, which names neither topics nor brokers."""
-        found = next((words for sign, words in _FAILURES if sign in failure), "")
-        if not found:
+        template = next((words for sign, words in _FAILURES if sign in failure), "")
+        if not template:
             return ""
-        parts = [_parts(text) for text in inputs]
-        topics = ", ".join(dict.fromkeys(name for part in parts for name in _topics(part)))
-        return found.format(topics=topics, servers=parts[0].netloc, said=failure.rpartition("Exception: ")[2])
+        parts = [_split_address(text) for text in inputs]
+        topics = ", ".join(dict.fromkeys(name for part in parts for name in _parse_topics(part)))
+        return template.format(topics=topics, servers=parts[0].netloc, said=failure.rpartition("Exception: ")[2])
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The record, with all that the topic says of it."""
+        """Return the record, with all that the topic states about it."""
         return record_message(batch, index)
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """Return the records of many messages for dead letters."""
-        return message_records(batch, indices)
+        return build_records(batch, indices)
 
 
 SOURCE: Final = Kafka()
@@ -131,9 +133,9 @@ def record_message(batch: MessageBatch, index: int) -> Message:
     )
 
 
-def message_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+def build_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
     """Return the records of ``record_message`` for dead letters."""
-    rows = rows_of(batch, indices)
+    rows = select_rows(batch, indices)
     listed, topics = rows.column("headers"), rows.column("address").fill_null("")
     names = arrays.HeaderNames.of(listed, folded=False)
     partitions, positions = rows.column("partition"), rows.column("position")
@@ -142,13 +144,20 @@ def message_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecor
         "KAFKA",
         rows,
         addresses=topics,
-        content_types=stated_texts(listed, names, "content-type", _read),
-        encodings=stated_texts(listed, names, "content-encoding", _read),
-        references=numbered_references(batch.path, positions),
-        sections=joined(
-            *('{"topic":', quoted(topics), ',"partition":', numbers(partitions), ',"offset":', numbers(offsets)),
-            *(',"key":', byte_texts(rows.column("key"))),
-            *(',"headers":', header_texts(listed, names, readable=False), "}"),
+        content_types=read_stated_texts(listed, names, "content-type", _read),
+        encodings=read_stated_texts(listed, names, "content-encoding", _read),
+        references=format_references(batch.path, positions),
+        sections=join_texts(
+            *(
+                '{"topic":',
+                quote_texts(topics),
+                ',"partition":',
+                format_numbers(partitions),
+                ',"offset":',
+                format_numbers(offsets),
+            ),
+            *(',"key":', format_bytes(rows.column("key"))),
+            *(',"headers":', format_headers(listed, names, readable=False), "}"),
         ),
     )
 
@@ -157,60 +166,60 @@ def _read(value: bytes) -> str:
     return str(decode_text(value))
 
 
-def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's connector: one cluster, its topics, ``options``. Raises ``PipelineError``."""
-    parts = [_parts(text) for text in inputs]
+def build_connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Spark's connector: one cluster, its topics, ``options``. Raises ``PipelineError``."""
+    parts = [_split_address(text) for text in inputs]
     clusters = {part.netloc for part in parts}
     if len(clusters) != 1:
         raise PipelineError(f"one run reads from one Kafka cluster, not from {', '.join(sorted(clusters)) or 'none'}")
-    found = dict(options)
+    settings = dict(options)
     topics: list[str] = []
     for part in parts:
-        found |= dict(parse_qsl(part.query, keep_blank_values=True))
-        topics += _topics(part)
-    own = sorted(name for name in found if name.lower() in _OWN)
-    if own:
-        raise PipelineError(f"the option {own[0]} is for the pipeline to set: name servers and topics as {_FORM}")
-    pattern = found.pop("pattern", "")
+        settings |= dict(parse_qsl(part.query, keep_blank_values=True))
+        topics += _parse_topics(part)
+    forbidden = sorted(name for name in settings if name.lower() in _OWN)
+    if forbidden:
+        raise PipelineError(f"the option {forbidden[0]} is for the pipeline to set: name servers and topics as {_FORM}")
+    pattern = settings.pop("pattern", "")
     if bool(topics) == bool(pattern):
         raise PipelineError(f"name the topics of {clusters.pop()}, as {_FORM}, or else a ?pattern= of their names")
     which = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(dict.fromkeys(topics))}
-    return {**found, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
+    return {**settings, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
 
 
-def _parts(text: str) -> SplitResult:
+def _split_address(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     if parts.scheme != _FORMAT or not parts.netloc or "@" in parts.netloc or parts.fragment:
-        raise PipelineError(f"the input {_shown(text)!r} is no address of Kafka topics: it looks like {_FORM}")
+        raise PipelineError(f"the input {_redact_input(text)!r} is no address of Kafka topics: it looks like {_FORM}")
     return parts
 
 
-def _topics(parts: SplitResult) -> list[str]:
+def _parse_topics(parts: SplitResult) -> list[str]:
     names = [unquote(name) for name in parts.path.strip("/").split(",") if name]
     for name in names:
         if not _TOPIC.fullmatch(name):
-            raise PipelineError(f"the input {_shown(parts.geturl())!r}: {name!r} is no name of a Kafka topic")
+            raise PipelineError(f"the input {_redact_input(parts.geturl())!r}: {name!r} is no name of a Kafka topic")
     return names
 
 
-def _shown(text: str) -> str:
-    """An input as errors and logs may show it: without a login, and options, in which there may be one too."""
+def _redact_input(text: str) -> str:
+    """Return an input without its login and options, which may hold secrets, for errors and logs."""
     return _LOGIN.sub("//", text).partition("?")[0]
 
 
-def _records(
+def _load_records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
     assumed = check_assumption(options.get(ASSUME, ""))
-    own = {name: value for name, value in options.items() if name != ASSUME}
-    found = {**connector_options(inputs, own), **limit}
+    reader_options = {name: value for name, value in options.items() if name != ASSUME}
+    settings = {**build_connector_options(inputs, reader_options), **limit}
     try:
-        frame: DataFrame = reader.options(**found).load()
+        frame: DataFrame = reader.options(**settings).load()
         records = frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
         return assume_cloudevents(records) if assumed else records
     except PySparkException as error:
         reason = str(error).strip().partition("\n")[0]
-        raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {reason}") from error
+        raise PipelineError(f"Spark cannot read {', '.join(map(_redact_input, inputs))}: {reason}") from error

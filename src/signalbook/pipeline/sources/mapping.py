@@ -84,10 +84,10 @@ class MessageParts:
     parts: Mapping[str, tuple[str, DataType]]
     strict: bool = True
 
-    def expressions(self, protocol: str, source: str, position: str) -> list[str]:
-        """``base.RECORD_COLUMNS``. ``source`` and ``position`` are for messages that are no records of Kafka."""
-        source, position, partition = self._place(source, position)
-        found = {
+    def build_expressions(self, protocol: str, source: str, position: str) -> list[str]:
+        """Return ``base.RECORD_COLUMNS``. ``source`` and ``position`` are for messages other than Kafka records."""
+        source, position, partition = self._build_place(source, position)
+        expressions = {
             "protocol": protocol,
             "source": source,
             "position": position,
@@ -96,25 +96,25 @@ class MessageParts:
             # Of other protocols sources keep something else there, which no column of a user is.
             "key": f"IF({protocol} = 'KAFKA', {_as_bytes(*self.parts.get('key', _NULL))}, NULL)",
             "value": self.cast("body", "binary"),
-            "headers": self._stated_headers(),
+            "headers": self._build_stated_headers(),
             "received_at": self._time(),
         }
-        return [f"{expression} AS {name}" for name, expression in found.items()]
+        return [f"{expression} AS {name}" for name, expression in expressions.items()]
 
     def cast(self, part: str, kind: str) -> str:
-        """A part as ``kind``, null where there is none."""
+        """Return a part as ``kind``, null where it is missing."""
         return self._cast(self.parts[part][0] if part in self.parts else "NULL", kind)
 
     def _cast(self, column: str, kind: str) -> str:
-        """A column as ``kind``; what does not fit is null, what is no text is replaced."""
+        """Return a column as ``kind``: null where it does not fit, with replacements where it is not valid text."""
         if kind != "string":
             return f"try_cast({column} AS {kind})"
         if self.strict:
             return f"make_valid_utf8(try_cast({column} AS string))"
         return f"decode(CAST({column} AS binary), 'UTF-8')"
 
-    def _place(self, source: str, position: str) -> tuple[str, str, str]:
-        """Source, position and partition of records of Kafka that say them; of others the ones that are given."""
+    def _build_place(self, source: str, position: str) -> tuple[str, str, str]:
+        """Return source, position and partition: those of Kafka records that state them, else the given ones."""
         topic, partition, offset = (
             self.cast("address", "string"),
             self.cast("partition", "int"),
@@ -122,11 +122,11 @@ class MessageParts:
         )
         if not {"address", "partition", "position"} <= self.parts.keys():
             return source, position, partition
-        known = f"{topic} IS NOT NULL AND {partition} IS NOT NULL AND {offset} IS NOT NULL"
+        has_place = f"{topic} IS NOT NULL AND {partition} IS NOT NULL AND {offset} IS NOT NULL"
         return (
-            f"IF({known}, concat('kafka:', {topic}, '/', {partition}), {source})",
-            f"IF({known}, {offset}, {position})",
-            f"IF({known}, {partition}, NULL)",
+            f"IF({has_place}, concat('kafka:', {topic}, '/', {partition}), {source})",
+            f"IF({has_place}, {offset}, {position})",
+            f"IF({has_place}, {partition}, NULL)",
         )
 
     def _time(self) -> str:
@@ -137,41 +137,41 @@ class MessageParts:
         counted = f"timestamp_micros(try_multiply({self.cast('received_at', 'long')}, 1000))"
         return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
 
-    def _headers(self) -> str:
-        """Headers out of a list of pairs under any names, or out of a map. Raises ``PipelineError``."""
+    def _build_headers(self) -> str:
+        """Return the headers from a list of pairs under any names, or from a map. Raises ``PipelineError``."""
         if "headers" not in self.parts:
             return f"CAST(NULL AS {_PAIRS})"
         column, kind = self.parts["headers"]
         if isinstance(kind, MapType):
-            return self._pairs(f"map_entries({column})", "key", "value", kind.valueType)
+            return self._build_pairs(f"map_entries({column})", "key", "value", kind.valueType)
         element: Any = getattr(kind, "elementType", None)
         if not isinstance(element, StructType) or len(element) != 2:
             raise PipelineError(f"the column {column} holds no headers: they are an array of key and value, or a map")
         key, value = element
-        return self._pairs(column, key.name, value.name, value.dataType)
+        return self._build_pairs(column, key.name, value.name, value.dataType)
 
-    def _stated_headers(self) -> str:
-        """Headers, and before them what columns of their own say of content type and context attributes."""
-        found, stated = self._headers(), list(self._stated())
+    def _build_stated_headers(self) -> str:
+        """Return the headers, preceded by content type and context attributes from columns of their own."""
+        headers, stated = self._build_headers(), list(self._build_stated_lists())
         if "content_type" in self.parts:  # which counts more than a header
-            given = self.cast("content_type", "string")
-            found = f"filter({found}, h -> {given} IS NULL OR lower(h.name) <> '{_CONTENT_TYPE}')"
-        return f"concat({', '.join(stated)}, coalesce({found}, {_NONE}))" if stated else found
+            content_type = self.cast("content_type", "string")
+            headers = f"filter({headers}, h -> {content_type} IS NULL OR lower(h.name) <> '{_CONTENT_TYPE}')"
+        return f"concat({', '.join(stated)}, coalesce({headers}, {_NONE}))" if stated else headers
 
-    def _stated(self) -> Iterator[str]:
-        """Lists of headers, each of a column."""
+    def _build_stated_lists(self) -> Iterator[str]:
+        """Yield lists of headers, one for each column."""
         attributes = [name for name in self.parts if name.startswith(ATTRIBUTE_PREFIX)]
         if "attributes" in self.parts:
-            yield self._attribute_map()
+            yield self._build_attribute_map()
         elif attributes and f"{ATTRIBUTE_PREFIX}specversion" not in attributes:
-            yield _header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
+            yield _build_header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
         for name in attributes:
-            yield _header(_CONTENT_TYPE if name == _DATA_TYPE else name, self._attribute(name))
+            yield _build_header(_CONTENT_TYPE if name == _DATA_TYPE else name, self._build_attribute(name))
         if "content_type" in self.parts:
-            yield _header(_CONTENT_TYPE, self.cast("content_type", "string"))
+            yield _build_header(_CONTENT_TYPE, self.cast("content_type", "string"))
 
-    def _attribute(self, name: str) -> str:
-        """An attribute as text, a time as RFC 3339 has it; one without a zone is in that of the session."""
+    def _build_attribute(self, name: str) -> str:
+        """Return an attribute as text, times as in RFC 3339; times without a zone are in the session's zone."""
         if not isinstance(self.parts[name][1], (TimestampType, TimestampNTZType)):
             return self.cast(name, "string")
         # Counted from an origin without a zone: ``date_format`` is in local time, which skips hours.
@@ -179,19 +179,19 @@ class MessageParts:
         utc = f"CAST(TIMESTAMP_NTZ'1970-01-01 00:00:00' + {counted} AS string)"
         return f"concat(replace({utc}, ' ', 'T'), 'Z')"
 
-    def _attribute_map(self) -> str:
-        """The attributes in a map, whose names may have the prefix already."""
+    def _build_attribute_map(self) -> str:
+        """Return the attributes in a map, whose names may have the prefix already."""
         column, _ = self.parts["attributes"]
         plain = f"regexp_replace({self._cast('e.key', 'string')}, '^ce[_-]', '')"
-        named = f"IF({plain} = 'datacontenttype', '{_CONTENT_TYPE}', concat('{ATTRIBUTE_PREFIX}', {plain}))"
+        renamed = f"IF({plain} = 'datacontenttype', '{_CONTENT_TYPE}', concat('{ATTRIBUTE_PREFIX}', {plain}))"
         entries = f"filter(map_entries({column}), e -> e.value IS NOT NULL)"
         value = self._cast(self._cast("e.value", "string"), "binary")
-        pairs = f"transform({entries}, e -> struct({named} AS name, {value} AS value))"
-        version = _header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
+        pairs = f"transform({entries}, e -> struct({renamed} AS name, {value} AS value))"
+        version = _build_header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
         stated = f"exists({pairs}, h -> h.name = '{ATTRIBUTE_PREFIX}specversion')"
         return f"coalesce(IF({stated}, {pairs}, concat({version}, {pairs})), {_NONE})"
 
-    def _pairs(self, array: str, key: str, value: str, kind: DataType) -> str:
+    def _build_pairs(self, array: str, key: str, value: str, kind: DataType) -> str:
         name, content = self._cast(f"h[{string_literal(key)}]", "string"), f"h[{string_literal(value)}]"
         return f"transform({array}, h -> struct({name} AS name, {_as_bytes(content, kind)} AS value))"
 
@@ -204,10 +204,10 @@ def _as_bytes(column: str, kind: DataType) -> str:
     return f"CAST({f'to_json({column})' if has_parts else f'CAST({column} AS string)'} AS binary)"
 
 
-def _header(name: str, value: str) -> str:
-    """A list of one header, of none where ``value`` is null."""
-    one = f"array(struct('{name}' AS name, CAST({value} AS binary) AS value))"
-    return f"IF({value} IS NULL, {_NONE}, CAST({one} AS {_PAIRS}))"
+def _build_header(name: str, value: str) -> str:
+    """Return a list of one header, an empty list where ``value`` is null."""
+    single = f"array(struct('{name}' AS name, CAST({value} AS binary) AS value))"
+    return f"IF({value} IS NULL, {_NONE}, CAST({single} AS {_PAIRS}))"
 
 
 def assume_cloudevents(records: DataFrame) -> DataFrame:
@@ -217,7 +217,7 @@ def assume_cloudevents(records: DataFrame) -> DataFrame:
     """
     headers = f"coalesce(headers, {_NONE})"
     stated = f"exists({headers}, h -> h.name IN ('{_CONTENT_TYPE}', '{ATTRIBUTE_PREFIX}specversion'))"
-    added = f"concat({_header(_CONTENT_TYPE, string_literal(JSON_FORMAT))}, {headers})"
+    added = f"concat({_build_header(_CONTENT_TYPE, string_literal(JSON_FORMAT))}, {headers})"
     condition = f"protocol <> 'KAFKA' OR value IS NULL OR {stated}"
     return records.withColumn("headers", f.expr(f"IF({condition}, headers, {added})"))
 
@@ -229,39 +229,41 @@ def check_assumption(value: str) -> bool:
     return bool(value)
 
 
-def message_records(frame: DataFrame, columns: MessageColumns | None) -> DataFrame:
-    """The messages in rows of a DataFrame, as ``base.RECORD_COLUMNS``; lazily, of a stream as a stream.
+def select_messages(frame: DataFrame, columns: MessageColumns | None) -> DataFrame:
+    """Return the messages in rows of a DataFrame as ``base.RECORD_COLUMNS``, lazily; a stream stays a stream.
 
     Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
     CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, or are of no use.
     """
-    parts = _parts(frame, columns)
+    parts = _find_parts(frame, columns)
     source = f"coalesce({parts.cast('source', 'string')}, '')"
     position = f"coalesce({parts.cast('position', 'long')}, {NOWHERE}L)"
-    return frame.selectExpr(*parts.expressions(_protocol(parts, columns), source, position))
+    return frame.selectExpr(*parts.build_expressions(_build_protocol(parts, columns), source, position))
 
 
-def _parts(frame: DataFrame, columns: MessageColumns | None) -> MessageParts:
-    there = {field.name.lower(): field for field in frame.schema}
-    named = {field.name: getattr(columns or KAFKA, field.name) for field in fields(MessageColumns)}
-    attributes = named.pop("attributes")
+def _find_parts(frame: DataFrame, columns: MessageColumns | None) -> MessageParts:
+    fields_by_name = {field.name.lower(): field for field in frame.schema}
+    columns_by_part = {field.name: getattr(columns or KAFKA, field.name) for field in fields(MessageColumns)}
+    attributes = columns_by_part.pop("attributes")
     if isinstance(attributes, str):
-        named["attributes"] = attributes
+        columns_by_part["attributes"] = attributes
     else:
-        named |= {f"{ATTRIBUTE_PREFIX}{name}": column for name, column in attributes.items()}
+        columns_by_part |= {f"{ATTRIBUTE_PREFIX}{name}": column for name, column in attributes.items()}
     if columns is None:  # of which any may be missing, but for the first
-        named = {part: name for part, name in named.items() if part == "body" or name in there}
-    found: dict[str, tuple[str, DataType]] = {}
-    for part, name in named.items():
-        if name and name.lower() not in there:
+        columns_by_part = {
+            part: name for part, name in columns_by_part.items() if part == "body" or name in fields_by_name
+        }
+    parts: dict[str, tuple[str, DataType]] = {}
+    for part, name in columns_by_part.items():
+        if name and name.lower() not in fields_by_name:
             raise PipelineError(
                 f"the DataFrame has no column {name!r} for the {part} of messages: name those it has by "
                 f"MessageColumns(body=...); they are: {', '.join(frame.columns)}"
             )
         if name:
-            found[part] = identifier(there[name.lower()].name), there[name.lower()].dataType
-    _check(found)
-    return MessageParts(found, strict=int(frame.sparkSession.version.partition(".")[0]) >= _STRICT)
+            parts[part] = identifier(fields_by_name[name.lower()].name), fields_by_name[name.lower()].dataType
+    _check(parts)
+    return MessageParts(parts, strict=int(frame.sparkSession.version.partition(".")[0]) >= _STRICT)
 
 
 def _check(parts: Mapping[str, tuple[str, DataType]]) -> None:
@@ -276,11 +278,11 @@ def _check(parts: Mapping[str, tuple[str, DataType]]) -> None:
         raise PipelineError(f"the column {parts['attributes'][0]} is no map of context attributes")
 
 
-def _protocol(parts: MessageParts, columns: MessageColumns | None) -> str:
+def _build_protocol(parts: MessageParts, columns: MessageColumns | None) -> str:
     if columns is None:
         return "'KAFKA'" if "address" in parts.parts else "''"
     if "protocol" not in parts.parts:
         return "''"
     name = f"upper(trim({parts.cast('protocol', 'string')}))"
-    known = " ".join(f"WHEN '{short}' THEN '{full}'" for short, full in _PROTOCOLS.items())
-    return f"coalesce(CASE {name} {known} ELSE {name} END, '')"
+    cases = " ".join(f"WHEN '{short}' THEN '{full}'" for short, full in _PROTOCOLS.items())
+    return f"coalesce(CASE {name} {cases} ELSE {name} END, '')"

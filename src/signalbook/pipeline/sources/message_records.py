@@ -53,15 +53,15 @@ class MessageRecords:
 
         ``references`` and ``sections`` are in JSON.
         """
-        types, encodings = (_not_empty(texts) for texts in (content_types, encodings))
-        texts = joined(
+        types, encodings = (_drop_empty(texts) for texts in (content_types, encodings))
+        texts = join_texts(
             f'{{"protocol":{json.dumps(protocol)}',
-            _member("content_type", quoted(types)),
-            _member("content_encoding", quoted(encodings)),
-            _member("reference", references),
-            _member("received_at", _moments(rows.column("received_at"))),
+            _format_member("content_type", quote_texts(types)),
+            _format_member("content_encoding", quote_texts(encodings)),
+            _format_member("reference", references),
+            _format_member("received_at", _format_times(rows.column("received_at"))),
             pc.if_else(rows.column("value").is_null(), ',"body":null', ""),
-            _member("sections", sections),
+            _format_member("sections", sections),
             "}",
         )
         return cls(
@@ -77,92 +77,94 @@ class MessageRecords:
 class Recording(Protocol):
     """The additional methods of a ``Source`` that makes records of many messages at once."""
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """Return the records of ``messages.to_record`` for each message, or None if they must be made one by one."""
         ...
 
 
-def rows_of(batch: MessageBatch, indices: Sequence[int]) -> pa.RecordBatch:
-    """The rows that some messages of a batch came as."""
+def select_rows(batch: MessageBatch, indices: Sequence[int]) -> pa.RecordBatch:
+    """Return the rows that some messages of a batch came as."""
     assert batch.records is not None
     whole = np.array_equal(indices, np.arange(len(batch)))
     return batch.records if whole else batch.records.take(pa.array(indices, pa.int64()))
 
 
-def joined(*parts: pa.StringArray | str) -> pa.StringArray:
-    """Texts one behind the other; what is null is passed over."""
+def join_texts(*parts: pa.StringArray | str) -> pa.StringArray:
+    """Join texts one behind the other. Null is skipped."""
     return pc.binary_join_element_wise(*parts, "", null_handling="skip")
 
 
-def quoted(texts: pa.StringArray) -> pa.StringArray:
-    """Texts of which many are alike, in JSON."""
+def quote_texts(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts, many of which are equal, as JSON."""
     encoded = texts.dictionary_encode()
     return pa.array([json.dumps(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
-def numbers(values: pa.Array) -> pa.StringArray:
-    """Whole numbers in JSON."""
+def format_numbers(values: pa.Array) -> pa.StringArray:
+    """Return whole numbers as JSON."""
     return values.cast(pa.string()).fill_null("null")
 
 
-def reference(path: str, count: int) -> pa.StringArray:
-    """The source of so many messages, in JSON; null where none is said."""
+def format_reference(path: str, count: int) -> pa.StringArray:
+    """Return the source of ``count`` messages as JSON, null if it is unknown."""
     return pa.repeat(pa.scalar(json.dumps(path) if path else None, pa.string()), count)
 
 
-def numbered_references(path: str, positions: pa.Array) -> pa.StringArray:
+def format_references(path: str, positions: pa.Array) -> pa.StringArray:
     """Return the references of messages by their numbers in a source, in JSON."""
-    return joined(json.dumps(f"{path}/")[:-1], positions.cast(pa.string()), '"')
+    return join_texts(json.dumps(f"{path}/")[:-1], positions.cast(pa.string()), '"')
 
 
-def byte_texts(values: pa.BinaryArray) -> pa.StringArray:
-    """Bytes in JSON."""
-    found = read_columns(load_module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
-    return pc.if_else(values.is_valid(), found, "null")
+def format_bytes(values: pa.BinaryArray) -> pa.StringArray:
+    """Return bytes as JSON."""
+    texts = read_columns(load_module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
+    return pc.if_else(values.is_valid(), texts, "null")
 
 
-def header_texts(listed: pa.ListArray, names: HeaderNames, *, readable: bool) -> pa.StringArray:
-    """The headers of each message in JSON, by their names, values as bytes or as ``readable`` texts."""
+def format_headers(listed: pa.ListArray, names: HeaderNames, *, readable: bool) -> pa.StringArray:
+    """Return the headers of each message as JSON, by their names, with values as bytes or ``readable`` texts."""
     values = pc.fill_null(listed.flatten().field("value"), b"").cast(pa.binary())
     ends = pc.fill_null(pc.list_value_length(listed), 0).to_numpy().astype(np.int64).cumsum()
-    found = load_module().header_texts(
+    batch = load_module().header_texts(
         [json.dumps(name) for name in names.numbers], names.codes, ends, PayloadSpans.of(values).places, readable
     )
-    texts = read_columns(found, _TEXT)[0]
-    return _with_nulls(texts, listed) if listed.flatten().field("value").null_count and not readable else texts
+    texts = read_columns(batch, _TEXT)[0]
+    return _restore_nulls(texts, listed) if listed.flatten().field("value").null_count and not readable else texts
 
 
-def _with_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
+def _restore_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
     """Replace those of ``texts`` in which the value of a header is empty instead of null."""
     rows = pc.unique(pc.list_parent_indices(listed).filter(listed.flatten().field("value").is_null()))
-    exact = [format_sections({"": tuple(header_pairs(each))}) for each in listed.take(rows).to_pylist()]
+    exact = [format_sections({"": tuple(header_pairs(headers))}) for headers in listed.take(rows).to_pylist()]
     mask = np.zeros(len(texts), np.bool_)
     mask[rows] = True
     return pc.replace_with_mask(texts, mask, pc.utf8_slice_codeunits(pa.array(exact, pa.string()), len('{"":'), -1))
 
 
-def stated_texts(listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]) -> pa.StringArray:
-    """The last header of a name in each message as ``read`` has it, null where there is none."""
+def read_stated_texts(
+    listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]
+) -> pa.StringArray:
+    """Return the last header of a name in each message, read by ``read``, null without one."""
     places = names.places([name])
     owners = pc.list_parent_indices(listed).to_numpy()[places]
     encoded = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places)).dictionary_encode()
     texts = pa.array(list(map(read, encoded.dictionary.to_pylist())), pa.string())
-    found = np.full(len(listed), -1, np.int64)
-    found[owners] = encoded.indices.to_numpy()  # the last to be written stays
-    return texts.take(pa.array(found, mask=found < 0))
+    indices = np.full(len(listed), -1, np.int64)
+    indices[owners] = encoded.indices.to_numpy()  # the last to be written stays
+    return texts.take(pa.array(indices, mask=indices < 0))
 
 
-def _not_empty(texts: pa.StringArray) -> pa.StringArray:
+def _drop_empty(texts: pa.StringArray) -> pa.StringArray:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _member(name: str, values: pa.StringArray) -> pa.StringArray:
-    """Values in JSON as a member of an object that others are before; what is null is none."""
+def _format_member(name: str, values: pa.StringArray) -> pa.StringArray:
+    """Return JSON values as a member that follows others in an object; null gives an empty text."""
     return pc.binary_join_element_wise(f',"{name}":', values, "")
 
 
-def _moments(times: pa.Array) -> pa.StringArray:
-    """Times as Python writes them in ISO 8601, in JSON."""
+def _format_times(times: pa.Array) -> pa.StringArray:
+    """Return times as JSON, as Python writes them in ISO 8601."""
     texts = times.cast(columns.TIMESTAMP).cast(pa.string())
     behind = pc.utf8_slice_codeunits(texts, _SECOND, _SECOND + len(_WHOLE))
     date, clock = pc.utf8_slice_codeunits(texts, 0, _DATE), pc.utf8_slice_codeunits(texts, _DATE + 1, _SECOND)

@@ -23,7 +23,7 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.message_records import MessageRecords, reference, rows_of
+from signalbook.pipeline.sources.message_records import MessageRecords, format_reference, select_rows
 from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
@@ -62,17 +62,17 @@ class Mqtt(SpoolingSource):
         self.protocol = protocol
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The message, with all that the broker said of it."""
+        """Return the message, with all that the broker stated about it."""
         row = batch.record(index, "address", "key", "value", "received_at")
-        return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
+        return self._build_message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """Return the records of many messages for dead letters."""
-        rows = rows_of(batch, indices)
+        rows = select_rows(batch, indices)
         topics, keys = rows.column("address"), rows.column("key").to_pylist()
-        sections = [_sections(topic, key) for topic, key in zip(topics.to_pylist(), keys, strict=True)]
+        sections = [_read_sections(topic, key) for topic, key in zip(topics.to_pylist(), keys, strict=True)]
         if self.protocol == V5:
-            stated = [str(each.get("content_type") or "") for each in sections]
+            stated = [str(section.get("content_type") or "") for section in sections]
         else:
             stated = [detect_format(body) for body in rows.column("value").to_pylist()]
         return MessageRecords.of(
@@ -81,20 +81,20 @@ class Mqtt(SpoolingSource):
             addresses=topics,
             content_types=pa.array(stated, pa.string()),
             encodings=pa.nulls(len(rows), pa.string()),
-            references=reference(batch.path, len(rows)),
-            sections=pa.array(list(map(_sections_text, sections)), pa.string()),
+            references=format_reference(batch.path, len(rows)),
+            sections=pa.array(list(map(_format_sections, sections)), pa.string()),
         )
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
+    def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
         """Return the broker of the messages. Raises ``PipelineError``."""
         return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection with the session that the spool remembers. Raises ``PipelineError`` and what may pass."""
         broker = _read_input(inputs, options)
-        session = _session(spool, broker.options.get("clientId", ""))
+        session = _choose_session(spool, broker.options.get("clientId", ""))
         expiry = int(broker.options.get("sessionExpiry", _WEEK))
-        with broker.refusals():
+        with broker.convert_refusals():
             version = 5 if self.protocol == V5 else 3
             client = MQTTClient(broker.settings, version, MQTTSession(name=session.name, expiry=expiry))
             try:
@@ -102,26 +102,28 @@ class Mqtt(SpoolingSource):
             except BaseException:
                 client.close()
                 raise
-        return _Connection(client, broker, self.spooled)
+        return _Connection(client, broker, self.build_spooled)
 
-    def spooled(self, received: MQTTMessage) -> SpooledMessage:
-        """A message as it waits."""
+    def build_spooled(self, received: MQTTMessage) -> SpooledMessage:
+        """Return a message as the spool keeps it."""
         sections: dict[str, Any] = {"qos": received.qos, "retain": received.retain}
         for name, theirs in _PROPERTIES.items() if received.properties else ():
             value = getattr(received.properties, theirs, None)
             if value is not None:
                 sections[name] = value
-        key, address, payload = msgspec.msgpack.encode(sections), _topic(received), bytes(received.payload)
-        named = arrays.encoded_headers(arrays.message_headers(self._message(address, key, payload)))
+        key, address, payload = msgspec.msgpack.encode(sections), _read_topic(received), bytes(received.payload)
+        headers = arrays.encoded_headers(arrays.message_headers(self._build_message(address, key, payload)))
         return SpooledMessage(
-            address=address, value=payload, headers=named, key=key, received_at=time.time_ns() // 1000
+            address=address, value=payload, headers=headers, key=key, received_at=time.time_ns() // 1000
         )
 
-    def _message(self, topic: str, key: bytes, payload: bytes, received_at: Any = None, reference: str = "") -> Message:
-        return publish(self.protocol, payload, _sections(topic, key), received_at=received_at, reference=reference)
+    def _build_message(
+        self, topic: str, key: bytes, payload: bytes, received_at: Any = None, reference: str = ""
+    ) -> Message:
+        return publish(self.protocol, payload, _read_sections(topic, key), received_at=received_at, reference=reference)
 
 
-def _sections(topic: str, key: bytes) -> dict[str, Any]:
+def _read_sections(topic: str, key: bytes) -> dict[str, Any]:
     """Return the broker's information about a message, as ``spooled`` keeps it."""
     sections = msgspec.msgpack.decode(key)
     if "user_properties" in sections:
@@ -129,7 +131,7 @@ def _sections(topic: str, key: bytes) -> dict[str, Any]:
     return {"topic_name": topic, **sections}
 
 
-def _sections_text(sections: Mapping[str, Any]) -> str:
+def _format_sections(sections: Mapping[str, Any]) -> str:
     """Return ``messages.format_sections``, in a fifth of the time for plain ASCII."""
     if all(type(value) in _PLAIN or name == "user_properties" for name, value in sections.items()):
         text = msgspec.json.encode(sections).decode()
@@ -154,13 +156,13 @@ class _Connection:
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """Return the messages that arrive, at most a few hundred."""
-        with self._broker.refusals():
+        with self._broker.convert_refusals():
             received = self._client.receive(seconds)
         return [ReceivedMessage(message=self._spooled(message), token=message) for message in received]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
         """Acknowledge messages."""
-        with self._broker.refusals():
+        with self._broker.convert_refusals():
             self._client.acknowledge(message.token for message in messages)
 
     def keep_alive(self) -> None:
@@ -168,7 +170,7 @@ class _Connection:
 
         It lies behind what is not taken, so that the connection may end: the session does not.
         """
-        with self._broker.refusals():
+        with self._broker.convert_refusals():
             self._client.keep_alive()
 
     def close(self) -> None:
@@ -193,11 +195,11 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
     return broker
 
 
-def _session(spool: MessageSpool, name: str) -> SpoolSession:
-    """The session to go on with."""
-    known = spool.session()
-    if known is not None and name in ("", known.name):
-        return known
+def _choose_session(spool: MessageSpool, name: str) -> SpoolSession:
+    """Return the stored session, or remember a new one."""
+    stored = spool.read_session()
+    if stored is not None and name in ("", stored.name):
+        return stored
     return spool.remember(SpoolSession(name=name or f"signalbook-{secrets.token_hex(6)}"))
 
 
@@ -217,12 +219,12 @@ def _resume(client: MQTTClient, broker: brokers.BrokerInput, spool: MessageSpool
         received = ()
     if session.lost or set(received) != set(filters):
         # Subscribing anew to what the session has already would bring retained messages once more.
-        client.subscribe(each for each in filters if each not in received)
-        client.unsubscribe(each for each in received if each not in filters)
+        client.subscribe(topic_filter for topic_filter in filters if topic_filter not in received)
+        client.unsubscribe(topic_filter for topic_filter in received if topic_filter not in filters)
         spool.remember(SpoolSession(name=session.name, receives=filters))
 
 
-def _topic(received: MQTTMessage) -> str:
+def _read_topic(received: MQTTMessage) -> str:
     try:
         return received.topic
     except UnicodeDecodeError:

@@ -31,12 +31,12 @@ from signalbook.pipeline.sources import brokers
 from signalbook.pipeline.sources.base import MessageBatch, split_range
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
-    header_texts,
-    joined,
-    numbered_references,
-    quoted,
-    rows_of,
-    stated_texts,
+    format_headers,
+    format_references,
+    join_texts,
+    quote_texts,
+    read_stated_texts,
+    select_rows,
 )
 
 _INPUTS: Final = brokers.BrokerInputFormat(
@@ -61,7 +61,7 @@ class ChosenStream:
     state: JetStreamState
     subject: str = ""
 
-    def offset(self, number: int) -> list[Any]:
+    def build_offset(self, number: int) -> list[Any]:
         """Return the offset after the message of that number."""
         return [number, self.state.created]
 
@@ -98,24 +98,24 @@ class NATSStreams:
         """True if the stream begins after the existing messages."""
         return self.broker.options.get("startingOffsets") == "latest"
 
-    def chosen(self) -> dict[str, ChosenStream]:
-        """The streams, by name. Raises ``PipelineError`` where there are none, or they cannot be read."""
-        found: dict[str, ChosenStream] = {}
-        for chosen in self.broker.retry(self._chosen):
+    def choose_streams(self) -> dict[str, ChosenStream]:
+        """Return the streams by name. Raises ``PipelineError`` if they do not exist or cannot be read."""
+        streams: dict[str, ChosenStream] = {}
+        for chosen in self.broker.retry(self._find_streams):
             state = chosen.state
-            if state.name in found:
+            if state.name in streams:
                 raise PipelineError(f"the stream {state.name} is named twice: name it, or one subject in it")
             if state.retention != "limits":
                 raise PipelineError(
                     f"the stream {state.name} at {self.broker} drops each message once its reader has had it "
                     f"(retention {state.retention}): read one with retention limits that has this one as its source"
                 )
-            found[state.name] = chosen
-        return found
+            streams[state.name] = chosen
+        return streams
 
     def split(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
         """Divide the messages between offsets. Raises ``PipelineError`` for messages that are gone."""
-        chosen, found = self.chosen(), list[StreamRange]()
+        chosen, ranges = self.choose_streams(), list[StreamRange]()
         for name, (last, created) in end.items():
             before = start[name][0] if name in start else chosen[name].state.first - 1 if name in chosen else -1
             if last <= before:
@@ -125,33 +125,33 @@ class NATSStreams:
             self.check_complete(chosen[name].state, before, [last, created])
             # A task connects by itself: for a few messages that costs more than reading them.
             count = max(1, min(tasks, (last - before) // _LEAST))
-            found += [
+            ranges += [
                 StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
                 for first, last in split_range(before, last, count)
             ]
-        return found
+        return ranges
 
     def read(self, part: StreamRange) -> Iterator[list[StoredMessage]]:
-        """The messages of a range, over a new connection where one was lost. Raises ``PipelineError``."""
-        done = part.start - 1
+        """Yield the messages of a range, over a new connection where one was lost. Raises ``PipelineError``."""
+        last_read = part.start - 1
         attempts = iter(range(_ATTEMPTS))
         while True:
             try:
-                with self._connected() as jetstream:
-                    for messages in jetstream.read(part.stream, done + 1, part.end, part.subject):
+                with self._connect() as jetstream:
+                    for messages in jetstream.read(part.stream, last_read + 1, part.end, part.subject):
                         yield messages
                         # Not before they were taken: what breaks off is read again from here, over a new connection.
-                        done = messages[-1].number
+                        last_read = messages[-1].number
                         attempts = iter(range(_ATTEMPTS))
                     return
             except BrokerUnavailable as error:
                 if next(attempts, None) is None:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
-                self.broker.retry(self._chosen)  # until it is there again
+                self.broker.retry(self._find_streams)  # until it is there again
 
-    def check_complete(self, state: JetStreamState, before: int, known: list[Any]) -> None:
-        """Raise ``PipelineError`` for a stream that is not the ``known`` one, or without what follows ``before``."""
-        where, (last, created) = f"the stream {state.name} at {self.broker}", known
+    def check_complete(self, state: JetStreamState, before: int, last_offset: list[Any]) -> None:
+        """Raise ``PipelineError`` for a stream that is not the ``last_offset`` one, or without what follows ``before``."""
+        where, (last, created) = f"the stream {state.name} at {self.broker}", last_offset
         why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
         if created != state.created:
             why = f"is of {state.created}, and the one that was read of {created}"
@@ -166,12 +166,12 @@ class NATSStreams:
                 "dropped unread; keep more in it, and go on without them by the option failOnDataLoss = false"
             )
 
-    def _chosen(self) -> list[ChosenStream]:
-        with self._connected() as jetstream:
-            return [self._resolved(jetstream, name) for name in self.broker.names]
+    def _find_streams(self) -> list[ChosenStream]:
+        with self._connect() as jetstream:
+            return [self._find_stream(jetstream, name) for name in self.broker.names]
 
-    def _resolved(self, jetstream: JetStream, name: str) -> ChosenStream:
-        """The stream of a name, or else the one that holds messages of that subject."""
+    def _find_stream(self, jetstream: JetStream, name: str) -> ChosenStream:
+        """Return the stream of a name, or else the one that holds messages of that subject."""
         state = None if _NO_STREAM_NAME & set(name) else jetstream.stream(name)
         if state is not None:
             return ChosenStream(state=state)
@@ -185,9 +185,9 @@ class NATSStreams:
         return ChosenStream(state=state, subject=name)
 
     @contextmanager
-    def _connected(self) -> Iterator[JetStream]:
-        """A connection. Raises ``PipelineError`` for what the server does not do."""
-        with self.broker.refusals():
+    def _connect(self) -> Iterator[JetStream]:
+        """Open a connection for the context. Raises ``PipelineError`` for requests that the server refuses."""
+        with self.broker.convert_refusals():
             connection = NATSConnection.open(self.broker.settings)
             try:
                 yield JetStream(connection, self.broker.options.get("domain", ""))
@@ -225,34 +225,36 @@ class Nats:
         return brokers.load_rows(session, session.readStream, _Source, inputs, options, most=most)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The message, with all that the stream says of it."""
+        """Return the message, with all that the stream states about it."""
         row = batch.record(index)
-        named = arrays.text_pairs(row["headers"])
+        headers = arrays.text_pairs(row["headers"])
         return message(
             row["address"],
             row["value"],
-            named,
+            headers,
             received_at=row["received_at"],
             reference=f"{batch.path}/{row['position']}",
         )
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
         """Return the records of many messages for dead letters."""
-        rows = rows_of(batch, indices)
+        rows = select_rows(batch, indices)
         listed, subjects = rows.column("headers"), rows.column("address")
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
-        stated = [stated_texts(listed, folded, name, arrays.escaped) for name in (*CONTENT_TYPES, "content-encoding")]
+        stated = [
+            read_stated_texts(listed, folded, name, arrays.escaped) for name in (*CONTENT_TYPES, "content-encoding")
+        ]
         bare = pc.equal(pc.list_value_length(listed).fill_null(0), 0)
         implied = [detect_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]
-        headers = header_texts(listed, names, readable=True)
+        headers = format_headers(listed, names, readable=True)
         return MessageRecords.of(
             "NATS",
             rows,
             addresses=subjects,
             content_types=pc.coalesce(*stated[:-1], pa.array(implied, pa.string())),
             encodings=stated[-1],
-            references=numbered_references(batch.path, rows.column("position")),
-            sections=joined('{"subject":', quoted(subjects), ',"headers":', headers, "}"),
+            references=format_references(batch.path, rows.column("position")),
+            sections=join_texts('{"subject":', quote_texts(subjects), ',"headers":', headers, "}"),
         )
 
 
@@ -288,14 +290,14 @@ class _Rows:
         """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, StreamRange)
         for messages in self._streams.read(partition):
-            yield brokers.rows_batch(
+            yield brokers.build_rows(
                 self._schema,
                 protocol=[SOURCE.protocol] * len(messages),
                 source=[f"nats:{partition.stream}"] * len(messages),
                 position=[message.number for message in messages],
                 address=[message.subject for message in messages],
                 value=[message.payload for message in messages],
-                headers=[brokers.header_rows(message.headers) for message in messages],
+                headers=[brokers.build_header_rows(message.headers) for message in messages],
                 received_at=[message.time // 1000 for message in messages],
             )
 
@@ -304,8 +306,8 @@ class _Batch(_Rows, DataSourceReader):
     """The reader of all current messages."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of all streams."""
-        end = {name: chosen.offset(chosen.state.last) for name, chosen in self._streams.chosen().items()}
+        """Return ranges of all streams."""
+        end = {name: chosen.build_offset(chosen.state.last) for name, chosen in self._streams.choose_streams().items()}
         return self._streams.split({}, end, self._request.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
 
 
@@ -316,31 +318,35 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
     _asked = 0.0
 
     def initialOffset(self) -> StreamOffsets:  # noqa: N802
-        """Behind the last messages, or nothing: which are the first is asked when a batch is planned."""
-        chosen = self._streams.chosen()
-        return {name: each.offset(each.state.last) for name, each in chosen.items()} if self._streams.latest else {}
+        """Return the offset after the last messages, or nothing: the first ones are determined for each batch."""
+        chosen = self._streams.choose_streams()
+        return (
+            {name: stream.build_offset(stream.state.last) for name, stream in chosen.items()}
+            if self._streams.latest
+            else {}
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The messages there are now will be the last."""
-        self._end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
+        """Make the present messages the last ones."""
+        self._end = {name: chosen.state.last for name, chosen in self._streams.choose_streams().items()}
 
     def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
         """Return the end of the next batch: at most its share of each stream, if there is a limit."""
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
-        chosen = self._streams.chosen()
+        chosen = self._streams.choose_streams()
         self._asked = time.monotonic()
         # Spark's limit is for the batch: each stream has its share of it, so that none waits for another.
         share = max(1, limit.max_rows // len(chosen)) if isinstance(limit, ReadMaxRows) else None
-        found = dict(start)
-        for name, each in chosen.items():
-            last = each.state.last if self._end is None else self._end.get(name, 0)
-            known = start.get(name) or each.offset(each.state.first - 1)
-            before = known[0]
-            self._streams.check_complete(each.state, before, known)
-            first = max(before, each.state.first - 1)  # what is gone is no part of a share
-            found[name] = each.offset(max(before, last if share is None else min(last, first + share)))
-        return found
+        offsets = dict(start)
+        for name, stream in chosen.items():
+            last = stream.state.last if self._end is None else self._end.get(name, 0)
+            offset = start.get(name) or stream.build_offset(stream.state.first - 1)
+            before = offset[0]
+            self._streams.check_complete(stream.state, before, offset)
+            first = max(before, stream.state.first - 1)  # what is gone is no part of a share
+            offsets[name] = stream.build_offset(max(before, last if share is None else min(last, first + share)))
+        return offsets
 
     def partitions(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[InputPartition]:
-        """Ranges of what lies between."""
+        """Return ranges of the messages between two offsets."""
         return self._streams.split(start, end, self._request.tasks)

@@ -7,8 +7,8 @@ from typing import Final
 
 from signalbook.messages import Message
 from signalbook.pipeline.sources.base import BLANK, MessageBatch, Split, UnreadableMessage
-from signalbook.pipeline.sources.files import JSON_ENDINGS, array_batches, line_batches
-from signalbook.pipeline.sources.reading import reading, text_head
+from signalbook.pipeline.sources.files import JSON_ENDINGS, read_array_batches, read_line_batches
+from signalbook.pipeline.sources.input_file import open_input, read_text_head
 
 # Enough bytes to see how a file begins, even if it begins with many blanks.
 _HEAD_BYTES: Final = 4096
@@ -29,10 +29,10 @@ class PlainJson:
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """Yield the messages that begin in ``split``. The first split of a file has all of an array or document."""
         if _has_lines(split):
-            yield from line_batches(split)
+            yield from read_line_batches(split)
         elif split.start == 0:
-            with reading(split) as file:
-                yield from array_batches(split.path, file, split.limit)
+            with open_input(split) as file:
+                yield from read_array_batches(split.path, file, split.limit)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """Return the value as a message of no protocol. Raises ``UnreadableMessage`` for damaged parts of a file."""
@@ -43,8 +43,8 @@ class PlainJson:
 
 def _has_lines(split: Split) -> bool:
     """Return True unless the file begins as an array or as a document of several lines."""
-    with reading(split) as file:
-        head = text_head(split.path, file, _HEAD_BYTES)
+    with open_input(split) as file:
+        head = read_text_head(split.path, file, _HEAD_BYTES)
     first_line = head.partition(b"\n")[0].rstrip(BLANK)
     return not first_line.startswith(b"[") and first_line != b"{"
 

@@ -16,8 +16,8 @@ from signalbook.messages import Message
 from signalbook.messages.eventformats.base import PROTOBUF_FORMAT
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import DAMAGED, KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
-from signalbook.pipeline.sources.files import BLOCK, structured
-from signalbook.pipeline.sources.reading import Readable, reading
+from signalbook.pipeline.sources.files import BLOCK, build_structured_message
+from signalbook.pipeline.sources.input_file import Readable, open_input
 
 MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
@@ -37,64 +37,64 @@ class ProtobufEvents:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The file's events, and what cannot be separated as one message."""
-        with reading(split) as file:
-            yield from _batches(split.path, file, self.tag)
+        with open_input(split) as file:
+            yield from _read_batches(split.path, file, self.tag)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The event as a structured one of a file. Raises ``Unreadable``."""
-        return structured(batch, index, PROTOBUF_FORMAT)
+        """Return the event as a structured one of a file. Raises ``Unreadable``."""
+        return build_structured_message(batch, index, PROTOBUF_FORMAT)
 
 
 STREAM: Final = ProtobufEvents(name="cloudevents-protobuf", tag=b"")
 BATCH: Final = ProtobufEvents(name="cloudevents-protobuf-batch", tag=_EVENTS)
 
 
-def _batches(path: str, file: Readable, tag: bytes) -> Iterator[MessageBatch]:
-    offset, rest, problem = 0, b"", ""
+def _read_batches(path: str, file: Readable, tag: bytes) -> Iterator[MessageBatch]:
+    offset, remainder, problem = 0, b"", ""
     try:
-        while not problem and (piece := file.read(max(BLOCK, len(rest)))):
-            data = rest + piece
-            bounds, end, problem = _cut(data, tag)
+        while not problem and (piece := file.read(max(BLOCK, len(remainder)))):
+            data = remainder + piece
+            bounds, end, problem = _split_events(data, tag)
             if bounds:
-                yield _batch(path, data[:end], bounds, offset)
+                yield _build_batch(path, data[:end], bounds, offset)
             offset += end
-            rest = data[end:]
-        if rest:
+            remainder = data[end:]
+        if remainder:
             # what follows has no boundaries that could be found again
             problem = problem or "the file ends inside of an event: it is cut off"
-            content, size = _to_end(file, rest)
+            content, size = _to_end(file, remainder)
             if size > MAX_EVENT:
                 problem += f"; of more than {MAX_EVENT} bytes from here on the first {KEPT} are kept"
             # From the start on, and so much: it is a file of something else.
             rule = UNREADABLE if offset == 0 and size > MAX_EVENT else DAMAGED
-            yield DamagedFile(path, problem, rule).batch(offset, content)
+            yield DamagedFile(path, problem, rule).to_batch(offset, content)
     except DamagedFile as damage:
         if damage.rule == UNREADABLE:
             raise
-        yield damage.batch(offset, rest)
+        yield damage.to_batch(offset, remainder)
 
 
-def _cut(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
-    """The places of whole events (of the tag, the event, its end), where the next one is, and what is wrong there."""
-    found: list[tuple[int, int, int]] = []
+def _split_events(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
+    """Return the places (tag, event, end) of whole events, the place of the next one, and what is wrong there."""
+    events: list[tuple[int, int, int]] = []
     place = 0
     while place < len(data):
         if not data.startswith(tag, place):
-            return found, place, "a field that no batch of CloudEvents has"
-        start, length = _varint(data, place + len(tag))
+            return events, place, "a field that no batch of CloudEvents has"
+        start, length = _read_varint(data, place + len(tag))
         if start < 0:
-            return found, place, "" if length < 0 else "the length of an event is no varint"
+            return events, place, "" if length < 0 else "the length of an event is no varint"
         if length > MAX_EVENT:
-            return found, place, f"an event of {length} bytes; at most {MAX_EVENT} are read"
+            return events, place, f"an event of {length} bytes; at most {MAX_EVENT} are read"
         if start + length > len(data):
             break
-        found.append((place, start, start + length))
+        events.append((place, start, start + length))
         place = start + length
-    return found, place, ""
+    return events, place, ""
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """The place behind a varint, and its value; places below 0: it is cut off (value -1) or too long (value 0)."""
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    """Return the place behind a varint and its value; a place below 0 if cut off (value -1) or too long (value 0)."""
     value = 0
     for index in range(_LONGEST_VARINT):
         if place + index >= len(data):
@@ -106,14 +106,14 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
     return -1, 0
 
 
-def _batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: int) -> MessageBatch:
+def _build_batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: int) -> MessageBatch:
     places, starts, ends = np.array(bounds, np.int64).T
     return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=places + offset)
 
 
-def _to_end(file: Readable, rest: bytes) -> tuple[bytes, int]:
+def _to_end(file: Readable, head: bytes) -> tuple[bytes, int]:
     """Read to the end. Return the content, or its beginning if it is larger than an event, and the size."""
-    content = bytearray(rest)
+    content = bytearray(head)
     while len(content) <= MAX_EVENT and (piece := file.read(BLOCK)):
         content += piece
     size = len(content)

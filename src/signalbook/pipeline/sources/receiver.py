@@ -106,13 +106,13 @@ class SpoolReceiver:
             raise PipelineError(f"receiving ended: {type(self._failure).__name__}: {self._failure}")
         return self._spool.end
 
-    def settled(self) -> int:
-        """``end`` once nothing has come for a moment, or messages have come for longer than that is waited for."""
+    def wait_for_end(self) -> int:
+        """Return ``end`` once the broker is silent for a moment, or after the longest wait."""
         deadline = time.monotonic() + self._patience
         while True:
-            found = self.end
+            end = self.end
             if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
-                return found
+                return end
             # Polled, not signalled: silence is what is waited for, and nothing announces it.
             self._over.wait(_LOOK / 5)
 
@@ -148,9 +148,9 @@ class SpoolReceiver:
         held = list[ReceivedMessage]()
         while not self._over.is_set() and len(held) <= _HELD:
             began = time.monotonic()
-            received = self._received(connection, held)
+            received = self._receive_more(connection, held)
             held += received
-            written = held[: self._spool.append([each.message for each in held])]
+            written = held[: self._spool.append([arrived.message for arrived in held])]
             if written:
                 connection.confirm(written)
                 del held[: len(written)]
@@ -160,26 +160,28 @@ class SpoolReceiver:
             self._quiet = self._quiet + 1 if still else 0
         self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
 
-    def _received(self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
+    def _receive_more(
+        self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]
+    ) -> Sequence[ReceivedMessage]:
         """Receive messages unless too much is ``held``: then they wait at the broker or on their way."""
-        if sum(each.message.weight for each in held) >= _HELD_BYTES:
+        if sum(arrived.message.weight for arrived in held) >= _HELD_BYTES:
             self._over.wait(_LOOK)
             connection.keep_alive()
             return []
         received = connection.receive(_LOOK)
         if not received or not self._spool.costly:
             return received
-        return [*received, *self._gathered(connection, _MOST - len(received))]
+        return [*received, *self._collect_more(connection, _MOST - len(received))]
 
-    def _gathered(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
+    def _collect_more(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
         """Receive further messages that arrive at once."""
-        found, deadline = list[ReceivedMessage](), time.monotonic() + _GATHERED
-        while len(found) < most and (left := deadline - time.monotonic()) > 0:
-            more = connection.receive(min(left, _STILL))
+        messages, deadline = list[ReceivedMessage](), time.monotonic() + _GATHERED
+        while len(messages) < most and (seconds_left := deadline - time.monotonic()) > 0:
+            more = connection.receive(min(seconds_left, _STILL))
             if not more:
                 break
-            found += more
-        return found
+            messages += more
+        return messages
 
 
 @runtime_checkable
@@ -199,20 +201,20 @@ class SpoolingSource(RecordSource, Protocol):
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Place
     ) -> DataFrame:
         """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
-        spool_limit(self.broker(inputs, options).options)
+        parse_spool_limit(self.parse_broker(inputs, options).options)
         kind, there = _ReceivedDataSource, home / RECEIVED
         return brokers.load_rows(
             session, session.readStream, kind, inputs, options, most=most, source=self.name, spool=there
         )
 
-    def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
+    def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
         """Return the broker of the messages. Raises ``PipelineError`` for invalid addresses and options."""
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
 
 
-def spool_limit(options: Mapping[str, str]) -> int:
+def parse_spool_limit(options: Mapping[str, str]) -> int:
     """Return the maximum number of bytes in a spool. Raises ``PipelineError``."""
     text = options.get(SPOOL_LIMIT, str(_LIMIT))
     if not (text.isdecimal() and int(text)):
@@ -254,8 +256,8 @@ class _Stream(brokers.BrokerStreamReader):
     _known = False
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """The first message that waits."""
-        return {"number": self._opened().begin}
+        """Return the number of the first waiting message."""
+        return {"number": self._open_spool().begin}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Prepare to stop after the messages that the broker has now."""
@@ -267,28 +269,28 @@ class _Stream(brokers.BrokerStreamReader):
         if not self._known:
             self._check(before)  # first: what was received into another spool would be confirmed and found by nobody
         if self._last and self._end is None:
-            self._end = self._started().settled()
-        end = self._started().end if self._end is None else self._end
-        self._opened().trim(before)  # Spark says what it has committed not before there is something new
+            self._end = self._start_receiver().wait_for_end()
+        end = self._start_receiver().end if self._end is None else self._end
+        self._open_spool().trim(before)  # Spark says what it has committed not before there is something new
         return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
 
     def _check(self, before: int) -> None:
         """Raise ``PipelineError`` for a spool that is not the one in which ``before`` messages had been."""
-        found = self._opened().found
-        if found < before:
+        spooled = self._open_spool().initial_end
+        if spooled < before:
             raise PipelineError(
-                f"{self._request.spool} has had {found} messages, and the stream has read {before}: restore it, "
+                f"{self._request.spool} has had {spooled} messages, and the stream has read {before}: restore it, "
                 "or give the stream another name"
             )
         self._known = True
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Ranges of what lies between."""
-        first, last, source = start["number"], end["number"], _source(self._request)
+        """Return ranges of the messages between two offsets."""
+        first, last, source = start["number"], end["number"], _find_source(self._request)
         # Below so many messages another task costs more than it saves.
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
-        opened = self._opened()
-        session = opened.session()
+        opened = self._open_spool()
+        session = opened.read_session()
         name = f"{source.name}:{session.name if session else ''}"
         return [
             _SpoolRange(
@@ -296,32 +298,32 @@ class _Stream(brokers.BrokerStreamReader):
                 protocol=source.protocol,
                 start=begin,
                 end=stop,
-                segments=opened.segments(begin, stop),
+                segments=opened.find_segments(begin, stop),
             )
             for begin, stop in split_range(first, last, count)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of ``RECORD_COLUMNS``."""
+        """Yield rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, _SpoolRange)
         waiting = spool.read_messages(self._place, partition.segments, partition.start, partition.end)
-        for found in _portions(waiting):
-            messages = [message for _, message in found]
-            yield brokers.rows_batch(
+        for portion in _split_portions(waiting):
+            messages = [message for _, message in portion]
+            yield brokers.build_rows(
                 self._schema,
-                protocol=[partition.protocol] * len(found),
-                source=[partition.source] * len(found),
-                position=[number for number, _ in found],
+                protocol=[partition.protocol] * len(portion),
+                source=[partition.source] * len(portion),
+                position=[number for number, _ in portion],
                 address=[message.address for message in messages],
                 key=[message.key for message in messages],
                 value=[message.value for message in messages],
-                headers=[brokers.header_rows(message.headers) for message in messages],
+                headers=[brokers.build_header_rows(message.headers) for message in messages],
                 received_at=[message.received_at for message in messages],
             )
 
     def commit(self, end: Offset) -> None:
         """Remove landed messages from the spool."""
-        self._opened().trim(end["number"])
+        self._open_spool().trim(end["number"])
 
     def stop(self) -> None:
         """Receive no more."""
@@ -331,39 +333,41 @@ class _Stream(brokers.BrokerStreamReader):
             self._spool.close()
         self._receiver = self._spool = None
 
-    def _opened(self) -> MessageSpool:
+    def _open_spool(self) -> MessageSpool:
         if self._spool is None:
-            asked = self._request
-            options = _source(asked).broker(asked.inputs, asked.options).options  # those of addresses, too
-            self._spool = MessageSpool(self._place, limit=spool_limit(options))
+            request = self._request
+            options = (
+                _find_source(request).parse_broker(request.inputs, request.options).options
+            )  # those of addresses, too
+            self._spool = MessageSpool(self._place, limit=parse_spool_limit(options))
         return self._spool
 
     @property
     def _place(self) -> Place:
         return place_of(self._request.spool, self._request.storage)
 
-    def _started(self) -> SpoolReceiver:
+    def _start_receiver(self) -> SpoolReceiver:
         if self._receiver is None:
-            asked, source, opened = self._request, _source(self._request), self._opened()
-            patience = source.broker(asked.inputs, asked.options).settings.timeout
+            request, source, opened = self._request, _find_source(self._request), self._open_spool()
+            patience = source.parse_broker(request.inputs, request.options).settings.timeout
             self._receiver = SpoolReceiver(
-                opened, lambda: source.connect(asked.inputs, asked.options, opened), patience
+                opened, lambda: source.connect(request.inputs, request.options, opened), patience
             )
         return self._receiver
 
 
-def _portions(waiting: Iterable[tuple[int, SpooledMessage]]) -> Iterator[list[tuple[int, SpooledMessage]]]:
-    found, size = list[tuple[int, SpooledMessage]](), 0
+def _split_portions(waiting: Iterable[tuple[int, SpooledMessage]]) -> Iterator[list[tuple[int, SpooledMessage]]]:
+    portion, size = list[tuple[int, SpooledMessage]](), 0
     for number, message in waiting:
-        found.append((number, message))
+        portion.append((number, message))
         size += message.weight
-        if len(found) >= _ROWS or size >= _ROWS_BYTES:
-            yield found
-            found, size = [], 0
-    if found:
-        yield found
+        if len(portion) >= _ROWS or size >= _ROWS_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
-def _source(request: brokers.ReadRequest) -> SpoolingSource:
-    found: SpoolingSource = base.record_source(request.source)  # type: ignore[assignment]  # it named itself
-    return found
+def _find_source(request: brokers.ReadRequest) -> SpoolingSource:
+    source: SpoolingSource = base.find_record_source(request.source)  # type: ignore[assignment]  # it named itself
+    return source

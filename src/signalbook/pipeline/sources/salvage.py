@@ -27,8 +27,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
+from signalbook.pipeline.sources.input_file import ENDLESS
 from signalbook.pipeline.sources.inputs import find_files
-from signalbook.pipeline.sources.reading import ENDLESS
 from signalbook.pipeline.spark import numbered, reaches
 from signalbook.pipeline.tables.spark_sql import identifier
 
@@ -116,33 +116,37 @@ def is_beyond(session: SparkSession, path: str, storage: Storage) -> bool:
     return not reaches(session, place)
 
 
-def salvaged(session: SparkSession, path: str, wanted: Collection[str], storage: Storage) -> DataFrame:
-    """The rows of all files at ``path``, with the columns ``wanted``, in any case, and those above.
+def read_salvaged(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
+    """Return the rows of all files at ``path`` with the columns ``column_names``, and those above.
 
     Files are those that Spark finds, where it can look. Raises ``PipelineError`` where none of them has a footer, or
     they are where only Spark reads.
     """
     beyond = is_beyond(session, path, storage)
-    files = found_files(path, storage) if beyond else listed_files(session, path, storage)
-    wide = _schema(path, files, _columns if beyond else partial(_columns_by_spark, session))
-    return rows_of_files(session, files, wide, wanted, read_parquet)
+    files = find_capture_files(path, storage) if beyond else list_files(session, path, storage)
+    wide = _find_schema(path, files, _read_columns if beyond else partial(_read_columns_by_spark, session))
+    return read_files(session, files, wide, column_names, read_parquet)
 
 
-def rows_of_files(
-    session: SparkSession, files: Sequence[CaptureFile], there: StructType, wanted: Collection[str], read: ReadFile
+def read_files(
+    session: SparkSession,
+    files: Sequence[CaptureFile],
+    columns: StructType,
+    column_names: Collection[str],
+    read: ReadFile,
 ) -> DataFrame:
-    """Return the rows that ``read`` makes of files in tasks, with the ``wanted`` among the columns ``there``."""
-    names = {name.lower() for name in wanted}
+    """Return the rows that ``read`` makes of files in tasks, with the ``column_names`` among the columns ``columns``."""
+    names = {name.lower() for name in column_names}
     folders = {name.lower(): name for file in files for name in file.folders}
-    fields = [each for each in there if each.name.lower() in names - folders.keys()]
+    fields = [field for field in columns if field.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
     numbers = numbered(session, len(files), TASKS)
     # Not to be read twice: numbers are all that Spark knows of the files.
     rows = StructType([*fields, *_BESIDE])
-    return numbers.mapInArrow(partial(_read, read, files, _arrow(rows)), rows)
+    return numbers.mapInArrow(partial(_read, read, files, _convert_to_arrow(rows)), rows)
 
 
-def listed_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
+def list_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
     """List the files. For binary files Spark checks what it lists, by its own rules."""
     try:
         frame = session.read.format("binaryFile").load(path)
@@ -151,76 +155,79 @@ def listed_files(session: SparkSession, path: str, storage: Storage) -> list[Cap
         listed = frame.selectExpr("path", "_metadata.file_path", *casts).collect()
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"cannot list {path}: {error}") from error
-    found = sorted((str(row[0]), str(row[1]), list(row[2:])) for row in listed)
+    listing = sorted((str(row[0]), str(row[1]), list(row[2:])) for row in listed)
     return [
-        CaptureFile(place_of(own, storage), shown, dict(zip(folders, texts, strict=True)))
-        for own, shown, texts in found
+        CaptureFile(place_of(file_url, storage), shown_path, dict(zip(folders, texts, strict=True)))
+        for file_url, shown_path, texts in listing
     ]
 
 
-def found_files(path: str, storage: Storage) -> list[CaptureFile]:
-    """The same, where Spark cannot look: it skips empty files, and so do we."""
+def find_capture_files(path: str, storage: Storage) -> list[CaptureFile]:
+    """Return the same files where Spark cannot look. Empty files are skipped, as by Spark."""
     root = str(place_of(path, storage))
-    files = [own for own, size in find_files([path], _All(), storage).files if size]
+    files = [file_path for file_path, size in find_files([path], _All(), storage).files if size]
     if not files:
         raise PipelineError(f"the input {path} holds no files")
-    return [CaptureFile(place_of(own, storage), own, _folders(own.removeprefix(root))) for own in files]
+    return [
+        CaptureFile(place_of(file_path, storage), file_path, _parse_folders(file_path.removeprefix(root)))
+        for file_path in files
+    ]
 
 
-def _folders(path: str) -> dict[str, str | None]:
+def _parse_folders(path: str) -> dict[str, str | None]:
     """Return the columns in the names of folders, as Hadoop's programs write them."""
-    named = (_FOLDER.fullmatch(part) for part in path.split("/")[:-1])
-    pairs = [tuple(map(urllib.parse.unquote, found.groups())) for found in named if found]
+    matches = (_FOLDER.fullmatch(part) for part in path.split("/")[:-1])
+    pairs = [tuple(map(urllib.parse.unquote, match.groups())) for match in matches if match]
     return {name: None if value == _NULL else value for name, value in pairs}
 
 
-def _schema(path: str, files: Sequence[CaptureFile], columns: Callable[[Place], StructType]) -> StructType:
+def _find_schema(path: str, files: Sequence[CaptureFile], columns: Callable[[Place], StructType]) -> StructType:
     for file in files:
         with suppress(PySparkException, Py4JError, pa.ArrowException):
             return columns(file.place)
     raise PipelineError(f"cannot read {path}: none of its files is Parquet with a footer that can be read")
 
 
-def _columns_by_spark(session: SparkSession, place: Place) -> StructType:
+def _read_columns_by_spark(session: SparkSession, place: Place) -> StructType:
     return session.read.parquet(str(place)).schema
 
 
-def _columns(place: Place) -> StructType:
+def _read_columns(place: Place) -> StructType:
     """Return a file's columns that Spark has types for. Raises Arrow's errors, and ``PipelineError``."""
     try:
         with place.open() as source:
             there = pq.read_schema(source)
     except (pa.ArrowException, OSError) as error:
-        raise pa.ArrowInvalid(_reason(place, error)) from error
-    return spark_types(there)
+        raise pa.ArrowInvalid(_describe_error(place, error)) from error
+    return convert_to_spark(there)
 
 
-def spark_types(columns: pa.Schema) -> StructType:
+def convert_to_spark(columns: pa.Schema) -> StructType:
     """Return the columns that Spark has types for."""
-    found = []
-    for each in columns:
+    fields = []
+    for field in columns:
         with suppress(PySparkException):
-            found.append(StructField(each.name, from_arrow_type(_plain(each.type))))
-    return StructType(found)
+            fields.append(StructField(field.name, from_arrow_type(_convert_type(field.type))))
+    return StructType(fields)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type as Spark has it, of which each member may be null."""
+def _convert_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type that Spark has, each member of which may be null."""
     if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return _convert_type(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain(kind.value_type))
+        return pa.list_(_convert_type(kind.value_type))
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+        return pa.map_(_convert_type(kind.key_type), _convert_type(kind.item_type))
     if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _plain(field.type)) for field in kind])
+        return pa.struct([(field.name, _convert_type(field.type)) for field in kind])
     if pa.types.is_unsigned_integer(kind):
         return pa.decimal128(20) if kind == pa.uint64() else pa.int64()
     return {"string_view": pa.string(), "binary_view": pa.binary()}.get(str(kind), kind)
 
 
-def _arrow(schema: StructType) -> pa.Schema:
-    """The same as Arrow has it; some versions of Spark need the zone of times."""
+def _convert_to_arrow(schema: StructType) -> pa.Schema:
+    """Return the same schema for Arrow. Some versions of Spark need the zone of times."""
     zoned = "timezone" in signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if zoned else to_arrow_schema(schema)
 
@@ -234,9 +241,9 @@ def _read(
             yield from read(files[number], schema)
 
 
-def read_parquet(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_parquet(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the undamaged rows of a Parquet file, and its damage."""
-    place = own.place
+    place = capture.place
     try:
         opened = place.open()
     except OSError as error:
@@ -247,81 +254,86 @@ def read_parquet(own: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch
                 source, page_checksum_verification=True, coerce_int96_timestamp_unit="us", pre_buffer=True
             )
         except (pa.ArrowException, OSError) as error:
-            why = f"it is no Parquet file, or its end is lost: {_reason(place, error)}"
-            yield damage(schema, own, 0, UNREADABLE, why)
+            why = f"it is no Parquet file, or its end is lost: {_describe_error(place, error)}"
+            yield build_damage_row(schema, capture, 0, UNREADABLE, why)
             return
         first = 0
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
-            yield from _read_group(file, group, (first, first + count), own, schema)
+            yield from _read_group(file, group, (first, first + count), capture, schema)
             first += count
 
 
 def _read_group(
-    file: pq.ParquetFile, group: int, bounds: tuple[int, int], own: CaptureFile, schema: pa.Schema
+    file: pq.ParquetFile, group: int, bounds: tuple[int, int], capture: CaptureFile, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a row group from its first to its end, and its damage."""
+    """Yield the rows of a row group from its first to its end, and its damage."""
     at, end = bounds
     why = ""
     for size in (_PORTION, _LEAST):
-        done = at - bounds[0]
-        portions = _portions(file, group, size, schema)
+        rows_done = at - bounds[0]
+        portions = _read_portions(file, group, size, schema)
         try:
             for rows in portions:
-                left, done = rows.slice(min(done, len(rows))), max(done - len(rows), 0)
-                if len(left):
-                    yield beside(left, schema, own, at)
-                    at += len(left)
+                rows_left, rows_done = rows.slice(min(rows_done, len(rows))), max(rows_done - len(rows), 0)
+                if len(rows_left):
+                    yield complete_rows(rows_left, schema, capture, at)
+                    at += len(rows_left)
         except (pa.ArrowException, OSError) as error:
-            why = _reason(own.place, error)
+            why = _describe_error(capture.place, error)
         if at == end:
             return
-    said = why or f"there are {end - at} less than it says"
-    why = f"rows {at} to {end - 1}, of row group {group}, cannot be read: {said}"
-    yield damage(schema, own, at, DAMAGED, why)
+    reason = why or f"there are {end - at} less than it says"
+    why = f"rows {at} to {end - 1}, of row group {group}, cannot be read: {reason}"
+    yield build_damage_row(schema, capture, at, DAMAGED, why)
 
 
-def _portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    own = own_names(file.schema_arrow.names, schema)
-    yield from file.iter_batches(size, row_groups=[group], columns=own)
+def _read_portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    column_names = match_names(file.schema_arrow.names, schema)
+    yield from file.iter_batches(size, row_groups=[group], columns=column_names)
 
 
-def own_names(there: Sequence[str], schema: pa.Schema) -> list[str]:
+def match_names(file_names: Sequence[str], schema: pa.Schema) -> list[str]:
     """Return the file's own names for the columns of ``schema``."""
-    known = {name.lower(): name for name in there}
-    return [known[name.lower()] for name in schema.names if name.lower() in known]
+    names_by_lower = {name.lower(): name for name in file_names}
+    return [names_by_lower[name.lower()] for name in schema.names if name.lower() in names_by_lower]
 
 
-def bare_rows(count: int) -> pa.RecordBatch:
+def build_bare_rows(count: int) -> pa.RecordBatch:
     """Return rows of a file that has none of the wanted columns."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
 
 
-def beside(rows: pa.RecordBatch, schema: pa.Schema, own: CaptureFile, first: int) -> pa.RecordBatch:
-    """Rows as Spark has them, with where they are."""
-    there = {name.lower(): rows.column(number) for number, name in enumerate(rows.schema.names)}
-    there |= {name.lower(): pa.array([text] * len(rows), pa.string()) for name, text in own.folders.items()}
-    there |= {FILE: pa.array([own.shown] * len(rows)), ROW: pa.array(range(first, first + len(rows)), pa.int64())}
+def complete_rows(rows: pa.RecordBatch, schema: pa.Schema, capture: CaptureFile, first: int) -> pa.RecordBatch:
+    """Return rows with the columns of ``schema``, and with their file and row numbers."""
+    arrays_by_name = {name.lower(): rows.column(number) for number, name in enumerate(rows.schema.names)}
+    arrays_by_name |= {
+        name.lower(): pa.array([text] * len(rows), pa.string()) for name, text in capture.folders.items()
+    }
+    arrays_by_name |= {
+        FILE: pa.array([capture.shown] * len(rows)),
+        ROW: pa.array(range(first, first + len(rows)), pa.int64()),
+    }
     try:
         columns = [
-            there[field.name.lower()].cast(field.type)
-            if field.name.lower() in there
+            arrays_by_name[field.name.lower()].cast(field.type)
+            if field.name.lower() in arrays_by_name
             else pa.nulls(len(rows), field.type)
             for field in schema
         ]
     except pa.ArrowException as error:
         raise PipelineError(
-            f"cannot read {own.place}: its columns are of other types than those of others: {error}"
+            f"cannot read {capture.place}: its columns are of other types than those of others: {error}"
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def damage(schema: pa.Schema, own: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
+def build_damage_row(schema: pa.Schema, capture: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
     """Return one row that stands for an unreadable part."""
-    return pa.RecordBatch.from_pylist([{FILE: own.shown, ROW: row, RULE: rule, WHY: why}], schema)
+    return pa.RecordBatch.from_pylist([{FILE: capture.shown, ROW: row, RULE: rule, WHY: why}], schema)
 
 
-def _reason(place: Place, error: Exception) -> str:
+def _describe_error(place: Place, error: Exception) -> str:
     """Return Arrow's error about a file. Raises ``PipelineError`` if the file could not be read at all."""
     if isinstance(error, OSError) and error.errno is not None:
         raise PipelineError(f"cannot read {place}: {error}") from error

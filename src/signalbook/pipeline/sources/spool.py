@@ -79,15 +79,15 @@ _decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 
 
 class MessageSpool:
-    """The writer's side; ``found`` is what ``end`` was when it was opened. Methods raise ``PipelineError``.
+    """The writer's side; ``initial_end`` is what ``end`` was when it was opened. Methods raise ``PipelineError``.
 
-    ``append`` is for one thread at a time; ``begin``, ``end``, ``segments``, ``session`` and ``trim`` are for any.
+    ``append`` is for one thread at a time; ``begin``, ``end``, ``find_segments``, ``read_session`` and ``trim`` are for any.
     """
 
     def __init__(
         self, place: Place, *, segment: int = _SEGMENT, limit: int | None = None, patience: float = 60.0
     ) -> None:
-        """Open the one at ``place``, made if it is not there, which takes ``limit`` bytes at most.
+        """Open the spool at ``place``, which is created if missing and takes ``limit`` bytes at most.
 
         Raises ``PipelineError`` if another process keeps it.
         """
@@ -100,12 +100,12 @@ class MessageSpool:
         self._bytes = 0
         self._lock = lock_of(place / _LOCK)
         try:
-            with self._errors():
+            with self._convert_errors():
                 place.make()
                 place.parent.settle()  # the entry of a new folder is on the disk, too, before anything is confirmed
                 self._take(patience)
-                self._sizes = {each.first: each.size for each in _listed(place)}
-                self.end = self.found = self._behind_all()
+                self._sizes = {listed.first: listed.size for listed in _list_segments(place)}
+                self.end = self.initial_end = self._find_end()
                 self._bytes = sum(self._sizes.values())
                 if place.folder is not None:
                     self._start(place.folder)
@@ -132,38 +132,38 @@ class MessageSpool:
         return self._tail is None
 
     def append(self, messages: Sequence[SpooledMessage]) -> int:
-        """Write as many of the first messages as there is room for; returns how many, once they last.
+        """Write as many of the first messages as there is room for. Return their number once they are durable.
 
         One that is larger than the limit has room when nothing else waits.
         """
-        taken = 0
-        while taken < len(messages):
-            content, count = self._fitting(messages, taken)
+        written = 0
+        while written < len(messages):
+            content, count = self._encode_fitting(messages, written)
             if not count:
                 break
-            with self._errors():
+            with self._convert_errors():
                 self._write(content, count)
-            taken += count
+            written += count
         if messages:
-            self._mark_full(full=taken < len(messages))
-        if self._tail is not None and taken < len(messages) and self._tail.size:
-            with self._errors():
+            self._mark_full(full=written < len(messages))
+        if self._tail is not None and written < len(messages) and self._tail.size:
+            with self._convert_errors():
                 self._start(self._tail.path.parent)  # so that all of what waits can be trimmed
-        return taken
+        return written
 
-    def segments(self, start: int, end: int) -> tuple[Segment, ...]:
+    def find_segments(self, start: int, end: int) -> tuple[Segment, ...]:
         """Return the segments with messages from number ``start`` to before ``end``."""
         with self._turn:
-            known = list(zip(pairwise((*self._sizes, self.end)), self._sizes.values(), strict=True))
-        return tuple(Segment(first, size) for (first, stop), size in known if first < end and start < stop)
+            bounds = list(zip(pairwise((*self._sizes, self.end)), self._sizes.values(), strict=True))
+        return tuple(Segment(first, size) for (first, stop), size in bounds if first < end and start < stop)
 
     def trim(self, number: int) -> None:
         """Forget the messages before ``number``, by whole segments."""
         # By whole segments: to cut a file at its beginning would be to copy it.
         with self._turn:  # never the last one: it is written to, or tells the next what number comes
             gone = [first for first, following in pairwise(self._sizes) if following <= number]
-        with self._errors():
-            for _ in in_parallel(self._place, lambda first: (self._place / _name(first)).delete(), gone):
+        with self._convert_errors():
+            for _ in in_parallel(self._place, lambda first: (self._place / _format_name(first)).delete(), gone):
                 pass
         with self._turn:
             for first in gone:
@@ -174,9 +174,9 @@ class MessageSpool:
                 self._bytes -= self._sizes[last]
                 self._sizes[last] = 0
 
-    def session(self) -> SpoolSession | None:
-        """The session that was last remembered."""
-        with self._errors():
+    def read_session(self) -> SpoolSession | None:
+        """Return the session that was last remembered."""
+        with self._convert_errors():
             try:
                 content = (self._place / _SESSION).read()
             except FileNotFoundError:
@@ -185,7 +185,7 @@ class MessageSpool:
 
     def remember(self, session: SpoolSession) -> SpoolSession:
         """Keep a session in the place of the one before."""
-        with self._errors():
+        with self._convert_errors():
             (self._place / _SESSION).replace(msgspec.json.encode(session))
         return session
 
@@ -195,11 +195,11 @@ class MessageSpool:
             self._tail.close()
         self._lock.release()
 
-    def _fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
+    def _encode_fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
         """Return the messages from ``start`` on that fit into a segment, encoded, and their number."""
         framed, size = list[bytes](), 0
         for place in range(start, len(messages)):
-            content = _framed(messages[place])
+            content = _encode_message(messages[place])
             waiting = self._bytes + size
             if self._limit is not None and waiting and waiting + len(content) > self._limit:
                 break
@@ -218,11 +218,11 @@ class MessageSpool:
             self._tail.write(content)
             self._add(self._tail.first, len(content), count)
             return
-        while not (self._place / _name(self.end)).create(content):
+        while not (self._place / _format_name(self.end)).create(content):
             self._adopt()
         self._add(self.end, len(content), count)
         if not self._lock.held():  # the next writer has what is there: it may be confirmed no more, and comes again
-            raise self._taken()
+            raise self._build_taken_error()
 
     def _add(self, first: int, size: int, count: int) -> None:
         with self._turn:
@@ -231,35 +231,35 @@ class MessageSpool:
             self.end += count
 
     def _adopt(self) -> None:
-        """Go on behind the segment that is next, though not by us.
+        """Add the next segment, which another process wrote.
 
         It is of a process that was killed before it knew that it had written it, or that does not know yet that it
         lost the lock.
         """
-        content = (self._place / _name(self.end)).read()
+        content = (self._place / _format_name(self.end)).read()
         count = self._count(self.end, content)
         self._add(self.end, len(content), count)
 
-    def _behind_all(self) -> int:
-        """The next number."""
+    def _find_end(self) -> int:
+        """Return the number after the last message."""
         self.end = next(reversed(self._sizes), 0)
         if self._sizes:
-            self.end += self._repaired(self.end)
+            self.end += self._repair_segment(self.end)
         if self._place.folder is None:
             # A listing may be old, and what a killed process wrote come late.
-            while (self._place / _name(self.end)).exists():
+            while (self._place / _format_name(self.end)).exists():
                 self._adopt()
         return self.end
 
-    def _repaired(self, first: int) -> int:
+    def _repair_segment(self, first: int) -> int:
         """Repair the last segment, and return the number of its messages."""
-        place = self._place / _name(first)
+        place = self._place / _format_name(first)
         content = place.read()
         if place.folder is None:
             return self._count(first, content)
         # What was being written when its writer died, and so was never confirmed, is cut off. Only the last segment
         # can be torn: a new one is begun when the one before is on the disk.
-        ends = list(_ends(content))
+        ends = list(_find_ends(content))
         self._sizes[first] = ends[-1] if ends else 0
         with place.folder.open("r+b") as file:
             file.truncate(self._sizes[first])
@@ -268,9 +268,9 @@ class MessageSpool:
 
     def _count(self, first: int, content: bytes) -> int:
         """Return the number of messages in an object, which is always whole. Raises ``PipelineError``."""
-        ends = list(_ends(content))
+        ends = list(_find_ends(content))
         if not ends or ends[-1] < len(content):
-            raise PipelineError(f"{self._place / _name(first)} is damaged: restore it from a backup")
+            raise PipelineError(f"{self._place / _format_name(first)} is damaged: restore it from a backup")
         return len(ends)
 
     def _start(self, folder: Path) -> None:
@@ -286,7 +286,7 @@ class MessageSpool:
         if full == self._full:
             return
         place = self._place / _FULL
-        with self._errors():
+        with self._convert_errors():
             if full:
                 place.write(b"")
             else:
@@ -297,17 +297,17 @@ class MessageSpool:
         deadline = time.monotonic() + patience
         while not self._lock.take():
             if time.monotonic() > deadline:
-                raise self._taken()
+                raise self._build_taken_error()
             time.sleep(self._lock.pause)
 
-    def _taken(self) -> PipelineError:
+    def _build_taken_error(self) -> PipelineError:
         return PipelineError(
             f"another process receives messages into {self._place}: end it, or name this stream otherwise"
         )
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise ``PipelineError`` for what goes wrong with a disk or a store."""
+    def _convert_errors(self) -> Iterator[None]:
+        """Raise ``PipelineError`` for errors of a disk or a store."""
         try:
             yield
         except OSError as error:
@@ -319,7 +319,7 @@ class _Tail:
 
     def __init__(self, folder: Path, first: int) -> None:
         self.first = first
-        self.path = folder / _name(first)
+        self.path = folder / _format_name(first)
         self.size = 0
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         sync_folder(folder)
@@ -349,11 +349,11 @@ def read_messages(
 ) -> Iterator[tuple[int, SpooledMessage]]:
     """The messages from number ``start`` to before ``end``, with their numbers. Raises ``PipelineError`` for a gap."""
     number = start
-    for first, content in _contents(place, segments):
+    for first, content in _read_contents(place, segments):
         if first > number:
             break
         before = 0
-        for number_here, stop in enumerate(_ends(content), first):
+        for number_here, stop in enumerate(_find_ends(content), first):
             if number_here >= end:
                 return
             if number_here >= number:
@@ -368,35 +368,35 @@ def read_messages(
         )
 
 
-def _contents(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
-    """The contents of segments, with their first numbers; empty if one is not there. Raises ``PipelineError``."""
+def _read_contents(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
+    """Yield the contents of segments with their first numbers; empty if missing. Raises ``PipelineError``."""
 
     def read(segment: Segment) -> bytes:
         try:
-            return (place / _name(segment.first)).read()
+            return (place / _format_name(segment.first)).read()
         except FileNotFoundError:
             return b""
         except OSError as error:
             raise PipelineError(f"cannot read from {place}: {error.strerror or error}") from error
 
-    for group in _groups(segments):
+    for group in _group_segments(segments):
         for segment, content in zip(group, in_parallel(place, read, group), strict=True):
             yield segment.first, content
 
 
-def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+def _group_segments(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
     group, size = list[Segment](), 0
-    for each in segments:
-        if group and size + each.size > _TOGETHER:
+    for segment in segments:
+        if group and size + segment.size > _TOGETHER:
             yield group
             group, size = [], 0
-        group.append(each)
-        size += each.size
+        group.append(segment)
+        size += segment.size
     if group:
         yield group
 
 
-def _ends(content: bytes) -> Iterator[int]:
+def _find_ends(content: bytes) -> Iterator[int]:
     """Yield the ends of the intact messages in a segment."""
     position = 0
     while position + _HEAD.size <= len(content):
@@ -408,17 +408,17 @@ def _ends(content: bytes) -> Iterator[int]:
         position = stop
 
 
-def _framed(message: SpooledMessage) -> bytes:
+def _encode_message(message: SpooledMessage) -> bytes:
     content = _encoder.encode(message)
     return _HEAD.pack(len(content), zlib.crc32(content)) + content
 
 
-def _name(first: int) -> str:
+def _format_name(first: int) -> str:
     return f"{first:020d}{_SUFFIX}"
 
 
-def _listed(place: Place) -> list[Segment]:
-    """The segments there are, in the order of their messages."""
-    found = ((each.path.removesuffix(_SUFFIX), each) for each in place.files() if each.path.endswith(_SUFFIX))
-    segments = (Segment(int(name), each.size) for name, each in found if name.isdecimal())
+def _list_segments(place: Place) -> list[Segment]:
+    """Return the existing segments, in the order of their messages."""
+    named_files = ((file.path.removesuffix(_SUFFIX), file) for file in place.files() if file.path.endswith(_SUFFIX))
+    segments = (Segment(int(name), file.size) for name, file in named_files if name.isdecimal())
     return sorted(segments, key=lambda segment: segment.first)

@@ -40,7 +40,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_LONGEST_MARK: Final = 4
+_MAX_MARK_BYTES: Final = 4
 
 
 class Readable(Protocol):
@@ -56,14 +56,14 @@ class Readable(Protocol):
 
 
 @contextmanager
-def reading(split: Split) -> Iterator[InputFile]:
+def open_input(split: Split) -> Iterator[InputFile]:
     """Open the file of a split, and decompress it if it is compressed. Raises ``DamagedFile`` and ``PipelineError``."""
     place = place_of(split.path, split.storage)
     local = place.folder is not None
-    with _explained(split.path, local=local, nothing=True):
+    with _explain_errors(split.path, local=local, nothing=True):
         file = place.open()
-    with file, InputFile(split.path, file, local=local) as found:
-        yield found
+    with file, InputFile(split.path, file, local=local) as input_file:
+        yield input_file
 
 
 class InputFile:
@@ -75,7 +75,7 @@ class InputFile:
         self._file: Readable = file if local else ReadAhead(file)
         self._read = 0
         self._damage: Exception | None = None
-        with _explained(path, local=local, nothing=True):
+        with _explain_errors(path, local=local, nothing=True):
             head = self._file.read(SIGNATURE_BYTES)
             self._file.seek(0)
         self._compression = detect_compression(path, head)
@@ -94,11 +94,11 @@ class InputFile:
             self._file.close()
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes. Raises ``DamagedFile`` where there are none because the file is damaged."""
-        with _explained(self._path, local=self._local, nothing=self._read == 0, compression=self._compression):
-            found = self._file.read(size) if self._unpacked is None else self._unpack(self._unpacked, size)
-        self._read += len(found)
-        return found
+        """Return the next bytes. Raises ``DamagedFile`` if the file is damaged."""
+        with _explain_errors(self._path, local=self._local, nothing=self._read == 0, compression=self._compression):
+            content = self._file.read(size) if self._unpacked is None else self._unpack(self._unpacked, size)
+        self._read += len(content)
+        return content
 
     def _unpack(self, file: DecompressedFile, size: int) -> bytes:
         """The next bytes, up to where it is damaged. Raises what ``file`` does, first and ever after."""
@@ -121,7 +121,7 @@ class InputFile:
     def seek(self, place: int, /) -> int:
         """Go to a place. Raises as ``read`` does."""
         self._damage = None
-        with _explained(self._path, local=self._local, nothing=False, compression=self._compression):
+        with _explain_errors(self._path, local=self._local, nothing=False, compression=self._compression):
             return (self._unpacked or self._file).seek(place)
 
 
@@ -131,7 +131,7 @@ class ReadAhead:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._pool = ThreadPoolExecutor(1)
-        self._coming: Future[bytes] | None = None
+        self._next_piece: Future[bytes] | None = None
         self._piece = b""
         self._at = 0
         self._end = 0  # of the piece, in the file
@@ -139,7 +139,7 @@ class ReadAhead:
     def read(self, size: int, /) -> bytes:
         """The next bytes. Raises ``OSError``."""
         parts: list[bytes] = []
-        while size > 0 and (self._at < len(self._piece) or self._go_on(size)):
+        while size > 0 and (self._at < len(self._piece) or self._read_piece(size)):
             part = self._piece[self._at : self._at + size]
             self._at += len(part)
             size -= len(part)
@@ -148,7 +148,7 @@ class ReadAhead:
 
     def seek(self, place: int, /) -> int:
         """Go to a place; one that is near is read on to, which takes no longer than a request. Raises ``OSError``."""
-        while self._piece and 0 < place - self._end < _REQUEST and self._go_on(_REQUEST):
+        while self._piece and 0 < place - self._end < _REQUEST and self._read_piece(_REQUEST):
             pass
         if 0 <= self._end - place <= len(self._piece):
             self._at = len(self._piece) - (self._end - place)
@@ -163,26 +163,26 @@ class ReadAhead:
         self._settle()
         self._pool.shutdown()
 
-    def _go_on(self, size: int) -> bool:
+    def _read_piece(self, size: int) -> bool:
         """Read the next piece, because of ``size`` bytes. Return False at the end."""
         if size <= _LOOK and not self._piece:
-            found = self._file.read(_LOOK)
+            piece = self._file.read(_LOOK)
         else:
-            found = self._file.read(_REQUEST) if self._coming is None else self._coming.result()
-            self._coming = self._pool.submit(self._file.read, _REQUEST) if found else None
-        self._piece, self._at, self._end = found, 0, self._end + len(found)
-        return bool(found)
+            piece = self._file.read(_REQUEST) if self._next_piece is None else self._next_piece.result()
+            self._next_piece = self._pool.submit(self._file.read, _REQUEST) if piece else None
+        self._piece, self._at, self._end = piece, 0, self._end + len(piece)
+        return bool(piece)
 
     def _settle(self) -> None:
-        if self._coming is not None:
+        if self._next_piece is not None:
             with suppress(OSError):
-                self._coming.result()
-            self._coming = None
+                self._next_piece.result()
+            self._next_piece = None
 
 
 @contextmanager
-def _explained(path: str, *, local: bool, nothing: bool, compression: Compression | None = None) -> Iterator[None]:
-    """Raise what cannot be read as ``DamagedFile`` if it stays so, and else as ``PipelineError``."""
+def _explain_errors(path: str, *, local: bool, nothing: bool, compression: Compression | None = None) -> Iterator[None]:
+    """Raise ``DamagedFile`` for content that cannot be read, and ``PipelineError`` for errors that may pass."""
     rule = UNREADABLE if nothing else DAMAGED
     try:
         yield
@@ -194,13 +194,13 @@ def _explained(path: str, *, local: bool, nothing: bool, compression: Compressio
         raise PipelineError(f"cannot read {path}: {error}") from error
 
 
-def in_utf8(path: str, file: Readable) -> tuple[Readable, int]:
-    """Text in UTF-8, read from its beginning, and how long its byte order mark is; UTF-16 with a mark is recoded.
+def open_utf8(path: str, file: Readable) -> tuple[Readable, int]:
+    """Return text as UTF-8 from its beginning, and the length of its byte order mark; UTF-16 is recoded.
 
     Places in that are those of its UTF-8. Raises ``DamagedFile`` for UTF-32, which nobody sends.
     """
     file.seek(0)
-    head = file.read(_LONGEST_MARK)
+    head = file.read(_MAX_MARK_BYTES)
     mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
     if encoding == "utf-32":
         raise DamagedFile(path, "the text is UTF-32: give it as UTF-8", UNREADABLE, head)
@@ -208,12 +208,12 @@ def in_utf8(path: str, file: Readable) -> tuple[Readable, int]:
     return (file, len(mark)) if encoding == "utf-8" else (_Recoded(path, file, encoding), 0)
 
 
-def text_head(path: str, file: Readable, size: int) -> bytes:
+def read_text_head(path: str, file: Readable, size: int) -> bytes:
     """Return the beginning of a file's text without blanks before it: at least ``size`` bytes, if there are so many.
 
     Damage after the first bytes is left to whoever reads on. Raises ``DamagedFile`` if there are none.
     """
-    text, _ = in_utf8(path, file)
+    text, _ = open_utf8(path, file)
     head = b""
     try:
         while len(head) < size and (piece := text.read(size)):

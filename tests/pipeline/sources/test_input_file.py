@@ -23,7 +23,7 @@ from tests.pipeline.sources.test_protobuf import EVENTS, delimited
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of
-from signalbook.pipeline.sources import avro, reading
+from signalbook.pipeline.sources import avro, input_file
 from signalbook.pipeline.sources.avro import CONTAINER, FileWindow, read_blocks, read_header
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, FileSource, Split, read_split
 from signalbook.pipeline.sources.files import BATCH, JSONL
@@ -215,8 +215,8 @@ def test_files_in_stores_are_read_as_those_on_disk(
     server: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files are read in ranges, compressed, in parts, in UTF-16 and damaged; a missing file fails the task."""
-    monkeypatch.setattr(reading, "_REQUEST", 1000)
-    monkeypatch.setattr(reading, "_LOOK", 100)
+    monkeypatch.setattr(input_file, "_REQUEST", 1000)
+    monkeypatch.setattr(input_file, "_LOOK", 100)
     home = place(server, tmp_path, request)
     packed = gzip.compress(LINES)
     contents = {"a.jsonl": LINES, "b.gz": packed, "c.gz": packed[:-100], "d": LINES.decode().encode("utf-16")}
@@ -243,9 +243,9 @@ def test_files_in_stores_are_read_as_those_on_disk(
 def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]], request_size: int, look: int) -> None:
     """Whatever is read and sought, it is what the file has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_REQUEST", request_size)
-        patch.setattr(reading, "_LOOK", look)
-        plain, ahead = io.BytesIO(content), reading.ReadAhead(io.BytesIO(content))
+        patch.setattr(input_file, "_REQUEST", request_size)
+        patch.setattr(input_file, "_LOOK", look)
+        plain, ahead = io.BytesIO(content), input_file.ReadAhead(io.BytesIO(content))
         for seeks, number in steps:
             if seeks:
                 assert ahead.seek(number) == plain.seek(number)
@@ -268,13 +268,13 @@ class Counted(io.BytesIO):
 @pytest.mark.parametrize(("size", "requests", "share"), [(300, 20, 1.1), (20_000, 150, 0.2)], ids=["small", "large"])
 def test_blocks_are_counted_cheaply(size: int, requests: int, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones are read over, large ones are not read, and nothing is read twice."""
-    monkeypatch.setattr(reading, "_REQUEST", 4000)
-    monkeypatch.setattr(reading, "_LOOK", 100)
+    monkeypatch.setattr(input_file, "_REQUEST", 4000)
+    monkeypatch.setattr(input_file, "_LOOK", 100)
     monkeypatch.setattr(avro, "_USUAL_HEADER", 2000)
     blocks = [block(n, bytes(size)) for n in range(120)]
     content = header() + b"".join(blocks)
     file = Counted(content)
-    ahead = reading.ReadAhead(file)
+    ahead = input_file.ReadAhead(file)
     window = FileWindow(ahead)
     start = len(content) - sum(map(len, blocks[115:]))
     blocks_ = list(read_blocks(window, read_header("f", window), start, len(content)))
@@ -285,7 +285,7 @@ def test_blocks_are_counted_cheaply(size: int, requests: int, share: float, monk
 
 
 def test_error_of_a_read_ahead_is_raised_at_its_bytes() -> None:
-    ahead = reading.ReadAhead(Failing(b"x" * 10, OSError(errno.EIO, "down")))  # type: ignore[arg-type]
+    ahead = input_file.ReadAhead(Failing(b"x" * 10, OSError(errno.EIO, "down")))  # type: ignore[arg-type]
     assert ahead.read(10) == b"x" * 10
     with pytest.raises(OSError, match="down"):
         ahead.read(1)
