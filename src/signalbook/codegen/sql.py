@@ -46,21 +46,21 @@ def _convert_for_bigquery(data_type: exp.DataType) -> exp.DataType:
     """BigQuery has no maps, no lists of lists, and two widths of decimals."""
     # By the values of types: a name would be parsed as SQL each time.
     if data_type.is_type(exp.DType.MAP):
-        key, value = map(_convert_for_bigquery, data_type.build_expressions)
+        key, value = map(_convert_for_bigquery, data_type.expressions)
         return _build_list(key=key, value=value)
     if data_type.is_type(exp.DType.ARRAY):
-        item = _convert_for_bigquery(data_type.build_expressions[0])
+        item = _convert_for_bigquery(data_type.expressions[0])
         return _build_list(element=item) if item.is_type(exp.DType.ARRAY) else _nest("ARRAY", [item])
     if data_type.is_type(exp.DType.STRUCT):
         members = [
             exp.ColumnDef(this=part.this, kind=_convert_for_bigquery(part.args["kind"]))
-            for part in data_type.build_expressions
+            for part in data_type.expressions
         ]
         return _nest("STRUCT", members)
     if data_type.is_type(exp.DType.DECIMAL):
-        precision, scale = (int(part.name) for part in data_type.build_expressions)
+        precision, scale = (int(part.name) for part in data_type.expressions)
         if precision - scale > _WHOLE_DIGITS or scale > _SCALE:
-            return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=data_type.build_expressions)
+            return exp.DataType(this=exp.DType.BIGDECIMAL, expressions=data_type.expressions)
     return data_type
 
 

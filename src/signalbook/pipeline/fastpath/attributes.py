@@ -117,7 +117,7 @@ def _reject_invalid(
 ) -> None:
     """Reject events for missing or invalid attributes. Events that share all of that are checked once.
 
-    ``invalid_values`` are by attribute for each event the number of its invalid value, 0 where it has none, and the values.
+    ``invalid_values`` has for each attribute the number of each event's invalid value, 0 without one, and the values.
     """
     combined, count = make_dense(missing[events], 1 << len(REQUIRED))
     several = np.full(len(events), -1)

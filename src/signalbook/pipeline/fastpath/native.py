@@ -190,8 +190,8 @@ class Reading:
 def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: bool = False) -> Decode:
     """Return the decoder of payloads into ``columns.payload``: the array of each member of a record, else one array.
 
-    With ``with_rescue`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS`` for a value
-    that does not fit its column.
+    With ``with_rescue`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS``
+    for a value that does not fit its column.
     """
     schema = pa.schema([pa.field("", whole.arrow_type), *([_TEXT] if with_rescue else [])])
 

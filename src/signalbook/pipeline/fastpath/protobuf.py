@@ -23,15 +23,15 @@ _SCALARS: Final = {
     _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
     _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
 }  # fmt: skip
-_GOOGLE_TYPES: Final = "google.protobuf."
+_PACKAGE: Final = "google.protobuf."
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-_WRAPPERS: Final = frozenset(f"{_GOOGLE_TYPES}{name}Value" for name in _WRAPPED)
+_WRAPPERS: Final = frozenset(f"{_PACKAGE}{name}Value" for name in _WRAPPED)
 _WELL_KNOWN: Final = {
-    f"{_GOOGLE_TYPES}Timestamp": "timestamp", f"{_GOOGLE_TYPES}Duration": "duration", f"{_GOOGLE_TYPES}FieldMask": "field_mask",
-    f"{_GOOGLE_TYPES}Struct": "struct", f"{_GOOGLE_TYPES}Value": "value", f"{_GOOGLE_TYPES}ListValue": "list_value",
+    f"{_PACKAGE}Timestamp": "timestamp", f"{_PACKAGE}Duration": "duration", f"{_PACKAGE}FieldMask": "field_mask",
+    f"{_PACKAGE}Struct": "struct", f"{_PACKAGE}Value": "value", f"{_PACKAGE}ListValue": "list_value",
 }  # fmt: skip
 # Those with columns of their own kind, or of text.
-_TIMES: Final = frozenset({f"{_GOOGLE_TYPES}Timestamp", f"{_GOOGLE_TYPES}Duration"})
+_TIMES: Final = frozenset({f"{_PACKAGE}Timestamp", f"{_PACKAGE}Duration"})
 _AS_TEXT: Final = "_text"
 # The native module keeps in one word which of them have come.
 _MAX_CHOICES: Final = 64
@@ -43,7 +43,7 @@ def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: boo
     A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for types
     with groups.
     """
-    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE_TYPES):
+    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_PACKAGE):
         raise NoPlan
     kind = pa.struct(columns.payload(shape))
     decoder = native.load_module().ProtobufDecoder(_plan_message(schema.descriptor, kind))

@@ -167,7 +167,8 @@ class HeldEvents:
     """Events of a type held to each of its definitions, by definition and event.
 
     ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``counts`` where the definition
-    matters: attributes fit, and no definition for the protocol of the events takes the event instead. ``own_schema`` says
+    matters: attributes fit, and no definition for the protocol of the events takes the event instead.
+    ``own_schema`` says
     whether events are written with the definition's schema, and ``decoded`` whether its decoder takes what counts.
     """
 

@@ -143,7 +143,7 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
 
 
 def _build_spooled_message(content: bytes) -> SpooledMessage:
-    """Return a message as the spool keeps it: its body apart from the other sections, or whole if it is not a message."""
+    """Return a message as the spool keeps it: body and other sections apart, or whole if it is not a message."""
     now = time.time_ns() // 1000
     try:
         around, body = split_body(content)

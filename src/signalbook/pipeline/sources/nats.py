@@ -150,7 +150,7 @@ class NATSStreams:
                 self.broker.retry(self._find_streams)  # until it is there again
 
     def check_complete(self, state: JetStreamState, before: int, last_offset: list[Any]) -> None:
-        """Raise ``PipelineError`` for a stream that is not the ``last_offset`` one, or without what follows ``before``."""
+        """Raise ``PipelineError`` unless the stream has the ``last_offset``, and the messages after ``before``."""
         where, (last, created) = f"the stream {state.name} at {self.broker}", last_offset
         why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
         if created != state.created:

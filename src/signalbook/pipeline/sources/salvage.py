@@ -135,7 +135,7 @@ def read_files(
     column_names: Collection[str],
     read: ReadFile,
 ) -> DataFrame:
-    """Return the rows that ``read`` makes of files in tasks, with the ``column_names`` among the columns ``columns``."""
+    """Return the rows that ``read`` makes of files in tasks, with the ``columns`` that ``column_names`` lists."""
     names = {name.lower() for name in column_names}
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [field for field in columns if field.name.lower() in names - folders.keys()]

@@ -81,7 +81,8 @@ _decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 class MessageSpool:
     """The writer's side; ``initial_end`` is what ``end`` was when it was opened. Methods raise ``PipelineError``.
 
-    ``append`` is for one thread at a time; ``begin``, ``end``, ``find_segments``, ``read_session`` and ``trim`` are for any.
+    ``append`` is for one thread at a time. Any thread may use ``begin``, ``end``, ``find_segments``,
+    ``read_session`` and ``trim``.
     """
 
     def __init__(
