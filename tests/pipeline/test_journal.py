@@ -17,7 +17,7 @@ from tests.pipeline.s3 import place
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.tasks import settled
+from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
@@ -166,14 +166,14 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
 def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:
     """Tables that are there go on as they are, unless a policy says otherwise; new ones have columns of their types."""
     journal = Journal.open(tmp_path)
-    assert settled(Policy(), journal).columns == "typed"
+    assert settle_columns(Policy(), journal).columns == "typed"
     journal.commit(prepared(journal, "b1"))  # as former programs wrote them
-    assert settled(Policy(), journal).columns == "as_sent"
-    assert settled(Policy(columns="typed"), journal).columns == "typed"
+    assert settle_columns(Policy(), journal).columns == "as_sent"
+    assert settle_columns(Policy(columns="typed"), journal).columns == "typed"
     other = Journal.open(tmp_path / "other")
     other.prepare(replace(batch("b1"), columns="typed"))
     other.commit(replace(batch("b1"), columns="typed"))
-    assert settled(Policy(), other).columns == "typed"
+    assert settle_columns(Policy(), other).columns == "typed"
 
 
 def test_columns_follow_the_last_landed_batch(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_columns_follow_the_last_landed_batch(tmp_path: Path) -> None:
     dead = replace(batch("5x"), files=(replace(FILE, table=DEAD_LETTERS),))
     journal.prepare(dead)
     journal.commit(dead)
-    assert settled(Policy(), journal).columns == "typed"
+    assert settle_columns(Policy(), journal).columns == "typed"
 
 
 @pytest.mark.parametrize("server", ["local", "s3proxy"])

@@ -168,7 +168,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def check(contract: Contract, text: bytes, *, fast: bool = False) -> Outcome:
     """Check that lines come to the same on both paths; with `fast`, that the fast path needs no help."""
-    with patch.object(Processing, "_slowly", None) if fast else nullcontext():
+    with patch.object(Processing, "_process_slowly", None) if fast else nullcontext():
         quick = outcome(contract, JSONL, text)
     same(quick, outcome(contract, SlowLines(), text))
     return quick
@@ -178,7 +178,7 @@ def check_batches(
     contract: Contract, batches: Sequence[MessageBatch], source: Any = KAFKA, *, fast: bool = False
 ) -> Outcome:
     """Check the same of any batches."""
-    with patch.object(Processing, "_slowly", None) if fast else nullcontext():
+    with patch.object(Processing, "_process_slowly", None) if fast else nullcontext():
         quick = processed(contract, source, batches)
     same(quick, processed(contract, source, (replace(batch, slow_path=True) for batch in batches)))
     return quick
@@ -489,7 +489,7 @@ def test_lines_that_are_no_events_take_it_too(contract: Contract, parcels: Any) 
     text = json.dumps(parcels.event(1))
     odd = [text[:-20], text[:50], "[]", "1", "nul", "{", text + "}", text.replace('"id"', '"time"'), '{"Bad":1}']
     lines = parcels.lines(text, *odd, "", "  ", text)
-    with patch.object(Processing, "_outcomes", None):
+    with patch.object(Processing, "_process_outcomes", None):
         outcome(contract, JSONL, lines)
     tally, _ = check(contract, lines)
     assert (tally.read, tally.landed.total(), tally.dead_lettered) == (11, 2, 9)

@@ -19,7 +19,12 @@ from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.deadletters import DeadLetterSource, matching_rows, message_batches, read_dead_letters
+from signalbook.pipeline.landing.deadletters import (
+    DeadLetterSource,
+    match_rows,
+    read_dead_letters,
+    read_message_batches,
+)
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
@@ -122,7 +127,7 @@ def test_every_reason_is_met_and_every_message_rebuilt(parcels: Any, tmp_path: P
     rows = pa.RecordBatch.from_pylist(letters, columns.DEAD_LETTER)
     again = [
         DeadLetterSource().message(frame, index)
-        for frame in message_batches(0, rows, matching_rows(DeadLetterFilter(), rows))
+        for frame in read_message_batches(0, rows, match_rows(DeadLetterFilter(), rows))
         for index in range(len(frame))
     ]
     assert again == [list(sent.values())[letter["position"]] for letter in letters]
@@ -156,7 +161,7 @@ def test_partly_landed_message_has_a_marked_letter(parcels: Any, tmp_path: Path)
     (letter,) = sidelined(snapshot, Given(too_large), tmp_path, "on_ambiguous=all")
     assert letter["definition"] == "/messagegroups/parcels/messages/parcel.accepted"
     rows = pa.RecordBatch.from_pylist([letter], columns.DEAD_LETTER)
-    assert not matching_rows(DeadLetterFilter(), rows).any()
+    assert not match_rows(DeadLetterFilter(), rows).any()
 
 
 def letters(*letters: dict[str, Any]) -> pa.RecordBatch:
@@ -182,9 +187,9 @@ def test_letters_are_chosen(letter_filter: DeadLetterFilter, expected: list[bool
         {"reason": "ambiguous", "batch": "b1", "candidates": ["/x", "/e"], "sidelined_at": NOW - timedelta(days=1)},
         {"reason": "no_match", "batch": "b1", "message": None},
     )
-    assert matching_rows(letter_filter, rows).tolist() == expected
-    assert matching_rows(letter_filter, rows.slice(1, 2)).tolist() == expected[1:3]
-    assert matching_rows(letter_filter, rows.slice(0, 0)).tolist() == []
+    assert match_rows(letter_filter, rows).tolist() == expected
+    assert match_rows(letter_filter, rows.slice(1, 2)).tolist() == expected[1:3]
+    assert match_rows(letter_filter, rows.slice(0, 0)).tolist() == []
 
 
 def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
@@ -192,11 +197,11 @@ def test_letters_of_an_older_version_have_no_message(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches([old]), tmp_path / "f.parquet")
     ((first, rows),) = read_dead_letters(str(tmp_path / "f.parquet"))
     assert (first, rows.schema, rows.column("reason").to_pylist()) == (0, columns.DEAD_LETTER, ["no_match"])
-    assert not matching_rows(DeadLetterFilter(), rows).any()
+    assert not match_rows(DeadLetterFilter(), rows).any()
 
 
 def test_frames_have_one_source_each() -> None:
     rows = letters(*({"source": name, "position": n, "original": b"x" * n} for n, name in enumerate("aabca")))
-    frames = list(message_batches(10, rows, np.array([True, True, True, False, True])))
+    frames = list(read_message_batches(10, rows, np.array([True, True, True, False, True])))
     assert [(frame.path, frame.numbers.tolist()) for frame in frames] == [("a", [10, 11]), ("b", [12]), ("a", [14])]
     assert (frames[0].raw(1), frames[2].raw(0), frames[2].location(0).position) == (b"x", b"xxxx", 4)

@@ -21,7 +21,7 @@ from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping, layout
+from signalbook.pipeline.landing.rows import Bookkeeping, find_layout
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
 VALUE = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]}
@@ -136,7 +136,7 @@ def test_definitions_of_a_registry_have_the_key_column(flags: tuple[str, ...]) -
 
 def test_a_subject_without_keys_has_no_column() -> None:
     (definition,) = defined("other-value").definitions.values()
-    assert "_decoded_key" not in layout(definition).columns.names
+    assert "_decoded_key" not in find_layout(definition).columns.names
 
 
 def test_rows_with_the_payload_as_text_have_no_column() -> None:

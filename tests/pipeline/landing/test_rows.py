@@ -13,7 +13,7 @@ import pytest
 from signalbook.formats import as_sent, find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
-from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.rescue import rests
 from signalbook.values import JSON, dump_json, parse_timestamp
 
@@ -72,14 +72,14 @@ def row_of(schema: Any, shape: Any, value: JSON) -> dict[str, Any]:
 def test_payload_is_restored(value: JSON) -> None:
     schema = schema_of(SCHEMA)
     row = row_of(schema, schema.shape(), schema.decode(json.dumps(value).encode()))
-    payload = payloads_of(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
+    payload = build_payload_reader(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
     assert payload == value
     assert schema.validate(payload) == []
 
 
 def test_non_object_payload_is_kept() -> None:
     schema = schema_of({"type": "array", "items": {"type": "integer"}})
-    assert payloads_of(schema)({"data": [1, 2]}) == [1, 2]
+    assert build_payload_reader(schema)({"data": [1, 2]}) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -97,30 +97,30 @@ def test_non_object_payload_is_kept() -> None:
 def test_columns_of_an_older_table_have_other_types(column: str, value: Any, expected: JSON) -> None:
     """The row is returned unchanged, and its schema decides."""
     row = {"id": "a", column: value}
-    assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
+    assert build_payload_reader(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
 
 
 @pytest.mark.parametrize("text", ["mine", "", "7", '"x"', "[1]", "null", "[" * 100_000, {"a": 1}])
 def test_a_member_of_an_older_table_is_no_rescue(text: Any) -> None:
-    assert payloads_of(schema_of(SCHEMA))({"id": "a", "_rescue": text}) == {"id": "a", "gap": None}
+    assert build_payload_reader(schema_of(SCHEMA))({"id": "a", "_rescue": text}) == {"id": "a", "gap": None}
 
 
 def test_large_integers_come_back_as_such() -> None:
     schema = schema_of({"type": "object", "properties": {"n": {"type": "integer", "maximum": 1e30}, "p": PRICE}})
     row = {"n": Decimal(2**70), "p": Decimal("12345678901234567890.00")}
-    assert dump_json(payloads_of(schema)(row)) == b'{"n":1180591620717411303424,"p":12345678901234567890}'
+    assert dump_json(build_payload_reader(schema)(row)) == b'{"n":1180591620717411303424,"p":12345678901234567890}'
 
 
 @pytest.mark.parametrize("sent", [b'{"a": 1.0}', b"\xff", b"", None])
 def test_payloads_without_schema_are_as_they_were_sent(sent: bytes | None) -> None:
     arrays = opaque_arrays([sent])
-    assert opaque_of(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
+    assert read_opaque(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
 
 
 def test_attributes_of_an_event() -> None:
     row = {"ce_id": "1", "ce_time": parse_timestamp("2026-01-02T03:04:05Z"), "ce_extensions": [("x", "1")], "id": 2}
     expected = {"specversion": "1.0", "id": "1", "time": "2026-01-02T03:04:05Z", "x": "1"}
-    assert attributes_of({**row, "ce_subject": None}) == expected
+    assert read_attributes({**row, "ce_subject": None}) == expected
 
 
 AT = "2026-01-02T03:04:05.123456789Z"
@@ -167,8 +167,8 @@ def test_times_of_every_format_have_columns_of_their_own(
     landed = row_of(schema, schema.shape(), value)
     rescued = rests(schema.shape(), [value])[0].as_py()
     assert (landed, json.loads(rescued)) == (row, expected_rest)
-    assert payloads_of(schema)({**landed, "_rescue": rescued}) == value
-    assert payloads_of(schema)(row_of(schema, as_sent(schema.shape()), value)) == value
+    assert build_payload_reader(schema)({**landed, "_rescue": rescued}) == value
+    assert build_payload_reader(schema)(row_of(schema, as_sent(schema.shape()), value)) == value
 
 
 REALS = [math.nan, math.inf, -math.inf]
@@ -209,6 +209,6 @@ def returned(format: str, document: Any, value: JSON) -> tuple[dict[str, Any], J
     """Return the row of a payload, and the payload that it comes back as, which conforms."""
     schema = schema_of(document, format)
     row = row_of(schema, schema.shape(), schema.decode(schema.encode(value)))
-    restored = payloads_of(schema)(row)
+    restored = build_payload_reader(schema)(row)
     assert schema.validate(restored) == []
     return row, restored

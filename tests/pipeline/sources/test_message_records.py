@@ -16,7 +16,7 @@ from signalbook.brokers.amqp.messages import DescribedValue, Symbol, Timestamp, 
 from signalbook.messages import to_record
 from signalbook.messages.bindings.mqtt import V3, V5
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.landing.rows import address
+from signalbook.pipeline.landing.rows import find_address
 from signalbook.pipeline.sources.amqp import SOURCE as AMQP
 from signalbook.pipeline.sources.amqp import _build_spooled_message
 from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Source, read_record_batches
@@ -128,7 +128,7 @@ def check(batch: MessageBatch, indices: Sequence[int]) -> None:
     assert records.texts.to_pylist() == [to_record(message) for message in messages]
     assert {records.protocol} >= {message.protocol for message in messages}
     assert records.content_types.to_pylist() == [message.content_type or None for message in messages]
-    assert records.addresses.to_pylist() == [address(message) for message in messages]
+    assert records.addresses.to_pylist() == [find_address(message) for message in messages]
     assert records.received_at.to_pylist() == [message.received_at for message in messages]
 
 

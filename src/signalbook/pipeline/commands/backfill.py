@@ -24,10 +24,10 @@ from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.filling import RESCUE, Filling
-from signalbook.pipeline.landing.rows import layout
+from signalbook.pipeline.landing.rescue_backfill import RESCUE, RescueBackfill
+from signalbook.pipeline.landing.rows import find_layout
 from signalbook.pipeline.landing.staging import open_file, open_rows
-from signalbook.pipeline.landing.tasks import settled
+from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import Incompatible, aligned, merge, promote, rename_columns, rename_rows
@@ -84,7 +84,7 @@ def backfill(
     with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
-        policy = settled(policy or Policy(), journal)
+        policy = settle_columns(policy or Policy(), journal)
         snapshot = Snapshot.load(registry, subjects=subjects).check(policy)
         for doubt in snapshot.doubts:
             notify(doubt)
@@ -93,9 +93,9 @@ def backfill(
         for table, files in _chosen(journal, definitions).items():
             definition = contract.definitions.get(definition_of(table))
             schema = None if definition is None else definition.schema_use.schema
-            shape = None if definition is None else layout(definition).shape
+            shape = None if definition is None else find_layout(definition).shape
             if schema is not None and shape is not None:
-                work = _Work(journal, table, columns.payload(shape), partial(Filling, schema, shape), progress)
+                work = _Work(journal, table, columns.payload(shape), partial(RescueBackfill, schema, shape), progress)
                 found += work.do(standing(journal, table, files))
         return found
 
@@ -118,7 +118,7 @@ class _Work:
         journal: Journal,
         table: TableName,
         declared: pa.Schema,
-        filling: Callable[[frozenset[str]], Filling],
+        filling: Callable[[frozenset[str]], RescueBackfill],
         show: ShowProgress,
     ) -> None:
         self._journal = journal
@@ -196,10 +196,10 @@ class _Work:
         staged = f"{STAGING}/{place.parent.name}/{place.name}"
         return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
 
-    def _followed(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, Filling | None]:
+    def _followed(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
         """The columns of a file with those that gain something, and what fills them; None if none does."""
         schema, refused, gaining = there, set[str](), False
-        for field in self._filling(frozenset()).wanted(texts):
+        for field in self._filling(frozenset()).find_gaining_columns(texts):
             try:
                 wider = merge(schema, pa.schema([field]), promote)
                 stored = rename_columns(self._columns, wider)
@@ -213,7 +213,7 @@ class _Work:
         return (schema, self._filling(frozenset(refused))) if gaining else (None, None)
 
     def _written(
-        self, groups: Iterable[pa.Table], schema: pa.Schema, filling: Filling, place: Place
+        self, groups: Iterable[pa.Table], schema: pa.Schema, filling: RescueBackfill, place: Place
     ) -> tuple[int, int]:
         """Write the rows of a file anew. Return the number of those that gained values, and the bytes of the new file.
 

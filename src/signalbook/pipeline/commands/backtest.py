@@ -31,11 +31,11 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (
     DeadLetterBatch,
     DeadLetterSource,
-    matching_rows,
-    message_batches,
+    match_rows,
     read_dead_letters,
+    read_message_batches,
 )
-from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
@@ -100,7 +100,7 @@ class _Comparing:
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
-        rebuild = _unread if known is None else payloads_of(known)
+        rebuild = _unread if known is None else build_payload_reader(known)
         expected = pa.schema([]) if known is None else columns.payload(known.shape())
         for first, rows in read_rows(place, "the table file"):
             opaque = _is_opaque(rows.schema)
@@ -109,7 +109,7 @@ class _Comparing:
             read = _sent if opaque else rebuild
             sample = rename_rows(pa.Table.from_batches([rows]), named)
             for row in sample.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
-                attributes, payload = attributes_of(row), read(row)
+                attributes, payload = read_attributes(row), read(row)
                 now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
                 # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
                 # the candidate.
@@ -122,8 +122,8 @@ class _Comparing:
         """Judge dead letters by both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(place):
-            mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
-            for batch in message_batches(first, rows, mask):
+            mask = match_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
+            for batch in read_message_batches(first, rows, mask):
                 for index in range(len(batch)):
                     self._dead_letter(source, batch, index)
 
@@ -169,7 +169,7 @@ def _is_opaque(schema: pa.Schema) -> bool:
 
 
 def _sent(row: Mapping[str, Any]) -> msgspec.Raw:
-    return msgspec.Raw(opaque_of(row) or b"")
+    return msgspec.Raw(read_opaque(row) or b"")
 
 
 def _unread(_: Mapping[str, Any]) -> JSON:

@@ -31,10 +31,10 @@ from signalbook.pipeline.landing.deadletters import (
     DeadLetterRows,
     DeadLetterSource,
     Mask,
-    matching_rows,
-    message_batches,
+    match_rows,
     read_dead_letters,
-    verdicts,
+    read_message_batches,
+    read_verdicts,
 )
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.staging import StagedFiles
@@ -43,7 +43,7 @@ from signalbook.pipeline.landing.tasks import (
     Intake,
     Manifest,
     Task,
-    encoded_manifest,
+    encode_manifest,
 )
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
@@ -61,15 +61,15 @@ def rewrite(folder: Where, numbers: Iterable[int]) -> Iterator[bytes]:
     """Run the tasks over dead letters with these numbers. Yield one manifest as JSON for each."""
     task = Task.of(folder)
     wanted = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
-    return (encoded_manifest(partial(_replay_task, task, wanted, number)) for number in numbers)
+    return (encode_manifest(partial(_replay_task, task, wanted, number)) for number in numbers)
 
 
 def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
-    with task.staged_files(number) as staged:
+    with task.stage_files(number) as staged:
         rejected: list[DeadLetter] = []
-        processing = Processing(task.contract(), DeadLetterSource(), staged, task.bookkeeping, rejected.append)
+        processing = Processing(task.load_contract(), DeadLetterSource(), staged, task.bookkeeping, rejected.append)
         work = _Rewriting(task, wanted, processing, staged, rejected)
-        progress = task.progress(number, processing.tally)
+        progress = task.build_progress_writer(number, processing.tally)
         replaced = []
         for split in task.plan.tasks[number]:
             replaced += [split.path] if work.file(place_of(split.path, task.staging.storage)) else []
@@ -117,9 +117,9 @@ class _Rewriting:
 
     def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
         """Process the dead letters of a portion again; which of its rows are not to stay as they are."""
-        gone = matching_rows(self._wanted, rows)
+        gone = match_rows(self._wanted, rows)
         self.replayed += int(np.count_nonzero(gone))
-        for batch in message_batches(first, rows, gone):
+        for batch in read_message_batches(first, rows, gone):
             self._processing.take(batch)
         self._processing.clear()
         if self._rejected:
@@ -142,7 +142,7 @@ class _Rewriting:
         # They are compared row by row below: a dead letter that stays for the same reason keeps its row untouched.
         self._rejected.clear()
         old, new = rows.take(pa.array(owners, pa.int64())), self._dead_letters.take()
-        judged = zip(unread, verdicts(old), verdicts(new), strict=True)
+        judged = zip(unread, read_verdicts(old), read_verdicts(new), strict=True)
         same = np.array([cannot or before == now for cannot, before, now in judged], np.bool_)
         self.changed += int(np.count_nonzero(~same))
         self._land(_dated(new, old).filter(pa.array(~same)))
@@ -263,12 +263,12 @@ class DeadLetterIntake(Intake):
         tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
         return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
 
-    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:
+    def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:
         """The manifest of each task."""
         (folder / WANTED).write(msgspec.json.encode(self.wanted))
         return runner.run(len(self.tasks), partial(rewrite, folder), self.size)
 
-    def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
+    def complete_entry(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""
         return replace(
             batch,

@@ -34,7 +34,7 @@ from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SparkRunner, java_lock, open_session
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
+from signalbook.pipeline.landing.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.reports.report import Report
@@ -182,7 +182,7 @@ def stream(
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
             # Once, since it takes a look at all batches.
-            job = replace(job, job=replace(job.job, policy=settled(job.job.policy, journal)))
+            job = replace(job, job=replace(job.job, policy=settle_columns(job.job.policy, journal)))
         definitions = early or opened.enter_context(_definitions(job.job, home, notify))
         with (
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,

@@ -268,7 +268,7 @@ class PlainPath:
 
             payload_reasons = PayloadReasons(definition, find_reasons(definition), judge)
         target = self._target(definition)
-        return PlainRoute(definition, target, target.decoding(decode), checks, payload_reasons)
+        return PlainRoute(definition, target, target.wrap_decoder(decode), checks, payload_reasons)
 
 
 def _build_candidate_bits(candidates: _Candidates, name: str) -> _CandidateBits:

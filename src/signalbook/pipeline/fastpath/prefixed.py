@@ -212,7 +212,7 @@ class PrefixedRoutes:
         same_reasons = find_schema_reasons(use.schema, definition.policy) if alone else None
         payload_reasons = PayloadReasons(definition, same_reasons, judge, prefix_bytes)
         return PlainRoute(
-            definition, target, target.decoding(_skip_prefix(prefix_bytes, decode)), None, payload_reasons
+            definition, target, target.wrap_decoder(_skip_prefix(prefix_bytes, decode)), None, payload_reasons
         )
 
     def _build_judge(self, header: bytes | None) -> Judge:

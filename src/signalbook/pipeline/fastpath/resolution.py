@@ -23,7 +23,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, builder
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan, PayloadSpans
-from signalbook.pipeline.landing.rows import layout
+from signalbook.pipeline.landing.rows import find_layout
 from signalbook.values import JSONObject
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -63,7 +63,7 @@ def find_decoder(definition: CompiledDefinition, use: SchemaUse) -> Decode | Non
 def _build_resolved_decoder(
     definition: CompiledDefinition, decode: Decode, own_schema: Schema, written: Schema
 ) -> Decode:
-    typed, rescues = definition.policy.typed, layout(definition).rescues
+    typed, rescues = definition.policy.typed, find_layout(definition).rescues
     shapes = [schema.shape() if typed else as_sent(schema.shape()) for schema in (own_schema, written)]
     reader, writer = shapes
     if not (isinstance(reader, Struct) and isinstance(writer, Struct) and reader.fields and writer.fields):

@@ -146,7 +146,7 @@ def _build_rows(
     if refused:
         accepted = pa.array(np.delete(np.arange(len(payloads)), refused))
         arrays = [array.take(accepted) for array in arrays]
-    return route.target.whole(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
+    return route.target.build_batch(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
 
 
 def are_decidable(routes: Sequence[EventRoute], protocol: str) -> bool:

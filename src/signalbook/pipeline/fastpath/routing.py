@@ -310,7 +310,7 @@ class FastPath:
         # Where there are several of a type, also by other protocols, payloads are decoded before they are judged.
         judge = build_event_judge(definition, sent) if kind[0] in self._alone and sent is not None else None
         payload_reasons = PayloadReasons(definition, find_reasons(definition), judge)
-        return EventRoute(definition, target, target.decoding(decode), checks, payload_reasons)
+        return EventRoute(definition, target, target.wrap_decoder(decode), checks, payload_reasons)
 
 
 def _explain_refused(messages: MessageBatch, indices: list[int]) -> Iterator[Result]:

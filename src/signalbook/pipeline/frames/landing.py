@@ -85,7 +85,7 @@ def land(
 class _FrameIntake(Intake):
     """Rows of a user's DataFrame."""
 
-    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:  # noqa: ARG002
+    def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:  # noqa: ARG002
         assert self.records is not None
         return record_tasks(self.records, partial(process_rows, folder))
 

@@ -14,7 +14,14 @@ from msgspec import UNSET
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns, exact
 from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.landing.rows import OPAQUE, AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
+from signalbook.pipeline.landing.rows import (
+    OPAQUE,
+    AcceptedRow,
+    Bookkeeping,
+    RowBuilder,
+    build_payload_reader,
+    has_json_payloads,
+)
 from signalbook.values import JSON
 
 LANDED: Final = columns.written(columns.held(columns.landed(None)))
@@ -30,11 +37,11 @@ class TextRowBuilder(RowBuilder):
     def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
         super().__init__(definition, bookkeeping)
         self._layout = OPAQUE
-        if self._schema is not None and in_json(self._schema):
+        if self._schema is not None and has_json_payloads(self._schema):
             # For payloads that are text it is as if nobody knew more of them.
             self._schema = None
 
-    def decoding(self, decode: Decode) -> Decode:
+    def wrap_decoder(self, decode: Decode) -> Decode:
         """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
 
         def read(payloads: PayloadSpans) -> Decoded:
@@ -48,8 +55,8 @@ class TextRowBuilder(RowBuilder):
 
         return read
 
-    def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
-        found = super()._payloads(rows)
+    def _build_payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
+        found = super()._build_payloads(rows)
         if self._schema is None:
             return found
         absent = pa.array([row.payload is None and row.data in (None, UNSET) for row in rows])
@@ -68,7 +75,7 @@ class TextRowBuilder(RowBuilder):
     @cached_property
     def _whole(self) -> Callable[[Mapping[str, Any]], JSON]:
         assert self._schema is not None
-        return payloads_of(self._schema)
+        return build_payload_reader(self._schema)
 
 
 def _bare(payloads: pa.BinaryArray) -> pa.BinaryArray:

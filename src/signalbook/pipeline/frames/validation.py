@@ -24,7 +24,7 @@ from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.memory import uncollected
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
+from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, find_layout
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
 from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
@@ -81,7 +81,7 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     check_contract(contract)
     definition = contract.compiled().definitions[contract.definition(xid)]
     records = select_messages(frame, columns)
-    schema = readable(written(layout(definition).columns))
+    schema = readable(written(find_layout(definition).columns))
     return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
 
 

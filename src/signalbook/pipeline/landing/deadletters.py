@@ -19,7 +19,7 @@ from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
+from signalbook.pipeline.landing.rows import Bookkeeping, build_violation_row, find_address
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.sources.base import (
@@ -37,28 +37,28 @@ from signalbook.values import Finding
 Mask = npt.NDArray[np.bool_]
 
 
-def matching_rows(wanted: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
-    """Return which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
+def match_rows(criteria: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
+    """Return which rows of ``columns.DEAD_LETTER`` fit the criteria, and are messages that have landed nowhere."""
     # bytes that are no message cannot be replayed, and what landed for another definition would land twice
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
-    if wanted.reasons:
-        mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(wanted.reasons, pa.string())))
-    if wanted.batches:
-        mask = pc.and_(mask, pc.is_in(rows.column("batch"), pa.array(wanted.batches, pa.string())))
-    if wanted.since is not None:
-        late = pc.greater_equal(rows.column("sidelined_at"), pa.scalar(wanted.since, columns.TIMESTAMP))
+    if criteria.reasons:
+        mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(criteria.reasons, pa.string())))
+    if criteria.batches:
+        mask = pc.and_(mask, pc.is_in(rows.column("batch"), pa.array(criteria.batches, pa.string())))
+    if criteria.since is not None:
+        late = pc.greater_equal(rows.column("sidelined_at"), pa.scalar(criteria.since, columns.TIMESTAMP))
         mask = pc.and_(mask, late.fill_null(False))
-    found: Mask = mask.to_numpy(zero_copy_only=False)
-    return found & _meant(rows, wanted.definitions) if wanted.definitions else found
+    selected: Mask = mask.to_numpy(zero_copy_only=False)
+    return selected & _has_candidate(rows, criteria.definitions) if criteria.definitions else selected
 
 
-def _meant(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
+def _has_candidate(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
     """Return which rows have one of the definitions among their candidates."""
     candidates = rows.column("candidates")
     hits = pc.is_in(candidates.flatten(), pa.array(definitions, pa.string())).to_numpy(zero_copy_only=False)
     owners = pc.list_parent_indices(candidates).to_numpy()
-    found: Mask = np.bincount(owners[hits], minlength=len(rows)).astype(np.bool_)
-    return found
+    is_candidate: Mask = np.bincount(owners[hits], minlength=len(rows)).astype(np.bool_)
+    return is_candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class DeadLetterBatch(MessageBatch):
     numbers: Offsets
 
     def location(self, index: int) -> DeadLetterLocation:
-        """The place it had when it was read first."""
+        """Return the place where the message was read first."""
         element = self.records.column("element")[index].as_py()
         return DeadLetterLocation(self.path, int(self.positions[index]), element, row=int(self.numbers[index]))
 
@@ -88,7 +88,7 @@ class DeadLetterSource:
     cloudevents_json = False
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The message of a ``DeadLetterBatch``. Raises ``UnreadableMessage`` for a record that somebody else wrote."""
+        """Return the message of a ``DeadLetterBatch``. Raises ``UnreadableMessage`` for a foreign record."""
         assert isinstance(batch, DeadLetterBatch)
         body = batch.records.column("body")[index].as_py()
         try:
@@ -102,11 +102,11 @@ def read_dead_letters(place: Where) -> Iterator[tuple[int, pa.RecordBatch]]:
 
     Raises ``PipelineError`` for a file that is none.
     """
-    return ((first, _conformed(rows)) for first, rows in read_rows(place, "the dead letters in"))
+    return ((first, _complete_columns(rows)) for first, rows in read_rows(place, "the dead letters in"))
 
 
-def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same with all columns in order, null where files of an older version lack one."""
+def _complete_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with all columns in order, null where files of an older version lack one."""
     names = set(batch.schema.names)
     arrays = [
         batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(len(batch), field.type)
@@ -115,8 +115,8 @@ def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
 
 
-def message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[DeadLetterBatch]:
-    """The dead letters that ``mask`` selects, as batches of neighbours from one source."""
+def read_message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[DeadLetterBatch]:
+    """Yield the dead letters that ``mask`` selects, as batches of neighbours from one source."""
     numbers = np.flatnonzero(mask)
     if not len(numbers):
         return
@@ -124,10 +124,10 @@ def message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[De
     codes = chosen.column("source").dictionary_encode(null_encoding="encode").indices.to_numpy()
     edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(numbers)]
     for start, end in pairwise(edges):
-        yield _batch(chosen.slice(start, end - start), numbers[start:end] + first)
+        yield _build_batch(chosen.slice(start, end - start), numbers[start:end] + first)
 
 
-def _batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
+def _build_batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
     originals = dead_letters.column("original").to_pylist()
     ends = np.cumsum([len(original) for original in originals], dtype=np.int64)
     return DeadLetterBatch(
@@ -141,7 +141,7 @@ def _batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
     )
 
 
-def verdicts(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
+def read_verdicts(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
     """Return each row's verdict: reason, violations, candidates, and the index in a batch of events."""
     return list(zip(*(rows.column(name).to_pylist() for name in _VERDICT), strict=True))
 
@@ -182,106 +182,108 @@ class DeadLetterRows:
     def take(self) -> pa.RecordBatch:
         """Take all dead letters as rows of ``columns.DEAD_LETTER``."""
         dead_letters, self._dead_letters, self.bytes = self._dead_letters, [], 0
-        verdict, original, location = _verdict_columns(dead_letters), *_other_columns(dead_letters)
+        verdict, original, location = _build_verdict_columns(dead_letters), *_build_other_columns(dead_letters)
         names = pa.array([dead_letter.definition for dead_letter in dead_letters], pa.string())
-        return _rows([*verdict, *original, *location, names], self.bookkeeping)
+        return _build_rows([*verdict, *original, *location, names], self.bookkeeping)
 
 
-def rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeeping) -> pa.RecordBatch:
-    """The same of messages that share their verdicts. Raises ``UnreadableMessage``."""
+def build_rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeeping) -> pa.RecordBatch:
+    """Return the rows of messages that share their verdicts. Raises ``UnreadableMessage``."""
     batch, indices = rejections.messages, rejections.indices
     used, numbers = np.unique(rejections.numbers, return_inverse=True)
     verdict = [
         column.take(pa.array(numbers))
-        for column in _verdict_columns([rejections.verdicts[number] for number in used.tolist()])
+        for column in _build_verdict_columns([rejections.verdicts[number] for number in used.tolist()])
     ]
     positions = batch.positions[np.asarray(indices)]
-    *original, received = _columns_of(batch, indices, source)
+    *original, received = _build_columns(batch, indices, source)
     location = [
-        _constant(len(indices), batch.path or None, pa.string()),
+        _build_constant(len(indices), batch.path or None, pa.string()),
         pa.array(positions, pa.int64(), mask=positions == NOWHERE),
         pa.nulls(len(indices), pa.int32()),
         received,
     ]
-    return _rows([*verdict, *original, *location, pa.nulls(len(indices), pa.string())], bookkeeping)
+    return _build_rows([*verdict, *original, *location, pa.nulls(len(indices), pa.string())], bookkeeping)
 
 
-def _columns_of(batch: MessageBatch, indices: Sequence[int], source: Source) -> list[pa.Array]:
-    """``_message_columns`` of messages of a batch, and when they were received. Raises ``UnreadableMessage``."""
+def _build_columns(batch: MessageBatch, indices: Sequence[int], source: Source) -> list[pa.Array]:
+    """Return the columns of messages of a batch, with their time of receipt. Raises ``UnreadableMessage``."""
     originals = [batch.raw(index) for index in indices]
-    known = source.to_records(batch, indices) if isinstance(source, Recording) else None
-    if known is None:
+    records = source.to_records(batch, indices) if isinstance(source, Recording) else None
+    if records is None:
         messages = [source.message(batch, index) for index in indices]
-        return [*_message_columns(messages, originals), _received(messages)]
+        return [*_build_message_columns(messages, originals), _build_received(messages)]
     count = len(indices)
     return [
         pa.array(originals, pa.binary()),
         pa.nulls(count, pa.binary()),
-        known.texts,
-        _constant(count, known.protocol, pa.string()),
-        known.content_types,
-        known.addresses,
-        known.received_at,
+        records.texts,
+        _build_constant(count, records.protocol, pa.string()),
+        records.content_types,
+        records.addresses,
+        records.received_at,
     ]
 
 
-def _rows(arrays: list[pa.Array], bookkeeping: Bookkeeping) -> pa.RecordBatch:
+def _build_rows(arrays: list[pa.Array], bookkeeping: Bookkeeping) -> pa.RecordBatch:
     values = (bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
     kinds = columns.DEAD_LETTER.types[-len(values) :]
-    constants = [_constant(len(arrays[0]), value, kind) for value, kind in zip(values, kinds, strict=True)]
+    constants = [_build_constant(len(arrays[0]), value, kind) for value, kind in zip(values, kinds, strict=True)]
     return pa.RecordBatch.from_arrays([*arrays, *constants], schema=columns.DEAD_LETTER)
 
 
-def _constant(count: int, value: Any, kind: pa.DataType) -> pa.Array:
+def _build_constant(count: int, value: Any, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
 
 
-def _verdict_columns(verdicts: Sequence[DeadLetter | RejectionVerdict]) -> list[pa.Array]:
-    """Reason, violations, candidates."""
-    found = [
+def _build_verdict_columns(verdicts: Sequence[DeadLetter | RejectionVerdict]) -> list[pa.Array]:
+    """Return the columns for reason, violations and candidates."""
+    parts = [
         [verdict.reason for verdict in verdicts],
-        [[violation_row(finding) for finding in verdict.violations] for verdict in verdicts],
+        [[build_violation_row(finding) for finding in verdict.violations] for verdict in verdicts],
         [verdict.candidates for verdict in verdicts],
     ]
-    return [pa.array(values, kind) for values, kind in zip(found, columns.DEAD_LETTER.types, strict=False)]
+    return [pa.array(values, kind) for values, kind in zip(parts, columns.DEAD_LETTER.types, strict=False)]
 
 
-def _other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Array], list[pa.Array]]:
+def _build_other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Array], list[pa.Array]]:
     """Return the columns of messages, and of where and when they were read."""
     messages = [dead_letter.message for dead_letter in dead_letters]
     locations = [dead_letter.location for dead_letter in dead_letters]
-    return _message_columns(messages, [dead_letter.original for dead_letter in dead_letters]), [
+    return _build_message_columns(messages, [dead_letter.original for dead_letter in dead_letters]), [
         pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
         pa.array([location.element for location in locations], pa.int32()),
-        _received(messages),
+        _build_received(messages),
     ]
 
 
-def _message_columns(messages: Sequence[Message | None], originals: Sequence[bytes]) -> list[pa.Array]:
-    """Original, body, and what else there is of messages, as far as they are some."""
+def _build_message_columns(messages: Sequence[Message | None], originals: Sequence[bytes]) -> list[pa.Array]:
+    """Return the columns for originals, bodies and metadata of messages; null for those without a message."""
     bodies = [
         None if message is None or message.body == original else message.body
         for message, original in zip(messages, originals, strict=True)
     ]
-    known: dict[tuple[str, ...], str] = {}
+    cached_records: dict[tuple[str, ...], str] = {}
     return [
         pa.array(originals, pa.binary()),
         pa.array(bodies, pa.binary()),
-        pa.array([message and _record(message, known) for message in messages], pa.string()),
+        pa.array([message and _encode_record(message, cached_records) for message in messages], pa.string()),
         pa.array([message.protocol or None if message else None for message in messages], pa.string()),
         pa.array([message.content_type or None if message else None for message in messages], pa.string()),
-        pa.array([address(message) if message and message.sections else None for message in messages], pa.string()),
+        pa.array(
+            [find_address(message) if message and message.sections else None for message in messages], pa.string()
+        ),
     ]
 
 
-def _record(message: Message, known: dict[tuple[str, ...], str]) -> str:
-    """Return ``to_record`` of a message. ``known`` are the records of messages with only a body."""
+def _encode_record(message: Message, cached_records: dict[tuple[str, ...], str]) -> str:
+    """Return ``to_record`` of a message. ``cached_records`` are the records of messages with only a body."""
     if message.sections or message.received_at is not None or message.body is None:
         return to_record(message)
     key = message.protocol, message.content_type, message.content_encoding, message.reference
-    return known.get(key) or known.setdefault(key, to_record(message))
+    return cached_records.get(key) or cached_records.setdefault(key, to_record(message))
 
 
-def _received(messages: Sequence[Message | None]) -> pa.Array:
+def _build_received(messages: Sequence[Message | None]) -> pa.Array:
     return pa.array([message.received_at if message else None for message in messages], columns.TIMESTAMP)

@@ -53,13 +53,13 @@ class KeyDecoder:
             return pa.nulls(len(keys), self._type)
         if self._prefixed:
             # A header has the same bytes as a prefix, so that both are read alike.
-            prefixes = pc.fill_null(_stated_schemas(headers, raw_headers), b"")
+            prefixes = pc.fill_null(_read_stated_schemas(headers, raw_headers), b"")
             keys = pc.binary_join_element_wise(prefixes, keys, b"")
         spans = PayloadSpans.of(keys.drop_null())
         parts, refused = self._decode_columns(spans)
-        others = np.array(refused, np.int64)
-        parts.append(self._decode_values(spans.take(others).to_list()))
-        order = np.concatenate([np.delete(np.arange(len(rows)), others), others])
+        refused_rows = np.array(refused, np.int64)
+        parts.append(self._decode_values(spans.take(refused_rows).to_list()))
+        order = np.concatenate([np.delete(np.arange(len(rows)), refused_rows), refused_rows])
         places = np.full(len(keys), -1)
         places[rows[order]] = np.arange(len(rows))
         return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
@@ -84,7 +84,7 @@ class KeyDecoder:
         try:
             return self._build(values, True)
         except MISFITS:
-            return self._build([value if self._fits(value) else self._missing for value in values], True)
+            return self._build([value if self._is_fitting(value) else self._missing for value in values], True)
 
     def _decode_value(self, key: bytes) -> JSON:
         try:
@@ -94,17 +94,17 @@ class KeyDecoder:
 
     def _decode_prefixed(self, key: bytes) -> JSON:
         """Raise ``ValueError`` for a key that does not name a version of the schema, and ``PayloadError``."""
-        written, rest = read_schema_id(key, self._schema.format)
+        written, content = read_schema_id(key, self._schema.format)
         schema = self._schema_of_number(written.id).schema
         if schema is None or is_elsewhere(schema, written.indices):
             raise ValueError("the key is of another schema")
-        return schema.decode(rest)
+        return schema.decode(content)
 
     @property
     def _missing(self) -> JSON:
         return UNSET if isinstance(self._shape, Anything) else None
 
-    def _fits(self, value: JSON) -> bool:
+    def _is_fitting(self, value: JSON) -> bool:
         try:
             self._build([value], True)
         except MISFITS:
@@ -112,13 +112,13 @@ class KeyDecoder:
         return True
 
 
-def _stated_schemas(headers: pa.MapArray, raw_headers: pa.ListArray) -> pa.Array:
+def _read_stated_schemas(headers: pa.MapArray, raw_headers: pa.ListArray) -> pa.Array:
     """Return the header ``KEY_SCHEMA_HEADER`` of each record, or null."""
     texts = pc.map_lookup(headers, KEY_SCHEMA_HEADER, "first").cast(pa.binary())
     if raw_headers.null_count == len(raw_headers):
         return texts
     names, values = raw_headers.flatten().flatten()
-    found = np.flatnonzero(pc.equal(names, KEY_SCHEMA_HEADER).to_numpy(zero_copy_only=False))
+    matches = np.flatnonzero(pc.equal(names, KEY_SCHEMA_HEADER).to_numpy(zero_copy_only=False))
     places = np.full(len(headers), -1)
-    places[pc.list_parent_indices(raw_headers).to_numpy()[found]] = found
+    places[pc.list_parent_indices(raw_headers).to_numpy()[matches]] = matches
     return pc.coalesce(values.take(pa.array(places, mask=places < 0)), texts)

@@ -34,8 +34,8 @@ from signalbook.pipeline.fastpath.modes import ContentMode, PlainMode, Structure
 from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
-from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
-from signalbook.pipeline.landing.presuming import Presumptions
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
+from signalbook.pipeline.landing.pending_payloads import PendingPayloads
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
@@ -98,7 +98,7 @@ class Processing:
         self._builder = builder
         self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._presumptions = Presumptions(contract, self._target)
+        self._presumptions = PendingPayloads(contract, self._find_builder)
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
         self._keeps_letters = on_dead_letter is not None
@@ -111,17 +111,17 @@ class Processing:
         self.tally.read += len(batch)
         self.tally.bytes += len(batch.content)
         weight = batch.weight
-        fast = self._fast_path(batch.protocol, binary=batch.binary)
+        fast = self._find_fast_path(batch.protocol, binary=batch.binary)
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
             release_memory()
             for index in range(len(batch)):
-                self._slowly(batch, [index], presume=False)
+                self._process_slowly(batch, [index], presume=False)
                 if batch.ends[index] - batch.starts[index] > ALONE:
                     self.clear()
         elif fast is None or batch.slow_path:
-            self._slowly(batch, range(len(batch)), presume=not batch.slow_path)
+            self._process_slowly(batch, range(len(batch)), presume=not batch.slow_path)
         else:
             self._take_results(fast.take(batch))
         self._window += weight
@@ -135,22 +135,24 @@ class Processing:
         for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
-        self._take_presumed(self._presumptions.flush())
+        self._take_pending(self._presumptions.flush())
         for waiting in self._waiting.values():
             self._flush(waiting)
         self._land_dead_letters()
 
-    def _fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
+    def _find_fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
         """Return the fast path for events of a content mode that came by ``protocol``, if any."""
         key = protocol, binary
         if key not in self._fast_paths:
-            mode = self._mode(protocol, binary=binary)
+            mode = self._choose_mode(protocol, binary=binary)
             self._fast_paths[key] = (
-                None if mode is None else FastPath(self._contract, protocol, mode, self._target, self._judge)
+                None
+                if mode is None
+                else FastPath(self._contract, protocol, mode, self._find_builder, self._find_rejection)
             )
         return self._fast_paths[key]
 
-    def _mode(self, protocol: str, *, binary: bool) -> ContentMode | None:
+    def _choose_mode(self, protocol: str, *, binary: bool) -> ContentMode | None:
         if binary:
             return BinaryMode(protocol) if BinaryMode.is_known(protocol) else None
         if isinstance(self._source, PlainJson):
@@ -168,20 +170,20 @@ class Processing:
                 case Ignored():
                     self.tally.dropped += result.messages
                 case LeftOver():
-                    self._slowly(result.messages, result.indices, presume=True)
+                    self._process_slowly(result.messages, result.indices, presume=True)
 
-    def _target(self, definition: CompiledDefinition) -> RowBuilder:
+    def _find_builder(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
             self._targets[definition.xid] = self._builder(definition, self._bookkeeping)
         return self._targets[definition.xid]
 
     def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
         self._staged.add(target.name, rows)
-        self.tally.land(target.xid, len(rows), _span(rows))
-        self.tally.rescue(target.xid, target.rescued(rows))
+        self.tally.land(target.xid, len(rows), _find_span(rows))
+        self.tally.rescue(target.xid, target.count_rescued(rows))
 
-    def _slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
-        """Judge messages one by one; if ``presume`` all but the payloads of those that it is enough for."""
+    def _process_slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
+        """Process messages one by one. With ``presume`` payloads are left pending where possible."""
         for index in indices:
             if batch.is_blank(index):
                 self.tally.read -= 1
@@ -189,7 +191,7 @@ class Processing:
             original = batch.raw(index)
             location = batch.location(index)
             try:
-                message = _message(self._source, batch, index)
+                message = _read_message(self._source, batch, index)
             except UnreadableMessage as error:
                 finding = Finding(path="", rule=batch.rule, message=str(error))
                 self._reject(
@@ -197,20 +199,20 @@ class Processing:
                 )
                 continue
             if presume and self._presumptions.take(message, original, location):
-                self._take_presumed(self._presumptions.full())
+                self._take_pending(self._presumptions.flush_full())
             else:
-                self._outcomes(message, original, location)
+                self._process_outcomes(message, original, location)
 
-    def _take_presumed(self, found: Iterable[LandedRows | AcceptedRow]) -> None:
+    def _take_pending(self, outcomes: Iterable[LandedRows | AcceptedRow]) -> None:
         """Land rows of messages that were right to be presumed, and judge the others."""
-        for each in found:
-            match each:
+        for outcome in outcomes:
+            match outcome:
                 case LandedRows():
-                    self._land(each.target, each.rows)
+                    self._land(outcome.target, outcome.rows)
                 case AcceptedRow():
-                    self._outcomes(each.message, each.original, each.location)
+                    self._process_outcomes(outcome.message, outcome.original, outcome.location)
 
-    def _outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
+    def _process_outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
         """Process a message. It has an outcome for each event, or for each definition by policy."""
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
@@ -225,10 +227,10 @@ class Processing:
                 body = of_part[0].message.body or b""  # of an event in a batch its own bytes are enough
                 self._take_outcomes(of_part, body, replace(location, element=number))
 
-    def _judge(self, batch: MessageBatch, index: int) -> Rejected | None:
+    def _find_rejection(self, batch: MessageBatch, index: int) -> Rejected | None:
         """Return the rejection of a message of a batch, if that is its only outcome."""
         try:
-            return self._contract.rejection(_message(self._source, batch, index))
+            return self._contract.rejection(_read_message(self._source, batch, index))
         except UnreadableMessage:
             return None
 
@@ -240,7 +242,7 @@ class Processing:
                 case Accepted():
                     self._accept(outcome, original, location, shared=shared)
                 case Rejected():
-                    self._reject(_dead_letter(outcome, original, location, shared=shared))
+                    self._reject(_build_dead_letter(outcome, original, location, shared=shared))
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
@@ -248,45 +250,45 @@ class Processing:
         definition = accepted.definition
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
-            waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
+            waiting = self._waiting[definition.xid] = _Waiting(self._find_builder(definition))
         # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
         # Before the next, not at once: a huge message is not to become a row while it is here decoded.
         if waiting.bytes >= _SLICE:
             self._flush(waiting)
-        waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
+        waiting.rows.append(waiting.target.build_row(accepted, original, location, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
 
     def _flush(self, waiting: _Waiting) -> None:
         """Turn a definition's waiting messages into rows of its table."""
         if waiting.rows:
-            self._rows(waiting.target, waiting.rows)
+            self._land_rows(waiting.target, waiting.rows)
             waiting.rows, waiting.bytes = [], 0
 
-    def _rows(self, target: RowBuilder, rows: Sequence[AcceptedRow]) -> None:
-        """Land all; if one has a value that does not fit its column, halve until that one is alone a dead letter."""
+    def _land_rows(self, target: RowBuilder, rows: Sequence[AcceptedRow]) -> None:
+        """Land all rows. If a value does not fit its column, halve them until its row is a dead letter."""
         try:
-            self._land(target, target.rows(rows))
+            self._land(target, target.build_rows(rows))
             self.tally.duplicates[target.xid] += sum(row.duplicates for row in rows)
         except MISFITS as error:
             if len(rows) == 1:
-                self._reject(_misfit(target, rows[0], error))
+                self._reject(_build_misfit(target, rows[0], error))
                 return
             # Arrow does not say which row it was: halving finds it in a dozen tries.
             half = len(rows) // 2
-            self._rows(target, rows[:half])
-            self._rows(target, rows[half:])
+            self._land_rows(target, rows[:half])
+            self._land_rows(target, rows[half:])
 
     def _reject_all(self, rejections: Rejections) -> None:
         """Make messages dead letters by their verdicts, many at once if they are rows and nothing else."""
         try:
-            rows = None if self._keeps_letters else rejected_rows(rejections, self._source, self._bookkeeping)
+            rows = None if self._keeps_letters else build_rejected_rows(rejections, self._source, self._bookkeeping)
         except UnreadableMessage:
             rows = None
         if rows is None:
-            self._slowly(rejections.messages, rejections.indices, presume=False)
+            self._process_slowly(rejections.messages, rejections.indices, presume=False)
             return
         self._staged.add(DEAD_LETTERS, rows)
-        for verdict, first, count in _counted(rejections):
+        for verdict, first, count in _count_rejections(rejections):
             index = rejections.indices[first]
             self._count(verdict, rejections.messages.location(index), rejections.messages.raw(index), count)
 
@@ -298,7 +300,7 @@ class Processing:
         # Charged to a definition only where there is one candidate: else each of several would look broken.
         self.tally.violations.see(
             charged(verdict.candidates),
-            (*_unmatched(verdict.reason), *verdict.violations),
+            (*_explain_unmatched(verdict.reason), *verdict.violations),
             source=location.path,
             position=NOWHERE if location.position is None else location.position,
             original=original,
@@ -319,34 +321,38 @@ class Processing:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
 
 
-def _unmatched(reason: str) -> tuple[Finding, ...]:
+def _explain_unmatched(reason: str) -> tuple[Finding, ...]:
     """Return the reason as a finding: a message without a definition may have no violation of its own."""
     if reason not in (Reason.NO_MATCH, Reason.NOT_CLOUDEVENT):
         return ()
     return (Finding(path="", rule=str(reason), message="no definition matches it"),)
 
 
-def _counted(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, int]]:
-    """A verdict of each kind that is counted as one, which message is the first with it, and how many there are."""
-    found, firsts, counts = np.unique(rejections.numbers, return_index=True, return_counts=True)
+def _count_rejections(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, int]]:
+    """Yield each verdict that is counted as one, with its first message and the number of messages."""
+    numbers, firsts, counts = np.unique(rejections.numbers, return_index=True, return_counts=True)
     alike: dict[Any, list[Any]] = {}
-    for number, first, count in zip(found.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+    for number, first, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         verdict = rejections.verdicts[number]
         # Verdicts that quote values may be as many as messages, of the same few rules.
-        key = verdict.reason, verdict.candidates, tuple((each.path, each.rule) for each in verdict.violations)
+        key = (
+            verdict.reason,
+            verdict.candidates,
+            tuple((violation.path, violation.rule) for violation in verdict.violations),
+        )
         alike.setdefault(key, [verdict, first, 0])[2] += count
     for verdict, first, count in alike.values():
         yield verdict, first, count
 
 
-def _message(source: Source, batch: MessageBatch, index: int) -> Message:
+def _read_message(source: Source, batch: MessageBatch, index: int) -> Message:
     """Return a message of a batch. Raises ``UnreadableMessage``."""
     if batch.error:
         raise UnreadableMessage(batch.error)
     return source.message(batch, index)
 
 
-def _span(rows: pa.RecordBatch) -> Span | None:
+def _find_span(rows: pa.RecordBatch) -> Span | None:
     """Return the span of the event times of rows, or of the times of receipt."""
     times = rows.column("ce_time")
     if times.null_count:
@@ -358,7 +364,7 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
-def _dead_letter(rejected: Rejected, original: bytes, location: MessageLocation, *, shared: bool) -> DeadLetter:
+def _build_dead_letter(rejected: Rejected, original: bytes, location: MessageLocation, *, shared: bool) -> DeadLetter:
     return DeadLetter(
         reason=rejected.reason,
         violations=rejected.violations,
@@ -370,10 +376,10 @@ def _dead_letter(rejected: Rejected, original: bytes, location: MessageLocation,
     )
 
 
-def _misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
+def _build_misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,
-        violations=(target.column_violation(row, error),),
+        violations=(target.find_column_violation(row, error),),
         candidates=(target.xid,),
         original=row.original,
         location=row.location,

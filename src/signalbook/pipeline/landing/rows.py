@@ -84,15 +84,15 @@ class RowBuilder:
         self._definition = definition
         self._schema = definition.schema_use.schema
         self._typed = definition.policy.typed
-        self._layout = layout(definition)
+        self._layout = find_layout(definition)
         self._shape = self._layout.shape
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
-    def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
-        """Return what is kept of an accepted message until it has landed. ``original`` are its bytes as read."""
+    def build_row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
+        """Return the parts of an accepted message that are kept until it has landed."""
         message, event = accepted.message, accepted.event
         if message.body == original:  # the same bytes twice are once too many
             message = structs.replace(message, body=original)
@@ -115,52 +115,58 @@ class RowBuilder:
             duplicates=any(finding.rule == DUPLICATE for finding in accepted.warnings),
         )
 
-    def decoding(self, decode: Decode) -> Decode:
-        """``decode``, which reads payloads into the columns that ``whole`` takes."""
+    def wrap_decoder(self, decode: Decode) -> Decode:
+        """Return ``decode``, which reads payloads into the columns that ``build_batch`` takes."""
         return decode
 
-    def rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
-        """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
-        return self._batch(
+    def build_rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
+        """Return rows as they lie in the table. Raises one of ``arrays.MISFITS`` for a value that does not fit."""
+        return self._complete_batch(
             [
-                *_envelope([row.attributes for row in rows]),
-                *self._with_rest(self._payloads(rows)),
+                *_build_envelope([row.attributes for row in rows]),
+                *self._with_rest(self._build_payloads(rows)),
                 text_map([row.context.items() or None for row in rows]),
-                *_transport(rows),
+                *_build_transport(rows),
             ],
-            pa.array([[violation_row(found) for found in row.violations] or None for row in rows], _TAG),
+            pa.array([[build_violation_row(violation) for violation in row.violations] or None for row in rows], _TAG),
         )
 
-    def column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
+    def find_column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
         """Return the finding about the value of a row that causes this ``error`` of its table."""
-        found = None if self._shape is None else arrays.unfitting_value(self._shape, self._data(row))
-        if found is None:
+        unfitting = None if self._shape is None else arrays.unfitting_value(self._shape, self._decode_payload(row))
+        if unfitting is None:
             return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
-        path, shape, value = found
-        shown, kind = shorten(exact.dump(value).decode()), columns.arrow_type(shape)
+        path, shape, value = unfitting
+        value_text, kind = shorten(exact.dump(value).decode()), columns.arrow_type(shape)
         conforms = "" if row.violations else " conforms, but"
-        text = f"{shown}{conforms} does not fit its column, which is {kind}"
+        text = f"{value_text}{conforms} does not fit its column, which is {kind}"
         return Finding(path=format_pointer(path), rule="column", message=shorten(text))
 
-    def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
-        """Rows whose payloads are columns already, as ``decoding`` gives them. Raises one of ``arrays.MISFITS``."""
+    def build_decoded(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
+        """Return rows whose payloads are decoded columns. Raises one of ``arrays.MISFITS``."""
         contexts = text_map([row.context.items() or None for row in rows])
-        return self.whole(_envelope([row.attributes for row in rows]), arrays, [contexts, *_transport(rows)])
+        return self.build_batch(
+            _build_envelope([row.attributes for row in rows]), arrays, [contexts, *_build_transport(rows)]
+        )
 
-    def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
-        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``.
+    def build_batch(
+        self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]
+    ) -> pa.RecordBatch:
+        """Return rows made of the columns of ``ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``.
 
         Behind those of payloads may be the one of ``columns.RESCUE``.
         """
-        return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
+        return self._complete_batch(
+            [*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG)
+        )
 
-    def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
+    def count_rescued(self, rows: pa.RecordBatch) -> Counter[str]:
         """Count the rows with values at each path that have no column. The path ``_key`` is that of undecoded keys."""
-        found = self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
+        counts = self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
         if self._layout.key is not None:
             undecoded = pc.and_(rows.column("_key").is_valid(), rows.column(columns.DECODED_KEY).is_null())
-            found += Counter({"_key": pc.sum(undecoded).as_py() or 0})
-        return found
+            counts += Counter({"_key": pc.sum(undecoded).as_py() or 0})
+        return counts
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
@@ -168,7 +174,7 @@ class RowBuilder:
             return payloads[: self._layout.width]
         return payloads if len(payloads) > self._layout.width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
 
-    def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
+    def _complete_batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
         zeros = pa.array(np.zeros(count, np.int8))
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
@@ -176,27 +182,27 @@ class RowBuilder:
         rows = pa.RecordBatch.from_arrays([*arrays, *constants, tags, *keys], schema=self._layout.built)
         return rows if self._layout.built is self._layout.columns else rename_batch(rows, self._layout.columns)
 
-    def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
+    def _build_payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
         payloads = [row.payload for row in rows if row.payload is not None]
         if self._decode is None or len(payloads) < len(rows):
-            return self._build([self._data(row) for row in rows])
+            return self._build([self._decode_payload(row) for row in rows])
         try:
-            arrays, others = self._decode(PayloadSpans.of_list(payloads))
+            arrays, refused = self._decode(PayloadSpans.of_list(payloads))
         except MISFITS:  # which may be a value that is kept beside its column
-            return self._build([self._data(row) for row in rows])
-        if not others:
+            return self._build([self._decode_payload(row) for row in rows])
+        if not refused:
             return arrays
         # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
-        rest = self._build([self._data(rows[number]) for number in others])
-        if len(others) == len(rows):
-            return rest
-        order = pa.array(np.argsort(np.concatenate([np.delete(np.arange(len(rows)), others), others])))
-        return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rest, strict=True)]
+        rebuilt = self._build([self._decode_payload(rows[number]) for number in refused])
+        if len(refused) == len(rows):
+            return rebuilt
+        order = pa.array(np.argsort(np.concatenate([np.delete(np.arange(len(rows)), refused), refused])))
+        return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rebuilt, strict=True)]
 
-    def _data(self, row: AcceptedRow) -> JSON:
-        """The decoded payload; of those that share a batch with others that come decoded too."""
+    def _decode_payload(self, row: AcceptedRow) -> JSON:
+        """Return the decoded payload. Rows that share a batch with decoded ones are decoded, too."""
         if row.payload is not None and self._schema is not None:
             return self._schema.decode(row.payload)
         return None if row.data is UNSET else row.data
@@ -227,7 +233,7 @@ class RowBuilder:
 class Layout:
     """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
 
-    ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records in the
+    ``shape`` is that of its payloads, ``None`` where it names no schema; ``read_key`` is that of the keys of records in the
     same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload. ``built``
     are the columns as decoders build them, with the names that the newest version of the schema alone gives them. In
     ``columns`` they may have the names of earlier versions.
@@ -242,7 +248,7 @@ class Layout:
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
-        """Return the layout for payloads of a shape, and for keys of the shape ``key``."""
+        """Return the layout for payloads of a shape, and for keys of the shape ``read_key``."""
         held = columns.held(columns.landed(shape, rescue=rescues, key=key))
         width = len(columns.payload(shape))
         return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
@@ -265,53 +271,53 @@ OPAQUE: Final = Layout.of(None, rescues=False)
 _layouts: Final[WeakKeyDictionary[Schema, dict[tuple[object, ...], Layout]]] = WeakKeyDictionary()
 
 
-def layout(definition: CompiledDefinition) -> Layout:
+def find_layout(definition: CompiledDefinition) -> Layout:
     """Return the layout of a definition's table, by its policy."""
     schema, policy = definition.schema_use.schema, definition.policy
     if schema is None:
         return OPAQUE
-    known = _layouts.setdefault(schema, {})
+    layouts = _layouts.setdefault(schema, {})
     parts = definition.key_use.schema, policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
-    if parts not in known:
-        known[parts] = _laid_out(schema, *parts)
-    own_layout = known[parts]
+    if parts not in layouts:
+        layouts[parts] = _build_layout(schema, *parts)
+    own_layout = layouts[parts]
     if not own_layout.states_members:
         return own_layout
     # Members may compete for a column name, as those do whose names differ in case alone. Each keeps the name that it
     # had in the first version of the schema with this member.
     earlier = tuple(definition.schemas.earlier(definition.schema_use))
-    if (parts, earlier) not in known:
+    if (parts, earlier) not in layouts:
         renamed = first_names((columns.payload(version.shape()) for version in earlier), own_layout.built)
         unchanged = renamed.equals(own_layout.built)
-        known[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
-    return known[parts, earlier]
+        layouts[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
+    return layouts[parts, earlier]
 
 
-def _laid_out(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:
-    shape, key = _shape(schema, typed), None if keys is None else _shape(keys, typed)
+def _build_layout(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:
+    shape, key = _find_shape(schema, typed), None if keys is None else _find_shape(keys, typed)
     # Payloads that land against their schema may have members of no column even where it is closed.
     lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
     return Layout.of(shape, rescues=keep and lossy, key=key)
 
 
-def _shape(schema: Schema, typed: bool) -> Shape:
+def _find_shape(schema: Schema, typed: bool) -> Shape:
     return schema.shape() if typed else as_sent(schema.shape())
 
 
-def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
+def _build_envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
     texts = [{name: format_attribute(value) for name, value in values.items()} for values in attributes]
-    arrays = [pa.array([each.get(name) for each in texts], pa.string()) for name in ATTRIBUTES]
+    arrays = [pa.array([event_texts.get(name) for event_texts in texts], pa.string()) for name in ATTRIBUTES]
     arrays[_TIME] = timestamps(arrays[_TIME])
-    others = [[pair for pair in each.items() if pair[0] not in CORE] or None for each in texts]
-    return [*arrays, text_map(others)]
+    extensions = [[pair for pair in event_texts.items() if pair[0] not in CORE] or None for event_texts in texts]
+    return [*arrays, text_map(extensions)]
 
 
-def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
+def _build_transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
     messages, locations = [row.message for row in rows], [row.location for row in rows]
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
-        pa.array([address(message) for message in messages], pa.string()),
-        pa.array([key(message) for message in messages], pa.binary()),
+        pa.array([find_address(message) for message in messages], pa.string()),
+        pa.array([read_key(message) for message in messages], pa.binary()),
         *arrays.header_columns([(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([location.path or None for location in locations], pa.string()),
@@ -319,13 +325,13 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
     ]
 
 
-def key(message: Message) -> bytes | None:
+def read_key(message: Message) -> bytes | None:
     """Return the key of a Kafka record."""
-    found: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
-    return found
+    key: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
+    return key
 
 
-def address(message: Message) -> str | None:
+def find_address(message: Message) -> str | None:
     """Return the address of a message: its HTTP path, topic, subject, or the address in its properties."""
     properties = message.sections.get("properties")
     locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
@@ -333,11 +339,11 @@ def address(message: Message) -> str | None:
     return next((location for location in locations if isinstance(location, str)), None)
 
 
-def violation_row(finding: Finding) -> dict[str, str]:
-    """A finding as its column has it."""
+def build_violation_row(finding: Finding) -> dict[str, str]:
+    """Return a finding as its column holds it."""
     # a hostile payload may have brought lone surrogates into it, which no column takes
-    said = {name: getattr(finding, name) for name in ("path", "rule", "message")}
-    return {name: text.encode("utf-8", "replace").decode() for name, text in said.items()}
+    texts = {name: getattr(finding, name) for name in ("path", "rule", "message")}
+    return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
@@ -345,24 +351,24 @@ _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
 _Rebuild = Callable[[Any], JSON]
 
 
-def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The context attributes of a landed event; extensions as text."""
-    found = {name: row.get(f"ce_{name}") for name in ATTRIBUTES} | dict(row.get("ce_extensions") or ())
-    stated = {name: _json_text(value) for name, value in found.items() if value is not None}
+def read_attributes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the context attributes of a landed event; extensions as text."""
+    values = {name: row.get(f"ce_{name}") for name in ATTRIBUTES} | dict(row.get("ce_extensions") or ())
+    stated = {name: _convert_to_json(value) for name, value in values.items() if value is not None}
     return {"specversion": SPECVERSION, **stated}
 
 
-def in_json(schema: Schema) -> bool:
+def has_json_payloads(schema: Schema) -> bool:
     """Return True if payloads of a schema are JSON."""
     return schema.format.lower().startswith(_TEXT_FORMATS)
 
 
-def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
-    """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
+def build_payload_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+    """Return a function from landed rows to their payloads, as ``Schema.validate`` takes them.
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
     """
-    held, shape = _held_of(schema), schema.shape()
+    held, shape = _build_held_reader(schema), schema.shape()
 
     def payload(row: Mapping[str, Any]) -> JSON:
         return rescue.whole(held(row), rescue.read(shape, row.get(_RESCUE)))
@@ -371,24 +377,24 @@ def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     return (lambda row: schema.with_numbers(payload(row))) if isinstance(schema, AvroSchema) else payload
 
 
-def _held_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
-    """The same of what columns hold of a payload."""
-    shape, text = schema.shape(), in_json(schema)
+def _build_held_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+    """Return a function from landed rows to the part of their payloads that columns hold."""
+    shape, text = schema.shape(), has_json_payloads(schema)
     if isinstance(shape, Struct) and shape.fields:
-        return _members(shape, columns.payload(shape).names, text)
-    whole = _value(shape, text)
+        return _build_members(shape, columns.payload(shape).names, text)
+    whole = _build_value(shape, text)
     return lambda row: whole(row.get(columns.PAYLOAD))
 
 
-def opaque_of(row: Mapping[str, Any]) -> bytes | None:
-    """The payload of a landed row whose definition names no schema, as it was sent."""
+def read_opaque(row: Mapping[str, Any]) -> bytes | None:
+    """Return the payload of a landed row whose definition has no schema, as it was sent."""
     text, binary = row.get(columns.OPAQUE.names[0]), row.get(columns.OPAQUE.names[1])
     return text.encode() if isinstance(text, str) else binary
 
 
-def _members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
+def _build_members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
     parts = [
-        (field.name, name, _value(field.shape, in_json), field.required and field.shape.nullable)
+        (field.name, name, _build_value(field.shape, in_json), field.required and field.shape.nullable)
         for field, name in zip(shape.fields, names, strict=True)
     ]
 
@@ -399,69 +405,69 @@ def _members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
     return members
 
 
-def _value(shape: Shape, in_json: bool) -> _Rebuild:
+def _build_value(shape: Shape, in_json: bool) -> _Rebuild:
     """Return the function for a column of the shape's own type. Values of older tables stay as they are."""
-    kind, rebuild = _present(shape, in_json)
+    kind, rebuild = _find_conversion(shape, in_json)
 
     def build(value: Any) -> JSON:
         if value is None:
             return None
-        return rebuild(value) if isinstance(value, kind) else _older(value)
+        return rebuild(value) if isinstance(value, kind) else _convert_older(value)
 
     return build
 
 
-def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
+def _find_conversion(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
     """Return the type of the column's values, and their conversion."""
     match shape:
         case Anything():
-            return object, _parsed
+            return object, _parse_value
         case ListOf():
-            item = _value(shape.item, in_json)
-            return list, lambda items: [item(each) for each in items]
+            item = _build_value(shape.item, in_json)
+            return list, lambda items: [item(element) for element in items]
         case MapOf():
-            return list, _entries(_value(shape.value, in_json))
+            return list, _build_entries(_build_value(shape.value, in_json))
         case Struct() if shape.fields:
-            return dict, _members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
+            return dict, _build_members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
         case Struct():
             return object, lambda _: {}
     if shape.sent is not None:
         return object, partial(exact.sent, shape)
     if shape.kind == "uint64":
         return Decimal, int
-    return object, _json_text if in_json else _same
+    return object, _convert_to_json if in_json else _keep_value
 
 
-def _entries(value: _Rebuild) -> _Rebuild:
+def _build_entries(value: _Rebuild) -> _Rebuild:
     def build(entries: list[Any]) -> JSON:
         if not all(isinstance(entry, tuple) for entry in entries):
-            return _older(entries)
-        return {name: value(each) for name, each in entries}
+            return _convert_older(entries)
+        return {name: value(entry_value) for name, entry_value in entries}
 
     return build
 
 
-def _same(value: Any) -> JSON:
+def _keep_value(value: Any) -> JSON:
     return value
 
 
-def _older(value: Any) -> JSON:
-    """A value by itself, as JSON has it."""
+def _convert_older(value: Any) -> JSON:
+    """Return a value of an older table, as JSON has it."""
     if isinstance(value, dict):
-        return {name: _older(each) for name, each in value.items()}
-    return [_older(each) for each in value] if isinstance(value, (list, tuple)) else _json_text(value)
+        return {name: _convert_older(member) for name, member in value.items()}
+    return [_convert_older(member) for member in value] if isinstance(value, (list, tuple)) else _convert_to_json(value)
 
 
-def _parsed(text: Any) -> JSON:
-    """JSON out of its column; the column of an older table may have had a narrower type."""
+def _parse_value(text: Any) -> JSON:
+    """Return JSON from its column. The column of an older table may have had a narrower type."""
     try:
         return parse_json(text, exact=True) if isinstance(text, str) else text
     except JSONError:
         return text
 
 
-def _json_text(value: Any) -> Any:
-    """A value as JSON has it."""
+def _convert_to_json(value: Any) -> Any:
+    """Return a value as JSON has it."""
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, (date, time)):

@@ -73,22 +73,24 @@ def open_rows(place: Place) -> pq.ParquetFile:
     return pq.ParquetFile(place.arrow_source(), pre_buffer=True)
 
 
-def read_rows(place: Where, what: str, names: Iterable[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a data file in portions, each with the number of its first row; all columns, or those of ``names``.
+def read_rows(
+    place: Where, description: str, names: Iterable[str] | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a data file in portions, each with the number of its first row.
 
-    Raises ``PipelineError``, which calls the file ``what``, for one that cannot be read.
+    Raises ``PipelineError``, which calls the file ``description``, for one that cannot be read.
     """
     first = 0
     try:
         with open_rows(place_of(place)) as file:
-            own = None if names is None else sorted(set(names) & set(file.schema_arrow.names))
+            column_names = None if names is None else sorted(set(names) & set(file.schema_arrow.names))
             # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
             for group in range(file.num_row_groups):
-                for rows in file.iter_batches(_PORTION, row_groups=[group], columns=own):
+                for rows in file.iter_batches(_PORTION, row_groups=[group], columns=column_names):
                     yield first, rows
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {what} {place}: {error}") from error
+        raise PipelineError(f"cannot read {description} {place}: {error}") from error
 
 
 def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
@@ -102,7 +104,7 @@ def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
         writer = None
         for number in range(source.num_row_groups):
             rows = rename_rows(source.read_row_group(number), schema)
-            writer = writer or stack.enter_context(open_file(target, schema, _settings(rows, rows.nbytes)))
+            writer = writer or stack.enter_context(open_file(target, schema, _choose_settings(rows, rows.nbytes)))
             writer.write_table(rows, row_group_size=len(rows))
         stack.close()
         size = target.finish()
@@ -110,45 +112,47 @@ def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
     return replace(file, staged=staged, bytes=size)
 
 
-def _settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
+def _choose_settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
     """Return the Parquet settings of a file with these first rows, of about ``size`` bytes."""
     if _is_huge(rows):
-        return _huge(rows)
+        return _build_huge_settings(rows)
     if size < _THIN * rows.num_columns:  # as in small batches of wide tables, whose columns take long to count
         return _SMALL
-    kinds = [_leaves(kind) for kind in rows.schema.types]
+    kinds = [_list_leaves(kind) for kind in rows.schema.types]
     if size < _THIN * sum(len(leaves) for leaves in kinds):
         return _SMALL
     numbers = [number for number, leaves in enumerate(kinds) if any(leaf in _INTEGERS for leaf in leaves)]
-    return {**_USUAL, "use_dictionary": [*columns.REPETITIVE, *_repeated(rows, numbers)]}
+    return {**_USUAL, "use_dictionary": [*columns.REPETITIVE, *_find_repeated(rows, numbers)]}
 
 
-def _repeated(rows: pa.Table, numbers: Iterable[int]) -> Iterator[str]:
-    """The paths, as Parquet has them, of integers in these columns of which few are different, by their range.
+def _find_repeated(rows: pa.Table, numbers: Iterable[int]) -> Iterator[str]:
+    """Yield the Parquet paths of integers in these columns that have few distinct values, judged by their range.
 
     A dictionary is written in half the time that it takes to compress eight bytes for each, and all readers know it,
     which cannot be said of delta encodings: some of Iceberg refuse them. The longest chunk stands for all.
     """
     for number in numbers:
         longest = max(rows.column(number).chunks, key=len)
-        yield from (path for path, values in _integers(rows.field(number).name, longest) if _come_again(values))
+        yield from (
+            path for path, values in _iterate_integers(rows.field(number).name, longest) if _has_repeats(values)
+        )
 
 
-def _integers(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The columns of a file with integers that an array becomes, by their paths."""
+def _iterate_integers(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the integer columns of a file that an array becomes, by their paths."""
     kind = array.type
     if pa.types.is_struct(kind):
         for number in range(kind.num_fields):
-            yield from _integers(f"{path}.{kind.field(number).name}", array.field(number))
+            yield from _iterate_integers(f"{path}.{kind.field(number).name}", array.field(number))
     elif pa.types.is_map(kind):
-        yield from _integers(f"{path}.key_value.value", array.items)
+        yield from _iterate_integers(f"{path}.key_value.value", array.items)
     elif pa.types.is_list(kind):
-        yield from _integers(f"{path}.list.element", array.values)
+        yield from _iterate_integers(f"{path}.list.element", array.values)
     elif kind in _INTEGERS:
         yield path, array
 
 
-def _come_again(integers: pa.Array) -> bool:
+def _has_repeats(integers: pa.Array) -> bool:
     count = len(integers) - integers.null_count
     if count < _MANY:
         return False
@@ -161,7 +165,7 @@ def _is_huge(rows: pa.Table | pa.RecordBatch) -> bool:
     return len(rows) == 1 and bool(rows.nbytes >= ROW_GROUP_BYTES)
 
 
-def _huge(rows: pa.Table) -> dict[str, Any]:
+def _build_huge_settings(rows: pa.Table) -> dict[str, Any]:
     """Return the settings for one huge row: Parquet then makes two copies, and the compressed page twice.
 
     With the usual settings it makes seven: four are the bounds of page and column, one is of pages of the first
@@ -175,10 +179,10 @@ def _huge(rows: pa.Table) -> dict[str, Any]:
     return {**codec, "write_statistics": bounded, "data_page_version": "2.0"}
 
 
-def _leaves(type: pa.DataType) -> list[pa.DataType]:
-    """The types of the columns of a file that a column of rows becomes."""
+def _list_leaves(type: pa.DataType) -> list[pa.DataType]:
+    """Return the types of the columns of a file that a column of rows becomes."""
     fields = type.num_fields
-    return [leaf for number in range(fields) for leaf in _leaves(type.field(number).type)] if fields else [type]
+    return [leaf for number in range(fields) for leaf in _list_leaves(type.field(number).type)] if fields else [type]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -230,7 +234,7 @@ class StagedFiles:
         if table.held_bytes >= ROW_GROUP_BYTES:
             self._due = table
         elif self._held >= HELD_BYTES:
-            self._relieve()
+            self._write_largest()
 
     def settle(self) -> None:
         """Write the row group that is full, if there is one. Raises ``OSError``.
@@ -253,7 +257,7 @@ class StagedFiles:
         return tuple(self._files)
 
     def abandon(self) -> None:
-        """Close all files as they are; nobody will use them."""
+        """Close all files as they are; they will not be used."""
         for table in self._open.values():
             if table.writer is not None and table.output is not None:
                 with suppress(OSError):
@@ -272,7 +276,7 @@ class StagedFiles:
         self._held += size - table.held_bytes
         table.held_bytes = size
 
-    def _relieve(self) -> None:
+    def _write_largest(self) -> None:
         # The fullest first: they make the best row groups, and a few of them are room enough for a while.
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
             if self._held < HELD_BYTES * (1 - _RELIEF):
@@ -284,19 +288,19 @@ class StagedFiles:
         if not table.held:
             return
         rows = pa.Table.from_batches(table.held)
-        self._writer(table, rows).write_table(rows, row_group_size=len(rows))
+        self._open_writer(table, rows).write_table(rows, row_group_size=len(rows))
         table.rows += len(rows)
         self._held -= table.held_bytes
         table.held, table.held_bytes = [], 0
 
-    def _writer(self, table: _Table, rows: pa.Table) -> pq.ParquetWriter:
+    def _open_writer(self, table: _Table, rows: pa.Table) -> pq.ParquetWriter:
         if table.writer is None:
             if len(self._open) >= _OPEN_FILES:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
             table.file = f"{self._prefix}-{next(self._numbers):05d}.parquet"
             table.output = (self._folder / table.file).output()
-            table.writer = open_file(table.output, rows.schema, _settings(rows, table.held_bytes))
+            table.writer = open_file(table.output, rows.schema, _choose_settings(rows, table.held_bytes))
             self._open[table.name] = table
         return table.writer
 

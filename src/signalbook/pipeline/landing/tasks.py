@@ -119,7 +119,7 @@ def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None
         splits = (replace(split, limit=limit, storage=storage or Storage()) for split in task.plan.tasks[number])
         # no loop, which would keep its batch until the next
         messages = chain.from_iterable(base.read_split(source, split, stop=stop) for split in splits)
-        return encoded_manifest(partial(task.process, number, source, messages))
+        return encode_manifest(partial(task.process, number, source, messages))
 
     return map(work, numbers)
 
@@ -130,8 +130,8 @@ def process_records(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterato
     yield from task.process_records(base.find_source(task.plan.source), batches)
 
 
-def encoded_manifest(work: Callable[[], Manifest]) -> bytes:
-    """The manifest of a task, once it is done, as JSON."""
+def encode_manifest(work: Callable[[], Manifest]) -> bytes:
+    """Return the manifest of a task, once it is done, as JSON."""
     with uncollected():
         return msgspec.json.encode(work())
 
@@ -156,9 +156,9 @@ class Task:
 
     def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
         """Process ``messages``, the input of task ``number``."""
-        with self.staged_files(number) as staged:
-            processing = Processing(self.contract(), source, staged, self.bookkeeping)
-            progress = self.progress(number, processing.tally)
+        with self.stage_files(number) as staged:
+            processing = Processing(self.load_contract(), source, staged, self.bookkeeping)
+            progress = self.build_progress_writer(number, processing.tally)
             for batch in separate_too_long(messages, self.plan.max_message_bytes):
                 processing.take(batch)
                 progress.advance(len(batch.content))
@@ -171,17 +171,17 @@ class Task:
         """Process rows of ``RECORD_COLUMNS``. Yield one manifest as JSON."""
         stop = self.plan.stop_at_damage
         messages = (batch for records in batches for batch in base.read_record_batches(records, stop=stop))
-        context = _spark_task()
+        context = _find_spark_task()
         number = 0 if context is None else context.partitionId()
         # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.
-        manifest = encoded_manifest(partial(self.process, number, source, messages))
+        manifest = encode_manifest(partial(self.process, number, source, messages))
         yield pa.RecordBatch.from_pydict({"result": pa.array([manifest], pa.binary())})
 
     @contextmanager
-    def staged_files(self, number: int) -> Iterator[StagedFiles]:
+    def stage_files(self, number: int) -> Iterator[StagedFiles]:
         """Yield the files for the rows of task ``number``. They are closed unfinished if something fails."""
         # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
-        context = _spark_task()
+        context = _find_spark_task()
         attempt = 0 if context is None else context.attemptNumber()
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{attempt}"
         staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
@@ -199,8 +199,8 @@ class Task:
         """The data of the run in every row."""
         return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
-    def contract(self) -> Contract:
-        """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
+    def load_contract(self) -> Contract:
+        """Return the compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
         return compiled(self.plan.fingerprint, self.plan.policy, self._snapshot)
 
     def _snapshot(self) -> Snapshot:
@@ -211,12 +211,12 @@ class Task:
                 f"a worker cannot read {self.staging}: the output has to be a folder all workers share, or in a store"
             ) from error
 
-    def progress(self, number: int, tally: Tally) -> ProgressWriter:
-        """Notes for the driver how far task ``number`` is."""
+    def build_progress_writer(self, number: int, tally: Tally) -> ProgressWriter:
+        """Return the writer that notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
 
 
-def _spark_task() -> TaskContext | None:
+def _find_spark_task() -> TaskContext | None:
     """Return Spark's context of this task, or None outside of Spark's workers, which have imported it."""
     spark = sys.modules.get("pyspark")
     return None if spark is None else spark.TaskContext.get()
@@ -266,27 +266,27 @@ class Intake:
         """Bytes to read, 0 where nobody knows before they are read."""
         return sum(split.size for task in self.tasks for split in task)
 
-    def manifests(self, runner: Runner, folder: Place) -> list[bytes]:
+    def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:
         """Return the manifest of each task, which finds the plan in ``folder``, as JSON. Raises like ``Runner.run``."""
         if self.records is not None:
             return record_tasks(self.records, partial(process_records, folder))
         return runner.run(len(self.tasks), partial(process_files, folder, storage=self.storage), self.size)
 
-    def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
-        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing.
+    def complete_entry(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
+        """Return the batch with what these manifests state beyond files and counts.
 
         Raises ``PipelineError`` where none of the files can be read: then it is no matter of a file.
         """
-        unread = [each for each in batch.tally.violations.found.values() if each.rule == base.UNREADABLE]
+        unread = [violation for violation in batch.tally.violations.found.values() if violation.rule == base.UNREADABLE]
         splits = sum(map(len, self.tasks))
-        if splits and sum(each.messages for each in unread) == splits:
+        if splits and sum(violation.messages for violation in unread) == splits:
             example = unread[0].example
             raise PipelineError(f"cannot read {example.source}: {example.message}")
         return batch
 
 
-def settled(policy: Policy, journal: Journal) -> Policy:
-    """``policy`` with columns as tables have them already, where it does not say."""
+def settle_columns(policy: Policy, journal: Journal) -> Policy:
+    """Return ``policy`` with the kind of columns that the tables have already, if it does not choose one."""
     return policy if policy.columns != "auto" else replace(policy, columns=journal.columns() or "typed")
 
 
@@ -324,15 +324,15 @@ class BatchAttempt:
 
     def _process(self, runner: Runner, show: ShowProgress) -> JournalEntry:
         started = time.monotonic()
-        policy = settled(self.policy, self.journal)
+        policy = settle_columns(self.policy, self.journal)
         folder = self._stage(policy)
-        with _watching(folder, self.intake.size, show), task_failures(self.journal.output):
-            results = self.intake.manifests(runner, folder)
+        with _watch_progress(folder, self.intake.size, show), task_failures(self.journal.output):
+            results = self.intake.run_tasks(runner, folder)
         manifests = [read_manifest(text) for text in results]
         tally = Tally()
         for manifest in manifests:
             tally.add(manifest.tally)
-        batch = self.intake.outcome(
+        batch = self.intake.complete_entry(
             manifests,
             JournalEntry(
                 id=self.batch_id,
@@ -347,7 +347,9 @@ class BatchAttempt:
                 stream=self.stream,
                 offsets=self.offsets,
                 columns="typed" if policy.typed else "as_sent",
-                left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
+                left_out={
+                    xid: definition_left_out.reasons for xid, definition_left_out in self.snapshot.left_out.items()
+                },
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
@@ -397,29 +399,29 @@ def task_failures(output: object) -> Iterator[None]:
         raise PipelineError(explain_failure(str(error), output)) from error
 
 
-def explain_failure(text: str, output: object, what: str = "a Spark task failed, nothing was committed") -> str:
-    """Return the error of a failed Spark job in one line: a worker's own words, or ``what`` and Spark's."""
-    own = own_words(text)
-    if own:
-        return own
+def explain_failure(text: str, output: object, summary: str = "a Spark task failed, nothing was committed") -> str:
+    """Return the error of a failed Spark job in one line: a worker's own words, or ``summary`` and Spark's."""
+    worker_words = own_words(text)
+    if worker_words:
+        return worker_words
     if "No space left on device" in text:
         return full_disk(output)
     lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]
-    faults = [found[1] for line in lines if (found := _FAULT.match(line))] or lines
+    faults = [match[1] for line in lines if (match := _FAULT.match(line))] or lines
     file = _FILE.search(text)
     where = f"cannot read {file[1]}: " if file else ""
-    return f"{what}: {where}{faults[-1] if faults else 'Spark did not say why'}"
+    return f"{summary}: {where}{faults[-1] if faults else 'Spark did not say why'}"
 
 
 @contextmanager
-def _watching(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
-    """Show how far the tasks are, several times a second, from what they write down."""
+def _watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
+    """Show how far the tasks are, several times a second, from their notes."""
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(_LOOK if folder.folder is not None else _LOOK_REQUEST):
             with suppress(OSError):
-                show(_progress(folder, total))
+                show(_read_progress(folder, total))
 
     # A thread, since collecting the results blocks this one in Java until the last task is done.
     watcher = threading.Thread(target=watch, daemon=True)
@@ -432,9 +434,9 @@ def _watching(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
         watcher.join()
 
 
-def _progress(folder: Place, total: int) -> Progress:
+def _read_progress(folder: Place, total: int) -> Progress:
     progress = folder / PROGRESS
-    written = [(progress / found.path).read() for found in progress.files() if found.path.endswith(".json")]
+    written = [(progress / file.path).read() for file in progress.files() if file.path.endswith(".json")]
     tasks = [msgspec.json.decode(text, type=TaskProgress) for text in written]
     return Progress(
         stage="processing",

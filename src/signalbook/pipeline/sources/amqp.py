@@ -20,7 +20,7 @@ from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.landing.rows import address
+from signalbook.pipeline.landing.rows import find_address
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.amqp_sections import build_message, read_sections
 from signalbook.pipeline.sources.base import MessageBatch
@@ -152,4 +152,4 @@ def _build_spooled_message(content: bytes) -> SpooledMessage:
         headers = arrays.encoded_headers(arrays.message_headers(parsed))
     except AMQPError:
         return SpooledMessage(address=None, value=content, received_at=now)
-    return SpooledMessage(address=address(parsed), value=value, headers=headers, key=around, received_at=now)
+    return SpooledMessage(address=find_address(parsed), value=value, headers=headers, key=around, received_at=now)

@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from signalbook.formats import Struct
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
-from signalbook.pipeline.landing.rows import layout
+from signalbook.pipeline.landing.rows import find_layout
 from signalbook.pipeline.tables.evolution import readable
 from signalbook.pipeline.tables.naming import TableName, quoted, table_name
 from signalbook.pipeline.tables.spark_sql import identifier, string_literal
@@ -74,7 +74,7 @@ def table_columns(definition: CompiledDefinition, *, times: bool = False) -> tup
 
     Times of day are there only if ``times``: Spark has no type for them.
     """
-    landed = columns.written(layout(definition).columns)
+    landed = columns.written(find_layout(definition).columns)
     members = tuple(_members(definition))
     required, values = _required(definition, members), _values(definition, members)
     return tuple(
@@ -92,7 +92,7 @@ _Member: TypeAlias = tuple[str, str, bool]
 
 
 def _members(definition: CompiledDefinition) -> Iterator[_Member]:
-    table_layout = layout(definition)
+    table_layout = find_layout(definition)
     shape = table_layout.shape
     if isinstance(shape, Struct) and shape.fields and not shape.nullable:
         # The columns of the payload are in the order of its members, but some have other names than their members.

@@ -28,7 +28,7 @@ _MOST_KINDS: Final = 4096
 
 
 @dataclass(slots=True)
-class _Kind:
+class _PayloadGroup:
     """Messages of one definition and content type that wait for their payloads to be decoded."""
 
     target: RowBuilder
@@ -38,44 +38,44 @@ class _Kind:
     bytes: int = 0
 
     def flush(self) -> Iterator[LandedRows | AcceptedRow]:
-        """Rows of all whose payloads are taken, and then those whose are not."""
+        """Yield rows of the messages whose payloads are accepted, and then the other messages."""
         rows, payloads = self.rows, self.payloads
         self.rows, self.payloads, self.bytes = [], [], 0
         try:
             arrays, refused = self.decode(PayloadSpans.of_list(payloads))
-            taken = np.delete(np.arange(len(rows)), refused).tolist()
-            if taken:
-                yield LandedRows(self.target, self.target.presumed([rows[number] for number in taken], arrays))
+            accepted = np.delete(np.arange(len(rows)), refused).tolist()
+            if accepted:
+                yield LandedRows(self.target, self.target.build_decoded([rows[number] for number in accepted], arrays))
         except MISFITS:
             refused = list(range(len(rows)))
         for number in refused:
             yield rows[number]
 
 
-class Presumptions:
+class PendingPayloads:
     """The messages of one task that were presumed to conform."""
 
     def __init__(self, contract: Contract, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
         self._contract = contract
         self._target = target
-        self._kinds: dict[tuple[str, str], _Kind | None] = {}
-        self._full: list[_Kind] = []
+        self._kinds: dict[tuple[str, str], _PayloadGroup | None] = {}
+        self._full: list[_PayloadGroup] = []
 
     def take(self, message: Message, original: bytes, location: MessageLocation) -> bool:
         """Take a message, if its payload is all there is to decide on, and something decodes that."""
         accepted = self._contract.presumed(message)
         payload = None if accepted is None else accepted.payload()
-        kind = None if accepted is None else self._kind(accepted)
+        kind = None if accepted is None else self._find_group(accepted)
         if accepted is None or payload is None or kind is None:
             return False
-        kind.rows.append(kind.target.row(accepted, original, location, shared=False))
+        kind.rows.append(kind.target.build_row(accepted, original, location, shared=False))
         kind.payloads.append(payload)
         kind.bytes += max(len(original), len(payload), LIGHTEST)
         if kind.bytes >= _SLICE:
             self._full.append(kind)
         return True
 
-    def full(self) -> Iterator[LandedRows | AcceptedRow]:
+    def flush_full(self) -> Iterator[LandedRows | AcceptedRow]:
         """Yield the outcomes of kinds with enough messages for decoding."""
         full, self._full = self._full, []
         for kind in full:
@@ -87,7 +87,7 @@ class Presumptions:
             if kind is not None and kind.rows:
                 yield from kind.flush()
 
-    def _kind(self, accepted: Accepted) -> _Kind | None:
+    def _find_group(self, accepted: Accepted) -> _PayloadGroup | None:
         event, definition = accepted.event, accepted.definition
         content_type = accepted.message.content_type if event is None else event.content_type
         key = definition.xid, content_type
@@ -96,5 +96,5 @@ class Presumptions:
                 return None
             decode = find_bytes_decoder(definition, content_type)
             target = self._target(definition)
-            self._kinds[key] = None if decode is None else _Kind(target, target.decoding(decode))
+            self._kinds[key] = None if decode is None else _PayloadGroup(target, target.wrap_decoder(decode))
         return self._kinds[key]

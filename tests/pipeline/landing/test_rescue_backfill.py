@@ -11,7 +11,7 @@ import pytest
 from signalbook.formats import find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, payload_builder
-from signalbook.pipeline.landing.filling import Filling
+from signalbook.pipeline.landing.rescue_backfill import RescueBackfill
 from signalbook.pipeline.rescue import rests
 from signalbook.values import JSON
 
@@ -59,6 +59,6 @@ def test_absent_members_stay_null(format: str, document: Any, value: dict[str, J
         value = schema.decode(schema.encode(value))
     arrays = [*payload_builder(shape, ValueForm.DECODED)([value]), rests(shape, [value])]
     rows = pa.Table.from_arrays(arrays, schema=pa.schema([*columns.payload(shape), *columns.RESCUE]))
-    filled, gained, unfit = Filling(schema, shape).fill(rows, rows.schema)
+    filled, gained, unfit = RescueBackfill(schema, shape).fill(rows, rows.schema)
     assert (filled.to_pylist(), gained, unfit) == (rows.to_pylist(), 0, 0)
     assert rows["_rescue"].null_count == 0

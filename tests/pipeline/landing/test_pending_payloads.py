@@ -20,7 +20,7 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing import presuming
+from signalbook.pipeline.landing import pending_payloads
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources.base import MessageBatch
@@ -206,7 +206,7 @@ def test_presumed_messages_come_to_the_same(contracts: list[Contract], policy: i
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_binary_events_are_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     """Events with encoded attributes are presumed too."""
-    monkeypatch.setattr(Processing, "_outcomes", None)
+    monkeypatch.setattr(Processing, "_process_outcomes", None)
     source = Given([
         event(protocol, JSON_VALUES[0], subject="ü %41", datacontenttype="application/json"),
         event(protocol, AVRO_VALUES[0], "parcel.measured", datacontenttype="application/avro"),
@@ -230,16 +230,16 @@ def test_binary_events_are_presumed(contracts: list[Contract], monkeypatch: pyte
 def test_messages_are_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, message: Message) -> None:
     """Even where a constant in the payload is all that tells definitions apart (K-30)."""
     # what ``either`` allows no plan can say, and so what shares its head is left to both ways
-    monkeypatch.setattr(presuming, "_SLICE", 1)
+    monkeypatch.setattr(pending_payloads, "_SLICE", 1)
     source = Given([message] * 3)
     judged: list[Message] = []
-    process = Processing._outcomes
+    process = Processing._process_outcomes
 
     def count(self: Processing, message: Message, *arguments: Any) -> None:
         judged.append(message)
         process(self, message, *arguments)
 
-    monkeypatch.setattr(Processing, "_outcomes", count)
+    monkeypatch.setattr(Processing, "_process_outcomes", count)
     tally, _ = processed(contracts[0], source, [source.frame()])
     assert tally.landed.total() == 3
     assert bool(judged) is (message.protocol == "HTTP" and message.sections["path"] == "/tickets")
@@ -252,12 +252,12 @@ def test_payloads_that_are_refused_get_their_reasons(contracts: list[Contract]) 
 
 
 def test_number_of_content_types_is_bounded(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presuming, "_MOST_KINDS", 2)
+    monkeypatch.setattr(pending_payloads, "_MOST_KINDS", 2)
     messages = [native("NATS", TICKETS[0], f"application/x{number}+json") for number in range(9)]
     assert check(contracts[0], *messages).landed.total() == 9
 
 
 def test_batches_for_the_slow_path_are_not_presumed(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presuming.Presumptions, "take", None)
+    monkeypatch.setattr(pending_payloads.PendingPayloads, "take", None)
     source = Given([event("NATS", JSON_VALUES[0])])
     assert processed(contracts[0], source, [replace(source.frame(), slow_path=True)])[0].landed.total() == 1
