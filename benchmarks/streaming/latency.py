@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.naming import home
+from signalbook.pipeline.tables.table_names import find_table_folder
 
 Ages = npt.NDArray[np.float64]
 """Seconds."""
@@ -25,7 +25,7 @@ def of_pipeline(output: Path, committed: dict[str, float], since: float) -> Ages
     """Of records from the time ``since`` on; ``committed`` says when the report of each batch was there."""
     journal = Journal.existing(output)
     batches = [
-        (committed[batch.id], [output / home(file.table, "parquet") / file.name for file in batch.files])
+        (committed[batch.id], [output / find_table_folder(file.table, "parquet") / file.name for file in batch.files])
         for batch in journal.committed()
     ]
     return _ages(batches, "_received_at", since)

@@ -23,9 +23,9 @@ from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partiti
 from signalbook.pipeline.places import LocalPlace, Place, StorePlace, place_of
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
-from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
+from signalbook.pipeline.tables.catalogs import CatalogChoice, set_catalog
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.naming import TableName, home
+from signalbook.pipeline.tables.table_names import TableName, find_table_folder
 
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"
@@ -80,7 +80,7 @@ class Lake:
     _journal: Journal | None = None
 
     def __post_init__(self) -> None:
-        agree(self.journal, self.catalog)
+        set_catalog(self.journal, self.catalog)
 
     @classmethod
     def of(cls, kind: str, folder: Path, request: pytest.FixtureRequest) -> Lake:
@@ -111,7 +111,7 @@ class Lake:
 
     def files(self, table: TableName = ORDER) -> list[Place]:
         """The files of a table."""
-        folder = self.place / home(table, self.table_format)
+        folder = self.place / find_table_folder(table, self.table_format)
         return [folder / file.name for file in self.journal.files()[table]]
 
     def prepared(
@@ -168,7 +168,7 @@ class Lake:
             from signalbook.pipeline.tables.iceberg import IcebergTables
 
             tables = IcebergTables(self.place)
-            there = tables.catalog.load_table(tables.identifier(table))
+            there = tables.catalog.load_table(tables.build_identifier(table))
             if isinstance(self.stored, StorePlace):  # with pyiceberg's own way to a store
                 there.io = PyArrowFileIO(s3_properties(self.stored.storage))
             table_ = there.scan().to_arrow()
@@ -176,13 +176,13 @@ class Lake:
         elif self.table_format == "delta":
             from deltalake import DeltaTable
 
-            from signalbook.pipeline.tables.delta import delta_options
+            from signalbook.pipeline.tables.delta import build_delta_options
 
-            folder = self.place / home(table, "delta")
-            table_ = DeltaTable(str(folder), storage_options=delta_options(folder)).to_pyarrow_table()
+            folder = self.place / find_table_folder(table, "delta")
+            table_ = DeltaTable(str(folder), storage_options=build_delta_options(folder)).to_pyarrow_table()
             table_ = table_.drop_columns(list({"landed_on"} & set(table_.column_names)))
         else:
-            folder = self.place / home(table, "parquet")
+            folder = self.place / find_table_folder(table, "parquet")
             files = sorted(file.path for file in folder.files(deep=True) if file.path.endswith(".parquet"))
             parts = [pq.ParquetFile((folder / file).arrow_source()).read() for file in files]
             table_ = pa.concat_tables(parts, promote_options="default")
@@ -196,9 +196,9 @@ class Lake:
         # Which says in a store that an attempt was swept, and stays for a day.
         assert all(path.endswith("/claim") for path in staged), staged
         for table, files in self.journal.files().items():
-            folder = self.place / home(table, self.table_format)
+            folder = self.place / find_table_folder(table, self.table_format)
             live = {str(folder / file.name) for file in files}
-            assert live == self.tables.live(table)
+            assert live == self.tables.find_live_paths(table)
             if self.table_format == "parquet":
                 there = {path for entry in folder.files(deep=True) if (path := entry.path).endswith(".parquet")}
                 assert live == {str(folder / path) for path in there}

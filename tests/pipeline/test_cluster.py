@@ -27,7 +27,7 @@ from tests.pipeline.commands.test_stream_spools import GIVES, check, job_for, la
 from tests.pipeline.s3 import place
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, find_table_folder
 
 _PATIENCE = 300.0
 _LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
@@ -178,7 +178,7 @@ def test_workers_need_no_shared_folder(
     for table, files in journal.files().items():
         if table != DEAD_LETTERS:
             for file in files:
-                path = lake / home(table, table_format) / file.name
+                path = lake / find_table_folder(table, table_format) / file.name
                 ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
     assert len(ids) == ids.total() == EVENTS - wrong
     staged = [entry.path for entry in lake.files(deep=True) if entry.path.startswith(".staging")]

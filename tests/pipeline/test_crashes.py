@@ -23,7 +23,7 @@ from signalbook.pipeline.commands.compact import compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.places import Place, place_of, stores
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 
 UNUSED = Path("unused")
 COLUMNS = pa.schema([("id", pa.string()), *columns.RESCUE])
@@ -44,13 +44,14 @@ def fill(output: Place, table_format: TableFormat) -> None:
 def state(output: Place, table_format: TableFormat) -> State:
     """Return what readers see."""
     lake = Lake(UNUSED, table_format, stored=output)
-    live = {table: sorted(lake.tables.live(table)) for table in (ORDER, DEAD_LETTERS)}
+    live = {table: sorted(lake.tables.find_live_paths(table)) for table in (ORDER, DEAD_LETTERS)}
     files = {table: [place_of(path, output.storage).arrow_source() for path in paths] for table, paths in live.items()}
     rows_by_table = {
         table: [json.dumps(row, default=str) for file in files[table] for row in rows(file)] for table in live
     }
     return {
-        table: (len(files[table]), lake.tables.columns(table).names, sorted(rows_by_table[table])) for table in live
+        table: (len(files[table]), lake.tables.read_columns(table).names, sorted(rows_by_table[table]))
+        for table in live
     }
 
 

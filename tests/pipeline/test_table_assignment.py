@@ -17,15 +17,15 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, table_name
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name, find_definition
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
-SECOND = ORDER.numbered(2)
+SECOND = ORDER.with_version(2)
 
 
 def loaded(lake: Lake) -> Table:
     tables = IcebergTables(lake.output)
-    return tables.catalog.load_table(tables.identifier(ORDER))
+    return tables.catalog.load_table(tables.build_identifier(ORDER))
 
 
 @pytest.fixture(params=KINDS)
@@ -47,7 +47,7 @@ def test_table_accepts_new_and_missing_columns(lake: Lake) -> None:
     assert lake.put([{"a": 1, "b": "x"}], {"a": INT, "b": TEXT}) == ORDER
     assert lake.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
     assert lake.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
-    assert [name for name in lake.tables.columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
+    assert [name for name in lake.tables.read_columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
 
 
 def test_tables_of_earlier_versions_gain_keys_and_headers(lake: Lake) -> None:
@@ -65,9 +65,9 @@ def test_incompatible_columns_go_to_the_next_table(lake: Lake) -> None:
     assert lake.put([{"a": "x"}], {"a": TEXT}) == SECOND
     assert lake.put([{"a": "y", "b": 1}], {"a": TEXT, "b": INT}) == SECOND
     assert lake.put([{"a": 2}], {"a": INT}) == ORDER
-    assert lake.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.numbered(3)
+    assert lake.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.with_version(3)
     assert (len(lake.rows()), len(lake.rows(SECOND))) == (2, 2)
-    assert {definition_of(table) for table in lake.tables.versions(ORDER)} == {XID}
+    assert {find_definition(table) for table in lake.tables.find_versions(ORDER)} == {XID}
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -101,8 +101,8 @@ def test_a_member_keeps_its_column(lake: Lake, nested: bool) -> None:
 
 def test_names_with_a_common_prefix_are_no_versions(lake: Lake) -> None:
     for xid in (XID, f"{XID}@2", f"{XID}s", f"{XID}@v2"):
-        lake.put([{"a": 1}], {"a": INT}, table_name(xid))
-    assert lake.tables.versions(ORDER) == [ORDER]
+        lake.put([{"a": 1}], {"a": INT}, build_table_name(xid))
+    assert lake.tables.find_versions(ORDER) == [ORDER]
 
 
 def test_iceberg_promotes_types_in_place(iceberg: Lake) -> None:
@@ -114,7 +114,7 @@ def test_iceberg_promotes_types_in_place(iceberg: Lake) -> None:
         assert iceberg.put([{"a": value, "d": None, "s": {"m": value}, "f": 0.5}], columns) == ORDER
     assert [row["a"] for row in iceberg.rows()] == [1, 2**40, 2]
     assert {row["s"]["m"] for row in iceberg.rows()} == {1, 2**40, 2}
-    assert iceberg.tables.columns(ORDER).field("d").type == wide
+    assert iceberg.tables.read_columns(ORDER).field("d").type == wide
 
 
 def test_parquet_never_mixes_types(parquet: Lake) -> None:
@@ -139,7 +139,7 @@ def test_columns_have_descriptions(lake: Lake) -> None:
         member = pa.field("m", INT, metadata={"doc": f"{word} member"})
         columns = pa.schema([pa.field("s", pa.struct([member]), metadata={"doc": f"{word} column"})])
         lake.put([{"s": {"m": 1}}], columns)
-    column = lake.tables.columns(ORDER).field("s")
+    column = lake.tables.read_columns(ORDER).field("s")
     assert column.metadata == {b"doc": b"new column"}
     if lake.table_format == "iceberg":
         table = loaded(lake)
@@ -166,7 +166,7 @@ def test_the_days_of_iceberg_prune_files(iceberg: Lake) -> None:
 def test_tables_stay_as_they_were_made(lake: Lake) -> None:
     """Spark does not see files that lie beside folders of days."""
     for first, then in (("none", "day"), ("day", "none")):
-        table = ORDER if first == "none" else ORDER.numbered(2)
+        table = ORDER if first == "none" else ORDER.with_version(2)
         columns = {"a": INT if first == "none" else TEXT}
         for partition in (first, then):
             lake.partition = "day" if partition == "day" else "none"
@@ -186,7 +186,7 @@ def test_dropped_table_can_be_started_again(lake: Lake) -> None:
     lake.put([{"a": 1}], {"a": INT})
     if lake.table_format == "iceberg":
         tables = IcebergTables(lake.output)
-        tables.catalog.drop_table(tables.identifier(ORDER))
+        tables.catalog.drop_table(tables.build_identifier(ORDER))
     else:
         shutil.rmtree(lake.output / "tables/shop/order")
     assert lake.put([{"a": "x"}], {"a": TEXT}) == ORDER

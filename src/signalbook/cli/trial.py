@@ -158,9 +158,9 @@ def _print_next_steps(
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:
-    from signalbook.pipeline.tables.naming import home, table_name
+    from signalbook.pipeline.tables.table_names import build_table_name, find_table_folder
 
-    return folder / _LAKE / home(table_name(xid), "parquet")
+    return folder / _LAKE / find_table_folder(build_table_name(xid), "parquet")
 
 
 def _build_rows_table(xid: str, path: Path, count: int) -> Table:

@@ -14,7 +14,7 @@ from signalbook.codegen.base import Generated, Generator, GeneratorInput
 from signalbook.codegen.naming import group_files, last_part, snake, unique
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
+from signalbook.pipeline.tables.ddl import TableColumn, find_landing_table, list_table_columns
 from signalbook.values import JSONObject, dump_json
 
 # What dbt itself looks for before it renders a text.
@@ -49,7 +49,7 @@ def _build_source(
     input: GeneratorInput, name: str, group: str, definitions: tuple[CompiledDefinition, ...]
 ) -> JSONObject:
     names = unique((definition.xid for definition in definitions), lambda xid: snake(last_part(xid), "message"))
-    source: JSONObject = {"name": name, "schema": landing_table(definitions[0]).group}
+    source: JSONObject = {"name": name, "schema": find_landing_table(definitions[0]).group}
     source |= _describe_entity(input.entity(group))
     source["quoting"] = {"schema": True, "identifier": True}
     source["tables"] = [_build_table(definition, names[definition.xid]) for definition in definitions]
@@ -57,9 +57,9 @@ def _build_source(
 
 
 def _build_table(definition: CompiledDefinition, name: str) -> JSONObject:
-    table: JSONObject = {"name": name, "identifier": landing_table(definition).message}
+    table: JSONObject = {"name": name, "identifier": find_landing_table(definition).message}
     table |= _describe_entity(definition.definition)
-    table["columns"] = [_build_column(column) for column in table_columns(definition, times=True)]
+    table["columns"] = [_build_column(column) for column in list_table_columns(definition, times=True)]
     return table
 
 

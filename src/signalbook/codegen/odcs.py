@@ -12,7 +12,7 @@ from signalbook.codegen.base import Generated, Generator, GeneratorInput
 from signalbook.codegen.naming import group_files, last_part
 from signalbook.codegen.yamlfiles import yaml_file
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
+from signalbook.pipeline.tables.ddl import TableColumn, find_landing_table, list_table_columns
 from signalbook.values import JSONObject
 
 _ODCS_VERSION: Final = "v3.1.0"
@@ -66,7 +66,7 @@ def _build_contract(input: GeneratorInput, group: str, definitions: tuple[Compil
 
 
 def _build_table(definition: CompiledDefinition) -> JSONObject:
-    name = landing_table(definition)
+    name = find_landing_table(definition)
     table: JSONObject = {
         "name": str(definition.definition.get("name") or definition.message_id),
         "physicalName": str(name),
@@ -75,7 +75,7 @@ def _build_table(definition: CompiledDefinition) -> JSONObject:
     }
     if definition.definition.get("description"):
         table["description"] = str(definition.definition["description"])
-    table["properties"] = [_build_column(column) for column in table_columns(definition, times=True)]
+    table["properties"] = [_build_column(column) for column in list_table_columns(definition, times=True)]
     table["customProperties"] = [{"property": "xid", "value": definition.xid}]
     return table
 

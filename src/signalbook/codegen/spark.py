@@ -9,8 +9,8 @@ from signalbook.codegen.base import Generated, GeneratedFile, Generator, Generat
 from signalbook.codegen.naming import constant_name, group_files, unique
 from signalbook.codegen.python.formatting import format_python
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline.tables.ddl import TableColumn, comment_clause, landing_table, table_columns
-from signalbook.pipeline.tables.spark_sql import identifier
+from signalbook.pipeline.tables.ddl import TableColumn, build_comment_clause, find_landing_table, list_table_columns
+from signalbook.pipeline.tables.spark_sql import quote_identifier
 
 _Columns: TypeAlias = Mapping[str, tuple[TableColumn, ...]]
 _FORMATS: Final = ("none", "iceberg", "delta", "parquet")
@@ -27,7 +27,7 @@ def _generate_spark(input: GeneratorInput) -> Generated:
     """Return a file of statements for each group, and ``schemas.py`` for all."""
     table_format = input.option("format", _FORMATS)
     names = group_files(input.by_group)
-    columns = {xid: table_columns(definition) for xid, definition in input.messages.items()}
+    columns = {xid: list_table_columns(definition) for xid, definition in input.messages.items()}
     files = [
         GeneratedFile(
             path=f"{names[group]}.sql",
@@ -47,14 +47,14 @@ def _write_statements(
 ) -> Iterator[str]:
     yield from (f"-- {line}" for line in input.header(definition.xid for definition in definitions))
     yield ""
-    groups = sorted({landing_table(definition).group for definition in definitions})
-    yield from (f"CREATE NAMESPACE IF NOT EXISTS {identifier(group)};" for group in groups)
+    groups = sorted({find_landing_table(definition).group for definition in definitions})
+    yield from (f"CREATE NAMESPACE IF NOT EXISTS {quote_identifier(group)};" for group in groups)
     using = "" if table_format == "none" else f"\nUSING {table_format}"
     for definition in definitions:
-        table = landing_table(definition)
-        name = f"{identifier(table.group)}.{identifier(table.message)}"
+        table = find_landing_table(definition)
+        name = f"{quote_identifier(table.group)}.{quote_identifier(table.message)}"
         lines = ",\n".join(f"  {column.definition}" for column in columns[definition.xid])
-        comment = comment_clause(str(definition.definition.get("description") or ""), "\n")
+        comment = build_comment_clause(str(definition.definition.get("description") or ""), "\n")
         yield f"\nCREATE TABLE IF NOT EXISTS {name} (\n{lines}\n){using}{comment};"
     yield ""
 
@@ -68,7 +68,7 @@ def _write_schemas(input: GeneratorInput, columns: _Columns) -> Iterator[str]:
         yield f"{names[xid]} = StructType([{' '.join(map(_write_column, columns[xid]))}])"
     yield f"{_TABLES} = {{"
     for xid, definition in input.messages.items():
-        yield f"{str(landing_table(definition))!r}: {names[xid]},"
+        yield f"{str(find_landing_table(definition))!r}: {names[xid]},"
     yield "}"
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp, parse_one
 from signalbook.codegen.base import Generated, GeneratedFile, Generator, GeneratorInput, Inexpressible, printable
 from signalbook.codegen.naming import group_files, unique
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline.tables.ddl import TableColumn, landing_table, table_columns
+from signalbook.pipeline.tables.ddl import TableColumn, find_landing_table, list_table_columns
 
 _NO_NUL: Final = re.compile(r"\x00")
 
@@ -113,7 +113,7 @@ def _generate_sql(input: GeneratorInput) -> Generated:
     files: list[GeneratedFile] = []
     left_out: dict[str, str] = {}
     names = group_files(input.by_group)
-    columns = {xid: table_columns(definition, times=True) for xid, definition in input.messages.items()}
+    columns = {xid: list_table_columns(definition, times=True) for xid, definition in input.messages.items()}
     for dialect in DIALECTS.values() if choice == "all" else (DIALECTS[choice],):
         input.progress(f"writing {dialect.name}")
         schemas = unique(input.by_group, partial(_choose_schema_name, input, dialect))
@@ -128,7 +128,7 @@ def _generate_sql(input: GeneratorInput) -> Generated:
 
 
 def _choose_schema_name(input: GeneratorInput, dialect: SqlDialect, group: str) -> str:
-    name = landing_table(input.by_group[group][0]).group
+    name = find_landing_table(input.by_group[group][0]).group
     return _replace_special(name) if dialect.plain_names else name
 
 
@@ -141,7 +141,7 @@ def _write_tables(
     """Return the statements for the table of each definition, and why some have none."""
     tables: dict[str, str] = {}
     left_out: dict[str, str] = {}
-    landed = {definition.xid: landing_table(definition).message for definition in definitions}
+    landed = {definition.xid: find_landing_table(definition).message for definition in definitions}
     names = unique(landed, lambda xid: _replace_special(landed[xid])) if dialect.plain_names else landed
     for definition in definitions:
         try:

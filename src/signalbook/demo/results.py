@@ -20,7 +20,7 @@ from signalbook.demo.traffic import Place, SeededFault, TrafficLedger
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.pipeline.tables.naming import CATALOG_DATABASE
+from signalbook.pipeline.tables.table_names import CATALOG_DATABASE
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")

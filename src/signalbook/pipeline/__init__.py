@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.sources.mapping import MessageColumns
-    from signalbook.pipeline.tables.reading import read, views
+    from signalbook.pipeline.tables.landed_tables import read, views
 
 __all__ = [
     "Backfill",
@@ -119,7 +119,7 @@ _NAMES: Final = {
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "sources.mapping": ("MessageColumns",),
-    "tables.reading": ("read", "views"),
+    "tables.landed_tables": ("read", "views"),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA: Final = frozenset(

@@ -31,10 +31,10 @@ from signalbook.pipeline.landing.staging import rename_file
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
-from signalbook.pipeline.tables.catalogs import agree
+from signalbook.pipeline.tables.catalogs import set_catalog
 from signalbook.pipeline.tables.evolution import Incompatible, rename_columns
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 from signalbook.tracing import span
 from signalbook.values import now
 
@@ -53,7 +53,7 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
     # So that each table is looked at once, and not for each of thousands of files.
     groups = [(table, list(files)) for table, files in groupby(sorted(batch.files, key=_table), key=_table)]
     for table in {table.group: table for table, _ in groups}.values():
-        tables.versions(table)  # one listing for all of a group, before several ask for it at once
+        tables.find_versions(table)  # one listing for all of a group, before several ask for it at once
     place = place_of(output)
     assigned = _each(tables, place, lambda pair: _assigned(tables, place, batch, *pair), groups)
     return replace(batch, files=tuple(chain.from_iterable(assigned)))
@@ -80,7 +80,7 @@ def _assigned(
     if stored is not columns:
         files = [rename_file(output, file, stored) for file in files]
     tables.expect(chosen, stored)
-    folder = tables.folder(chosen, batch)
+    folder = tables.choose_folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
 
@@ -89,7 +89,7 @@ def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tu
 
     These are ``columns`` themselves, or the same columns under the names that their members have in the table already.
     """
-    there = tables.versions(table)
+    there = tables.find_versions(table)
     # Newest first; a definition that changed back finds an older table that takes its columns again.
     for version in reversed(there):
         try:
@@ -100,10 +100,10 @@ def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tu
         else:
             return version, columns
         with suppress(Incompatible):
-            stored = rename_columns(tables.columns(version), columns)
+            stored = rename_columns(tables.read_columns(version), columns)
             tables.follow(version, stored)
             return version, stored
-    return table.numbered(there[-1].version + 1) if there else table, columns
+    return table.with_version(there[-1].version + 1) if there else table, columns
 
 
 # A stream that writes to the same folder lets go of it between batches.
@@ -188,7 +188,7 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
             tables.commit(parts[table], table)
     done = _each(tables, journal.output, lambda table: tables.commit(parts[table], table), rest)
     # those still at work when something fails come to an end before what waits is made
-    with tables.together() if rest else nullcontext(), closing(done):
+    with tables.commit_together() if rest else nullcontext(), closing(done):
         for number, _ in enumerate(chain([None], done), len(first)):
             show(Progress(stage="committing", done=number, total=len(names)))
     # only when all tables have it: until then every run starts by doing the above again
@@ -234,12 +234,12 @@ def check_format(journal: Journal, wanted: TableFormat) -> None:
 def check_tables(journal: Journal, job: Job) -> None:
     """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
     check_format(journal, job.table_format)
-    agree(journal, job.catalog)
+    set_catalog(journal, job.catalog)
 
 
 def check_reachable(journal: Journal, table_format: TableFormat) -> None:
     """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
-    open_tables(journal.output, table_format).versions(DEAD_LETTERS)
+    open_tables(journal.output, table_format).find_versions(DEAD_LETTERS)
 
 
 class Withdrawn(PipelineError):

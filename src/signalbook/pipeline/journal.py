@@ -23,14 +23,14 @@ from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, Stored, Where, in_parallel, place_of
 from signalbook.pipeline.reports.report import Report, Tally, read_counters
-from signalbook.pipeline.tables.naming import (
+from signalbook.pipeline.tables.table_names import (
     CATALOG_DATABASE,
     CATALOG_FILE,
     DEAD_LETTERS,
     TABLES,
     TableName,
     escape,
-    home,
+    find_table_folder,
 )
 
 BATCHES: Final = "batches"
@@ -310,7 +310,7 @@ class Journal:
             for file in entry.files:
                 if not wanted(file.table):
                     continue
-                homes[file.table] = self.output / home(file.table, entry.table_format)
+                homes[file.table] = self.output / find_table_folder(file.table, entry.table_format)
                 if (file.table, file.name) in early:
                     early.remove((file.table, file.name))
                 else:

@@ -23,7 +23,7 @@ from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.table_names import TableName
 from signalbook.values import JSONObject
 
 LINE = pa.struct([("sku", pa.string())])
@@ -111,7 +111,7 @@ def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) ->
 def test_files_gain_different_columns(lake: Lake, tmp_path: Path) -> None:
     lake.put([{"id": "8", "_rescue": '{"late":true}'}], pa.schema([*FIRST, *columns.RESCUE]))
     fill(lake, definitions(tmp_path / "r.json", total=NUMBER, late={"type": "boolean"}))
-    assert {"total", "late"} <= set(lake.tables.columns(ORDER).names)
+    assert {"total", "late"} <= set(lake.tables.read_columns(ORDER).names)
     assert rows(lake)["8"] == {"late": True}
 
 

@@ -19,7 +19,7 @@ from signalbook.documents import write_document
 from signalbook.pipeline import InferenceJob, Job, PipelineError
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.places import StorePlace
-from signalbook.pipeline.tables.naming import home, table_name
+from signalbook.pipeline.tables.table_names import build_table_name, find_table_folder
 
 PAYMENTS = ({"kind": "card", "number": "1"}, {"kind": "bank", "iban": "D"})
 
@@ -83,7 +83,9 @@ def test_a_draft_holds_the_stream_it_came_from(events: Path, tmp_path: Path) -> 
     job = Job(registry=str(definitions), inputs=inputs, output=tmp_path / "lake", table_format="parquet")
     report = run(job)
     assert (report.landed, report.tally.dead_lettered) == (1200, 1)
-    table = pq.read_table(tmp_path / "lake" / home(table_name("/messagegroups/shop/messages/order.paid"), "parquet"))
+    table = pq.read_table(
+        tmp_path / "lake" / find_table_folder(build_table_name("/messagegroups/shop/messages/order.paid"), "parquet")
+    )
     assert {field.name: field.type for field in table.schema.field("pay").type} == dict.fromkeys(
         ("kind", "iban", "number"), pa.string()
     )
@@ -117,7 +119,9 @@ def test_plain_json_lands_by_the_inferred_definitions(by: str, tmp_path: Path) -
     report = run(job)
     assert report.landed == 300
     assert report.tally.reasons == {"unknown_kind": 1, "schema_violation": 1, "decode_error": 1}
-    table = pq.read_table(tmp_path / "lake" / home(table_name("/messagegroups/shop/messages/purchase"), "parquet"))
+    table = pq.read_table(
+        tmp_path / "lake" / find_table_folder(build_table_name("/messagegroups/shop/messages/purchase"), "parquet")
+    )
     assert table["amount"].to_pylist() == [1.5] * 100
 
 

@@ -33,10 +33,10 @@ from signalbook.pipeline import Job, PipelineError, Progress
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import StorePlace
-from signalbook.pipeline.tables.ddl import table_columns
+from signalbook.pipeline.tables.ddl import list_table_columns
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.naming import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
 
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 TABLE_FORMATS: tuple[TableFormat, ...] = ("parquet", "iceberg", "delta")
@@ -63,7 +63,7 @@ def rows(output: Path, table: str) -> list[dict[str, Any]]:
     """Rows of a table, in the format its output has."""
     if (output / CATALOG_DATABASE).exists() or (output / CATALOG_FILE).exists():
         tables = IcebergTables(output)
-        name = tables.identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
+        name = tables.build_identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
         catalog = tables.catalog
         stored = catalog.load_table(name).scan().to_arrow().to_pylist() if catalog.table_exists(name) else []
         catalog.close()
@@ -192,7 +192,7 @@ def test_members_keep_their_columns(
     assert sorted(landed) == [("Note 1", None), ("Note 2", "note 2")]
     contract = Snapshot.load(str(definitions)).compile(Policy())
     definition = contract.definitions["/messagegroups/parcels/messages/parcel.accepted"]
-    assert declared <= {column.name for column in table_columns(definition)}
+    assert declared <= {column.name for column in list_table_columns(definition)}
     run(job(inputs=(str(path),), output=tmp_path / "new"))
     assert declared <= rows(tmp_path / "new", "parcels/parcel.accepted")[0].keys()
 

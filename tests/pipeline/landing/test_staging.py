@@ -12,7 +12,7 @@ import pytest
 
 from signalbook.pipeline.landing import staging
 from signalbook.pipeline.landing.staging import StagedFiles
-from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.table_names import TableName
 
 A, B, C = (TableName("g", name) for name in "abc")
 

@@ -23,7 +23,7 @@ from tests.pipeline.s3 import storage_of
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
-from signalbook.pipeline.tables.delta import delta_options
+from signalbook.pipeline.tables.delta import build_delta_options
 
 WAYS = ("instance", "token", "token file", "no token", "web identity")
 
@@ -79,8 +79,8 @@ def test_roles(
     set_all(environ, role(way, request, tmp_path))
     (there / "f").write(b"x")
     assert (there / "f").read() == b"x"
-    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
-    assert DeltaTable(str(there / "t"), storage_options=delta_options(there)).to_pyarrow_table().num_rows == 2
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
+    assert DeltaTable(str(there / "t"), storage_options=build_delta_options(there)).to_pyarrow_table().num_rows == 2
 
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
@@ -142,7 +142,7 @@ def test_missing_credentials_are_reported(there: Place, environ: pytest.MonkeyPa
     """The error says that there are no keys instead of reporting that the store is unavailable."""
     environ.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
     environ.setattr(roles, "_NEAR_PAUSES", (0.0, 0.1))
-    for ask in (there.read, lambda: delta_options(there)):
+    for ask in (there.read, lambda: build_delta_options(there)):
         with pytest.raises(PipelineError, match=r"no credentials for S3: .* no metadata service at 127"):
             ask()
     environ.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -207,7 +207,7 @@ def test_job_overrides_the_environment(s3proxy: Broker, environ: pytest.MonkeyPa
     set_all(environ, {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_REGION": "eu-north-1"})
     there = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(s3proxy.ports["plain"]))
     (there / "f").write(b"x")
-    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
     assert len(list(there.files(deep=True))) == 3
 
 
@@ -216,7 +216,7 @@ def test_delta_asks_nobody_else(environ: pytest.MonkeyPatch) -> None:
     keys = {"access_key_id": "AK", "secret_access_key": "SK"}
 
     def endpoint(**settings: str) -> str | None:
-        options = delta_options(place_of("s3://lake/x", Storage.of({**keys, **settings})))
+        options = build_delta_options(place_of("s3://lake/x", Storage.of({**keys, **settings})))
         assert options is not None
         return options.get("aws_endpoint")
 

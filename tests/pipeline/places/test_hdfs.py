@@ -19,7 +19,7 @@ from tests.pipeline.s3 import place
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import HdfsPlace, Storage, place_of
 from signalbook.pipeline.places import hdfs as module
-from signalbook.pipeline.tables.reading import LandedTables
+from signalbook.pipeline.tables.landed_tables import LandedTables
 from signalbook.values import digest
 
 pytestmark = pytest.mark.merge
@@ -187,4 +187,4 @@ def test_name_nodes_of_a_service(hdfs: Broker, spark_session: SparkSession, tmp_
     with lake.journal.alone():
         lake.put([{"a": 1}], {"a": pa.int32()})
     assert lake.rows() == [{"a": 1}]
-    assert [row.a for row in LandedTables.of(output).frame(spark_session, ORDER).collect()] == [1]
+    assert [row.a for row in LandedTables.of(output).read_frame(spark_session, ORDER).collect()] == [1]

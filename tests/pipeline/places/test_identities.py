@@ -40,7 +40,7 @@ from tests.pipeline.identities import (
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
-from signalbook.pipeline.tables.delta import delta_options
+from signalbook.pipeline.tables.delta import build_delta_options
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def lands(there: Place) -> None:
     """Something, by a place and by Delta's library."""
     (there / "f").write(b"x")
     assert (there / "f").read() == b"x"
-    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=delta_options(there))
-    assert DeltaTable(str(there / "t"), storage_options=delta_options(there)).to_pyarrow_table().num_rows == 2
+    write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
+    assert DeltaTable(str(there / "t"), storage_options=build_delta_options(there)).to_pyarrow_table().num_rows == 2
 
 
 @pytest.mark.parametrize("way", GOOGLE)
@@ -113,7 +113,7 @@ def test_federation(
     (bucket / "f").write(b"x")
     assert (bucket / "f").read() == b"x"
     with pytest.raises(PipelineError, match=r"Delta's library cannot ask for tokens by .*credentials\.json"):
-        delta_options(bucket)
+        build_delta_options(bucket)
 
 
 @pytest.mark.parametrize("way", AZURE)
@@ -252,7 +252,7 @@ def test_refusing_server_is_named(
     messages = [str(failure.value)]
     if way not in (*FEDERATED, "no file"):
         with pytest.raises(OSError, match="Kernel error") as refusal:
-            DeltaTable(str(there), storage_options=delta_options(there))
+            DeltaTable(str(there), storage_options=build_delta_options(there))
         messages.append(stores.in_few_words(str(refusal.value)))
         assert re.search(REFUSALS[way], messages[-1])
     for message in messages:
@@ -293,7 +293,7 @@ def test_missing_metadata_server_is_reported(
         "another cloud": f"127.0.0.1:{key_server.port}",
     }
     environ.setenv("GCE_METADATA_HOST", hosts[kind])
-    for ask in (bucket.read, lambda: delta_options(bucket)):
+    for ask in (bucket.read, lambda: build_delta_options(bucket)):
         with pytest.raises(PipelineError, match=f"no credentials for Google.* no metadata server .* at {hosts[kind]}"):
             ask()
 
@@ -303,7 +303,7 @@ def test_missing_identity_service_is_reported(kind: str, silent: str, blob: Plac
     """Azure's identity service is missing in the same way."""
     host = {"nobody": "127.0.0.1:1", "silence": silent}[kind]
     environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://{host}")
-    for ask in (blob.read, lambda: delta_options(blob)):
+    for ask in (blob.read, lambda: build_delta_options(blob)):
         with pytest.raises(PipelineError, match=f"no credentials for Azure.* no identity service at {host}"):
             ask()
 
@@ -509,10 +509,10 @@ def test_delta_uses_the_credentials_of_the_job(environ: pytest.MonkeyPatch) -> N
     """An account key in the environment, which the library would use first, is an error."""
     there = place_of("abfss://lake@parcels.dfs.core.windows.net/t", Storage.of({"sas_token": "sig=j"}))
     environ.setenv("AZURE_CLIENT_SECRET", "S")
-    assert delta_options(there) == {"account_name": "parcels", "sas_key": "sig=j"}
+    assert build_delta_options(there) == {"account_name": "parcels", "sas_key": "sig=j"}
     environ.setenv("AZURE_STORAGE_ACCOUNT_KEY", "K")
     with pytest.raises(PipelineError, match="Delta's library would go by AZURE_STORAGE_ACCOUNT_KEY in the environment"):
-        delta_options(there)
+        build_delta_options(there)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from tests.pipeline.lake import Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.catalogs import CatalogChoice, agree, named_catalog, parse_catalog, recorded
-from signalbook.pipeline.tables.naming import CATALOG_FILE
+from signalbook.pipeline.tables.catalogs import CatalogChoice, parse_catalog, read_catalog_choice, set_catalog
+from signalbook.pipeline.tables.table_names import CATALOG_FILE
 
 REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
 
@@ -30,7 +30,7 @@ def test_a_section() -> None:
     ("text", "section"), [("prod", {"name": "prod"}), ("https://x/c", {"type": "rest", "uri": "https://x/c"})]
 )
 def test_a_flag(text: str, section: dict[str, str]) -> None:
-    assert named_catalog(text) == section
+    assert parse_catalog(text) == section
 
 
 @pytest.mark.parametrize(
@@ -76,27 +76,27 @@ def test_invalid_namespace_is_rejected() -> None:
 def test_the_choice_is_kept(tmp_path: Path) -> None:
     """The choice may change until something lands; the output stays the same."""
     journal = Journal.open(tmp_path)
-    agree(journal, None)
-    assert recorded(tmp_path) is None
-    agree(journal, CatalogChoice(properties=REST))
-    first = recorded(tmp_path)
-    agree(journal, CatalogChoice(name="prod"))
-    then = recorded(tmp_path)
+    set_catalog(journal, None)
+    assert read_catalog_choice(tmp_path) is None
+    set_catalog(journal, CatalogChoice(properties=REST))
+    first = read_catalog_choice(tmp_path)
+    set_catalog(journal, CatalogChoice(name="prod"))
+    then = read_catalog_choice(tmp_path)
     assert first is not None
     assert then is not None
     assert (first.properties, then.name, first.owner) == (REST, "prod", then.owner)
-    agree(journal, None)
-    assert recorded(tmp_path) == then
+    set_catalog(journal, None)
+    assert read_catalog_choice(tmp_path) == then
 
 
 def test_tables_stay_in_their_catalog(tmp_path: Path) -> None:
     lake = Lake(tmp_path, "parquet")
     lake.put([{}], {})
     with pytest.raises(PipelineError, match="are in a catalog in that folder, not in default at http"):
-        agree(lake.journal, CatalogChoice(properties=REST))
+        set_catalog(lake.journal, CatalogChoice(properties=REST))
 
 
 def test_unreadable_catalog_choice_is_an_error(tmp_path: Path) -> None:
     (tmp_path / CATALOG_FILE).write_text("{")
     with pytest.raises(PipelineError, match=r"cannot read .*catalog\.json, which says"):
-        recorded(tmp_path)
+        read_catalog_choice(tmp_path)

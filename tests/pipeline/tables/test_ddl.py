@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from signalbook.messages import CompiledDefinition, Contract
-from signalbook.pipeline.tables.ddl import table_columns
+from signalbook.pipeline.tables.ddl import list_table_columns
 
 XID = "/messagegroups/g/messages/m"
 FIELDS: list[dict[str, Any]] = [
@@ -29,7 +29,7 @@ def definition(**more: Any) -> CompiledDefinition:
 
 
 def test_spark_reads_the_landed_columns(spark_session: SparkSession) -> None:
-    columns = table_columns(definition())
+    columns = list_table_columns(definition())
     read: Any = StructType.fromDDL(", ".join(column.definition for column in columns))
     assert read.names == [column.name for column in columns]
     assert [column.dataType.simpleString() for column in read] == [
@@ -40,12 +40,12 @@ def test_spark_reads_the_landed_columns(spark_session: SparkSession) -> None:
 
 
 def test_times_of_day_require_a_flag() -> None:
-    assert "at" not in [column.name for column in table_columns(definition())]
-    assert {column.name: column.type for column in table_columns(definition(), times=True)}["at"] == "TIME"
+    assert "at" not in [column.name for column in list_table_columns(definition())]
+    assert {column.name: column.type for column in list_table_columns(definition(), times=True)}["at"] == "TIME"
 
 
 def test_required_columns() -> None:
-    columns = {column.name: column for column in table_columns(definition(), times=True)}
+    columns = {column.name: column for column in list_table_columns(definition(), times=True)}
     assert [columns[name].required for name in ("n", "fare", "ce_id_", "ce_id", "_batch", "_source")] == [
         False, True, True, False, True, False,
     ]  # fmt: skip

@@ -31,7 +31,7 @@ from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT}
@@ -74,7 +74,7 @@ def test_new_members_at_any_depth(tmp_path: Path) -> None:
     old = {"m": 1, "n": None}
     new = {"m": 2, "n": {"o": "x"}}
     assert lake.rows() == [{"s": values, "l": [values], "d": [("k", values)]} for values in (old, new)]
-    assert lake.tables.columns(ORDER).field("l").type.value_type == after
+    assert lake.tables.read_columns(ORDER).field("l").type.value_type == after
 
 
 def test_times_of_day_are_in_the_files_alone(tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_escaped_names_are_usable(tmp_path: Path) -> None:
     lake, name = Lake(tmp_path / "lake", "delta"), TableName("endpoints%2Fe", "a%3Ab")
     for value in (1, 2):
         lake.put([{"a": value}], COLUMNS, name)
-    assert lake.put([{"a": "x"}], {"a": TEXT}, name) == name.numbered(2)
+    assert lake.put([{"a": "x"}], {"a": TEXT}, name) == name.with_version(2)
     assert len(lake.rows(name)) == 2
-    assert lake.tables.versions(name) == [name, name.numbered(2)]
+    assert lake.tables.find_versions(name) == [name, name.with_version(2)]
 
 
 def test_a_folder_with_a_space_and_other_letters(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "our lake, größer", "delta")
     for value in (1, 2):
         lake.put([{"a": value}], COLUMNS)
-    assert {Path(path).exists() for path in lake.tables.live(ORDER)} == {True}
+    assert {Path(path).exists() for path in lake.tables.find_live_paths(ORDER)} == {True}
     (result,) = compact(lake.output, (), TARGET, lambda _: None)
     assert (result.files_before, result.files_after, len(lake.rows())) == (2, 1, 2)
 
@@ -289,7 +289,7 @@ def test_error_does_not_show_requests_of_a_store(tmp_path: Path, s3proxy: Broker
             batch = lake.prepared([{"a": 1}], COLUMNS)
             way.fate = refuse
             with pytest.raises(PipelineError, match=r"order.*: the store answers 403 Forbidden") as failure:
-                lake.commit(batch) if method == "PUT" else lake.tables.paths(ORDER)
+                lake.commit(batch) if method == "PUT" else lake.tables.find_paths(ORDER)
             text = "".join(traceback.format_exception(failure.value))
             assert str(failure.value).splitlines() == [str(failure.value)]
             assert not any(word in text for word in ("4711", "AWS4", "\x1b"))
@@ -312,9 +312,9 @@ def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(LocalPlace, "folders", folders)
     tables = lake.tables
-    assert [tables.versions(name) for name in names] == [[name] for name in names]
+    assert [tables.find_versions(name) for name in names] == [[name] for name in names]
     assert requested == ["shop", *(name.message for name in names)]
-    assert tables.versions(ORDER) == [ORDER]
-    assert tables.columns(ORDER).names == ["a", "_landed_at"]
+    assert tables.find_versions(ORDER) == [ORDER]
+    assert tables.read_columns(ORDER).names == ["a", "_landed_at"]
     assert requested[21:] == [ORDER.message]
-    assert (tables.versions(DEAD_LETTERS), requested[22:]) == ([], [lake.output.name])
+    assert (tables.find_versions(DEAD_LETTERS), requested[22:]) == ([], [lake.output.name])

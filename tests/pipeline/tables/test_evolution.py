@@ -17,17 +17,17 @@ from signalbook.pipeline.tables.evolution import (
     Incompatible,
     Judgement,
     as_text,
-    first_names,
+    find_wider_type,
     match_columns,
     merge,
     promote,
     refuse,
     rename_columns,
     rename_rows,
+    restore_first_names,
     unite,
-    wider,
 )
-from signalbook.pipeline.tables.reading import selection, together
+from signalbook.pipeline.tables.landed_tables import build_selection, unite_columns
 
 INT, LONG, TEXT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.string(), pa.float32(), pa.float64()
 
@@ -98,8 +98,8 @@ def test_the_newest_description_is_kept() -> None:
 
 
 def test_unrelated_types_have_no_wider_type() -> None:
-    assert wider(INT, TEXT) is None
-    assert wider(INT, INT) == INT
+    assert find_wider_type(INT, TEXT) is None
+    assert find_wider_type(INT, INT) == INT
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_columns_match_themselves(members: list[str]) -> None:
         name: name for name in names
     }
     assert unite(columns, columns) == columns
-    assert selection(columns, columns) == [f"`{name}`" for name in names]
+    assert build_selection(columns, columns) == [f"`{name}`" for name in names]
 
 
 def test_a_member_with_an_underscore_is_matched_in_another_table() -> None:
@@ -195,7 +195,7 @@ def test_a_member_keeps_its_column_for_life(versions: list[set[str]]) -> None:
         table = merge(table, stored, refuse)
         assert rename_columns(table, landed_columns(members)).names == stored.names
     assert len(set(held.values())) == len(held)
-    assert first_names(map(landed_columns, versions[:-1]), landed_columns(versions[-1])).names == stored.names
+    assert restore_first_names(map(landed_columns, versions[:-1]), landed_columns(versions[-1])).names == stored.names
 
 
 @settings(max_examples=examples(300))
@@ -203,7 +203,7 @@ def test_a_member_keeps_its_column_for_life(versions: list[set[str]]) -> None:
 def test_no_column_of_several_tables_holds_two_members(versions: list[set[str]]) -> None:
     """As `read` shows tables of which each was made by another version; spellings of a name may share a column."""
     tables = [landed_columns(version) for version in versions]
-    whole = together(tables)
+    whole = unite_columns(tables)
     held: dict[str, set[str]] = {}
     for version, table in zip(versions, tables, strict=True):
         shown = {field.name: name for name, field in match_columns(whole, table).items()}

@@ -15,7 +15,7 @@ from tests.pipeline.lake import ORDER, Lake
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.naming import CATALOG_DATABASE, home
+from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, find_table_folder
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT, "b": TEXT}
@@ -126,7 +126,7 @@ def test_unknown_commit_state_is_an_error(lake: Lake) -> None:
     """Moved, and neither they nor a snapshot is there: nothing is landed twice, and the error says what to do."""
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
     expire(lake)
-    place = lake.output / home(ORDER, "iceberg") / batch.files[0].name
+    place = lake.output / find_table_folder(ORDER, "iceberg") / batch.files[0].name
     place.parent.mkdir(parents=True, exist_ok=True)
     staged = lake.output / batch.files[0].staged
     staged.rename(place)

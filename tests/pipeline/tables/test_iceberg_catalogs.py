@@ -12,12 +12,12 @@ from tests.pipeline.lake import rest_choice
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables import iceberg_catalogs
-from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
+from signalbook.pipeline.tables.catalogs import CatalogChoice, set_catalog
 from signalbook.pipeline.tables.iceberg_catalogs import connect
 
 
 def chosen(output: Path, **properties: str) -> Path:
-    agree(Journal.open(output), CatalogChoice(name="tests", properties=properties))
+    set_catalog(Journal.open(output), CatalogChoice(name="tests", properties=properties))
     return output
 
 

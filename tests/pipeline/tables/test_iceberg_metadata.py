@@ -26,12 +26,12 @@ from signalbook.pipeline.tables.iceberg_metadata import (
     ParquetFooter,
     RememberingCatalog,
     SharedSchema,
-    data_file,
-    parsed,
-    shared,
+    build_data_file,
+    parse_metadata,
+    share_schemas,
 )
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
-from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.table_names import TableName
 
 TEXT = pa.string()
 COLUMNS = {"a": pa.int32(), "b": pa.struct([("c", pa.string())])}
@@ -157,8 +157,8 @@ def test_another_writer_between_batches(lake: Lake) -> None:
 
 
 def test_copies_share_columns_and_nothing_else(lake: Lake) -> None:
-    metadata = shared(table(lake).metadata)
-    assert shared(metadata) is metadata
+    metadata = share_schemas(table(lake).metadata)
+    assert share_schemas(metadata) is metadata
     copied = copy.deepcopy(metadata)
     assert copied == metadata
     assert copied.schemas[0] is metadata.schemas[0]
@@ -171,9 +171,9 @@ def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.M
     path = str(lake.files()[0])
     described = parquet_file_to_data_file(table_.io, table_.metadata, path)
     footer = ParquetFooter(place_of(path))
-    assert repr(data_file(table_.metadata, footer)) == repr(described)
+    assert repr(build_data_file(table_.metadata, footer)) == repr(described)
     monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
-    assert repr(data_file(table_.metadata, footer)) == repr(described)
+    assert repr(build_data_file(table_.metadata, footer)) == repr(described)
 
 
 def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
     pq.write_table(pa.table({"unknown": [1]}), path)
     for made_of in (None, table_.schema().as_arrow()):
         with pytest.raises(ValueError, match="more columns: unknown"):
-            data_file(table_.metadata, ParquetFooter(place_of(path)), made_of)
+            build_data_file(table_.metadata, ParquetFooter(place_of(path)), made_of)
 
 
 def test_compressed_metadata(lake: Lake) -> None:
@@ -192,5 +192,5 @@ def test_compressed_metadata(lake: Lake) -> None:
         lake.put([{"a": number, "b": None}], COLUMNS)
     table_ = table(lake)
     path = Path(table_.metadata_location.removeprefix("file://"))
-    assert parsed(path.read_bytes(), str(path)) == table_.metadata
+    assert parse_metadata(path.read_bytes(), str(path)) == table_.metadata
     assert [row["a"] for row in lake.rows()] == [1, 2, 3]

@@ -16,7 +16,7 @@ from signalbook.pipeline.places import StorePlace, place_of
 from signalbook.pipeline.places.base import TOGETHER
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
-from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.table_names import TableName
 
 
 def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_tables_of_a_group_are_listed_with_one_request(
         monkeypatch.setattr(StorePlace, "folders", counted)
         lake.prepared([{"a": 2}], {"a": pa.int32()}, TableName("shop", "t0"))
         assert requested == [str(lake.place / "tables/shop")]
-        assert lake.tables.versions(TableName("shop", "t9")) == []
+        assert lake.tables.find_versions(TableName("shop", "t9")) == []
 
 
 def test_tables_are_committed_together(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -11,8 +11,8 @@ from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.parquet import COLUMNS
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 
 INT, TEXT = pa.int32(), pa.string()
 
@@ -32,9 +32,9 @@ def test_arrow_sees_the_days(lake: Lake) -> None:
 def test_a_folder_without_common_metadata_is_read_from_its_files(lake: Lake) -> None:
     """Earlier releases wrote such folders."""
     (lake.output / "tables/shop/order" / COLUMNS).unlink()
-    assert lake.tables.columns(ORDER).names == ["a", "_landed_at"]
-    assert lake.put([{"a": "x"}], {"a": TEXT}) == ORDER.numbered(2)
-    assert lake.put([{"b": "x"}], {"b": TEXT}) == ORDER.numbered(2)
+    assert lake.tables.read_columns(ORDER).names == ["a", "_landed_at"]
+    assert lake.put([{"a": "x"}], {"a": TEXT}) == ORDER.with_version(2)
+    assert lake.put([{"b": "x"}], {"b": TEXT}) == ORDER.with_version(2)
     assert lake.put([{"a": 2}], {"a": INT}) == ORDER
     assert (lake.output / "tables/shop/order" / COLUMNS).exists()
 
@@ -74,4 +74,4 @@ def test_looks_for_folders_are_few(
 
     for name in ("files", "folders"):
         monkeypatch.setattr(LocalPlace, name, nothing)
-    assert (lake.tables.folder(table, batch), len(requested)) == ("", looks)
+    assert (lake.tables.choose_folder(table, batch), len(requested)) == ("", looks)

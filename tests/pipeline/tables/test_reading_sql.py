@@ -5,9 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.tables.evolution import readable
-from signalbook.pipeline.tables.naming import quoted
-from signalbook.pipeline.tables.reading import JSON_TIMES, converted, ddl, selection, spark_type
+from signalbook.pipeline.tables.evolution import select_readable
+from signalbook.pipeline.tables.landed_tables import (
+    JSON_TIMES,
+    build_selection,
+    convert_expression,
+    format_ddl,
+    format_spark_type,
+)
+from signalbook.pipeline.tables.table_names import quote_name
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 
@@ -24,8 +30,8 @@ INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
     ],
 )
 def test_types(kind: pa.DataType, text: str) -> None:
-    assert spark_type(kind) == text
-    assert ddl(pa.schema([("x`y", kind)])) == f"`x``y` {text}"
+    assert format_spark_type(kind) == text
+    assert format_ddl(pa.schema([("x`y", kind)])) == f"`x``y` {text}"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,7 @@ def test_types(kind: pa.DataType, text: str) -> None:
     ],
 )
 def test_a_column_in_another_type(kind: pa.DataType, wanted_type: pa.DataType, text: str) -> None:
-    assert converted("c", kind, wanted_type) == text
+    assert convert_expression("c", kind, wanted_type) == text
 
 
 def test_times_of_day_are_left_out() -> None:
@@ -60,13 +66,15 @@ def test_times_of_day_are_left_out() -> None:
             ("n", pa.map_(TEXT, INT)),
         ]
     )
-    assert readable(columns) == pa.schema([("a", INT), ("s", pa.struct([("b", INT)])), ("n", pa.map_(TEXT, INT))])
+    assert select_readable(columns) == pa.schema(
+        [("a", INT), ("s", pa.struct([("b", INT)])), ("n", pa.map_(TEXT, INT))]
+    )
 
 
 def test_columns_are_found_in_any_case_of_letters() -> None:
     there, requested = pa.schema([("Total", INT)]), pa.schema([("total", INT), ("more", TEXT)])
-    assert selection(there, requested) == ["`Total`", "CAST(NULL AS STRING)"]
+    assert build_selection(there, requested) == ["`Total`", "CAST(NULL AS STRING)"]
 
 
 def test_a_name_with_quotes() -> None:
-    assert quoted("a`b") == "`a``b`"
+    assert quote_name("a`b") == "`a``b`"

@@ -156,7 +156,7 @@ def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, m
 
     def dropped(deliver: Deliver) -> Answer:
         there = IcebergTables(lake.output)
-        there.catalog.drop_table(there.identifier(ORDER))
+        there.catalog.drop_table(there.build_identifier(ORDER))
         there.catalog.close()
         return deliver()
 
@@ -198,7 +198,7 @@ def test_tables_of_another_output(lake: Lake, tmp_path: Path) -> None:
     ):
         other.put([{"a": 2}], COLUMNS)
     tables = IcebergTables(other.output)
-    table = tables.catalog.load_table(tables.identifier(ORDER))
+    table = tables.catalog.load_table(tables.build_identifier(ORDER))
     with table.transaction() as transaction:
         transaction.set_properties({OUTPUT_KEY: tables._connection.owner})
     other.put([{"a": 2}], COLUMNS)

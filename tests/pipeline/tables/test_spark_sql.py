@@ -12,30 +12,30 @@ from pyspark.sql import functions as f
 from tests.codegen.hostile import HOSTILE, document
 
 from signalbook.codegen.base import generate, read_input
-from signalbook.pipeline.tables.spark_sql import identifier, string_literal
+from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
 from signalbook.values import dump_json
 
 TABLE = "hostile"
 
 
 def test_safe_names_and_texts_are_readable() -> None:
-    assert identifier("it's `x`") == "`it's ``x```"
-    assert identifier("${env:HOME}") == "IDENTIFIER('`$\\{env:HOME}`')"
-    assert string_literal("it's $5") == "'it\\'s $5'"
-    assert string_literal("a\n\U0001f600\u202e") == "'a\\u000a\U0001f600\\u202e'"
+    assert quote_identifier("it's `x`") == "`it's ``x```"
+    assert quote_identifier("${env:HOME}") == "IDENTIFIER('`$\\{env:HOME}`')"
+    assert quote_string("it's $5") == "'it\\'s $5'"
+    assert quote_string("a\n\U0001f600\u202e") == "'a\\u000a\U0001f600\\u202e'"
 
 
 def test_spark_substitutes_nothing_in_expressions(spark_session: SparkSession) -> None:
     """Spark substitutes no variables in texts, in names of columns and in those of members."""
-    row = spark_session.sql(f"SELECT {', '.join(map(string_literal, HOSTILE))}").collect()[0]
+    row = spark_session.sql(f"SELECT {', '.join(map(quote_string, HOSTILE))}").collect()[0]
     assert list(row) == list(HOSTILE)
     columns = spark_session.range(1).select(*(f.lit(text).alias(text) for text in HOSTILE))
-    assert columns.selectExpr(*map(identifier, HOSTILE)).columns == list(HOSTILE)
-    struct = ", ".join(f"{string_literal(text)}, 1" for text in HOSTILE)
+    assert columns.selectExpr(*map(quote_identifier, HOSTILE)).columns == list(HOSTILE)
+    struct = ", ".join(f"{quote_string(text)}, 1" for text in HOSTILE)
     structs = spark_session.sql(f"SELECT named_struct({struct}) AS s")
     kind: Any = structs.schema["s"].dataType
     assert kind.names == list(HOSTILE)
-    assert len(structs.selectExpr(*(f"s[{string_literal(text)}]" for text in HOSTILE)).columns) == len(HOSTILE)
+    assert len(structs.selectExpr(*(f"s[{quote_string(text)}]" for text in HOSTILE)).columns) == len(HOSTILE)
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from tests.pipeline.s3 import place, s3_properties
 
 from signalbook.pipeline import Job, Place, read
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.tables.delta import delta_options
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, home
+from signalbook.pipeline.tables.delta import build_delta_options
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, find_table_folder
 
 FORMATS: Final[tuple[TableFormat, ...]] = ("parquet", "iceberg", "delta")
 ACCEPTED: Final = TableName("parcels", "parcel.accepted")
@@ -71,7 +71,7 @@ def landed(root: Place, folder: Path, parcels: Any) -> dict[TableFormat, Place]:
 
 def folder(lake: Place, table: TableName, table_format: TableFormat) -> Place:
     """Return the folder of a table as its readers name it."""
-    files = lake / home(table, table_format)
+    files = lake / find_table_folder(table, table_format)
     return files.parent if table_format == "iceberg" else files
 
 
@@ -200,7 +200,7 @@ def test_delta_rs(lakes: dict[TableFormat, Place]) -> None:
     lake = lakes["delta"]
     for table, count in ((ACCEPTED, ROWS), (WEIGHED, ROWS), (DEAD_LETTERS, 1)):
         there = folder(lake, table, "delta")
-        frame = DeltaTable(str(there), storage_options=delta_options(there)).to_pandas()
+        frame = DeltaTable(str(there), storage_options=build_delta_options(there)).to_pandas()
         assert len(frame) == count
         if table != DEAD_LETTERS:
             assert rows(frame) == EXPECTED

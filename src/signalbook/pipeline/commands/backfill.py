@@ -30,9 +30,9 @@ from signalbook.pipeline.landing.staging import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.evolution import Incompatible, aligned, merge, promote, rename_columns, rename_rows
-from signalbook.pipeline.tables.formats import open_tables, standing
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home
+from signalbook.pipeline.tables.evolution import Incompatible, align_rows, merge, promote, rename_columns, rename_rows
+from signalbook.pipeline.tables.formats import find_visible_files, open_tables
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, find_definition, find_table_folder
 from signalbook.values import JSONObject
 
 
@@ -54,7 +54,7 @@ class Backfill:
         """The object that ``pipeline backfill --json`` prints."""
         return {
             "table": str(self.table),
-            "definition": definition_of(self.table),
+            "definition": find_definition(self.table),
             "rows": {"filled": self.filled, "unfit": self.unfit},
             "files": self.files,
             "refused": list(self.refused),
@@ -91,23 +91,23 @@ def backfill(
         contract = snapshot.compile(policy)
         found: list[Backfill] = []
         for table, files in _chosen(journal, definitions).items():
-            definition = contract.definitions.get(definition_of(table))
+            definition = contract.definitions.get(find_definition(table))
             schema = None if definition is None else definition.schema_use.schema
             shape = None if definition is None else find_layout(definition).shape
             if schema is not None and shape is not None:
                 work = _Work(journal, table, columns.payload(shape), partial(RescueBackfill, schema, shape), progress)
-                found += work.do(standing(journal, table, files))
+                found += work.do(find_visible_files(journal, table, files))
         return found
 
 
 def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
     tables = {table: files for table, files in journal.files().items() if table != DEAD_LETTERS}
-    there = sorted({definition_of(table) for table in tables})
+    there = sorted({find_definition(table) for table in tables})
     for xid in definitions:
         if xid not in there:
             shown = ", ".join(there[:_MANY]) or "none"
             raise PipelineError(f"{journal.output} has no table of {xid}; there are: {shown}")
-    return {table: files for table, files in tables.items() if not definitions or definition_of(table) in definitions}
+    return {table: files for table, files in tables.items() if not definitions or find_definition(table) in definitions}
 
 
 class _Work:
@@ -127,7 +127,7 @@ class _Work:
         self._format = journal.table_format() or "parquet"
         self._tables = open_tables(journal.output, self._format)
         # The columns of the table, with those that it gains.
-        self._columns = self._tables.columns(table)
+        self._columns = self._tables.read_columns(table)
         self._filling = filling
         self._show = show
         self._filled = self._unfit = 0
@@ -171,7 +171,7 @@ class _Work:
 
     def _rewritten(self, file: DataFile, place: Place) -> DataFile | None:
         """A file with what gained something; None if nothing did."""
-        path = self._journal.output / home(self._table, self._format) / file.name
+        path = self._journal.output / find_table_folder(self._table, self._format) / file.name
         try:
             with open_rows(path) as source:
                 there = source.schema_arrow.remove_metadata()
@@ -186,7 +186,7 @@ class _Work:
                 if schema is None or filling is None:
                     return None
                 groups = (source.read_row_group(number) for number in range(source.num_row_groups))
-                rows = (rename_rows(aligned(group, there), named) for group in groups)
+                rows = (rename_rows(align_rows(group, there), named) for group in groups)
                 filled, size = self._written(rows, schema, filling, place)
         except pa.ArrowInvalid as error:
             raise PipelineError(f"{path} cannot be read: {error}; table {self._table} stays as it is") from error

@@ -42,8 +42,8 @@ from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
-from signalbook.pipeline.tables.formats import standing
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
+from signalbook.pipeline.tables.formats import find_visible_files
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 _BUCKETS: Final = 1 << 20
@@ -327,11 +327,13 @@ def _files(journal: Journal, definitions: Sequence[str]) -> Files:
     The files of dead letters are among them if there is anything to compare.
     """
     found: Files = []
-    names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
+    names = {build_table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     table_format = journal.table_format() or "parquet"
     for table, files in journal.files(lambda table: table.first in names).items():
-        folder = journal.output / home(table, table_format)
-        found += [(file.bytes, names[table.first], folder / file.name) for file in standing(journal, table, files)]
+        folder = journal.output / find_table_folder(table, table_format)
+        found += [
+            (file.bytes, names[table.first], folder / file.name) for file in find_visible_files(journal, table, files)
+        ]
     return sorted(found, key=lambda each: each[:2], reverse=True)
 
 

@@ -25,9 +25,9 @@ from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file, open_rows
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.evolution import aligned, merge, promote
-from signalbook.pipeline.tables.formats import open_tables, standing
-from signalbook.pipeline.tables.naming import TableName, definition_of, home
+from signalbook.pipeline.tables.evolution import align_rows, merge, promote
+from signalbook.pipeline.tables.formats import find_visible_files, open_tables
+from signalbook.pipeline.tables.table_names import TableName, find_definition, find_table_folder
 from signalbook.values import JSONObject
 
 
@@ -46,7 +46,7 @@ class Compaction:
         """The object that ``pipeline compact --json`` prints."""
         return {
             "table": str(self.table),
-            "definition": definition_of(self.table),
+            "definition": find_definition(self.table),
             "rows": self.rows,
             "files": {"before": self.files_before, "after": self.files_after},
             "bytes": {"before": self.bytes_before, "after": self.bytes_after},
@@ -83,11 +83,11 @@ def compact(
 
 def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
     tables = journal.files()
-    there = {definition_of(table) for table in tables}
+    there = {find_definition(table) for table in tables}
     for xid in definitions:
         if xid not in there:
             raise PipelineError(f"{journal.output} has no table of {xid}; there are: {', '.join(sorted(there))}")
-    return {table: files for table, files in tables.items() if not definitions or definition_of(table) in definitions}
+    return {table: files for table, files in tables.items() if not definitions or find_definition(table) in definitions}
 
 
 # For each file to be made those it replaces.
@@ -97,7 +97,7 @@ _Plan = list[list[DataFile]]
 def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
     """The plan for those files that are in the table still."""
     # asking a table for its files takes a while: not where there is nothing to do anyway
-    return _plan(standing(journal, table, files), target) if _plan(files, target) else []
+    return _plan(find_visible_files(journal, table, files), target) if _plan(files, target) else []
 
 
 def _plan(files: Sequence[DataFile], target: int) -> _Plan:
@@ -163,7 +163,7 @@ class _Work:
     def _merged(self, group: Sequence[DataFile], place: Place) -> DataFile:
         first = group[0]
         folder, slash, _ = first.name.rpartition("/")
-        home_of = self.journal.output / home(first.table, self.table_format)
+        home_of = self.journal.output / find_table_folder(first.table, self.table_format)
         rows, size = self._write([home_of / file.name for file in group], place)
         # other programs may write to the tables beside us; to replace files of theirs would undo that
         if rows != sum(file.rows for file in group):
@@ -184,7 +184,7 @@ class _Work:
             with place.output() as output:
                 with open_file(output, schema) as writer:
                     for rows in self._row_groups(places):
-                        held.append(aligned(rows, schema))
+                        held.append(align_rows(rows, schema))
                         count += len(rows)
                         if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
                             _flush(writer, held)

@@ -26,8 +26,8 @@ from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.tables.evolution import match_columns, rename_columns
-from signalbook.pipeline.tables.naming import TableName
-from signalbook.pipeline.tables.reading import LandedTables
+from signalbook.pipeline.tables.landed_tables import LandedTables
+from signalbook.pipeline.tables.table_names import TableName
 from signalbook.values import JSONObject
 
 
@@ -108,8 +108,8 @@ def profile(
     ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
     """
     landed = LandedTables.of(output)
-    chosen = landed.chosen(definitions)
-    columns_of = {xid: landed.columns(table) for xid, table in chosen.items()}
+    chosen = landed.choose_tables(definitions)
+    columns_of = {xid: landed.read_columns(table) for xid, table in chosen.items()}
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, columns_of, progress)
     counts: dict[str, RowCounts] = {}
     for xid, table in chosen.items():
@@ -122,7 +122,7 @@ def profile(
         with open_session(master, brief=True) as session:
             for xid in large:
                 progress(f"looking at {chosen[xid]}")
-                frame = landed.frame(session, chosen[xid], columns_of[xid].names)
+                frame = landed.read_frame(session, chosen[xid], columns_of[xid].names)
                 counts[xid] = _count_by_spark(frame, columns_of[xid], chosen[xid])
     return [
         Profile(

@@ -48,8 +48,8 @@ from signalbook.pipeline.landing.tasks import (
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
-from signalbook.pipeline.tables.formats import standing
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
+from signalbook.pipeline.tables.formats import find_visible_files
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, find_table_folder
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"
@@ -214,7 +214,7 @@ def replay(
         for doubt in snapshot.doubts:
             notify(doubt)
         found = journal.files(lambda table: table == DEAD_LETTERS)
-        files = standing(journal, DEAD_LETTERS, found.get(DEAD_LETTERS, []))
+        files = find_visible_files(journal, DEAD_LETTERS, found.get(DEAD_LETTERS, []))
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
             return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
@@ -231,7 +231,7 @@ def _replay_on(
     show: ShowProgress,
 ) -> Replay:
     table_format = journal.table_format() or "parquet"
-    folder = journal.output / home(DEAD_LETTERS, table_format)
+    folder = journal.output / find_table_folder(DEAD_LETTERS, table_format)
     attempt = BatchAttempt(
         journal=journal,
         batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",

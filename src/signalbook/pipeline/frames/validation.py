@@ -28,8 +28,8 @@ from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, find_layou
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
 from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
-from signalbook.pipeline.tables.evolution import readable
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
+from signalbook.pipeline.tables.evolution import select_readable
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name
 
 _LANDED: Final = "landed"
 _DEAD_LETTER: Final = "dead_letter"
@@ -81,7 +81,7 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     check_contract(contract)
     definition = contract.compiled().definitions[contract.definition(xid)]
     records = select_messages(frame, columns)
-    schema = readable(written(find_layout(definition).columns))
+    schema = select_readable(written(find_layout(definition).columns))
     return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
 
 
@@ -144,10 +144,10 @@ def outcome_batches(contract: Contract, batches: Iterator[pa.RecordBatch]) -> It
 
 def typed_batches(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, rows of one table out."""
-    wanted = table_name(xid)
+    wanted = build_table_name(xid)
     for table, rows in _processed(contract, RowBuilder, batches):
         if table == wanted:
-            schema = readable(columns.written(rows.schema))
+            schema = select_readable(columns.written(rows.schema))
             yield pa.RecordBatch.from_arrays(_arrays(rows, schema), schema=schema)
 
 

@@ -20,7 +20,7 @@ from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
-from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
+from signalbook.pipeline.tables.catalogs import CatalogChoice, parse_catalog, substitute_variables
 
 OnDamage = Literal["land", "stop"]
 
@@ -279,7 +279,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             batch_id=self.batch_id,
             master=self.master,
             jars=tuple(map(Path, self.jars)),
-            options={name: filled(name, value) for name, value in self.options.items()},
+            options={name: substitute_variables(name, value) for name, value in self.options.items()},
             policy=parse_policy(self.policy),
             max_message_bytes=self.max_message_bytes,
             on_damaged_file=self.on_damaged_file,
@@ -300,7 +300,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 def storage_of(section: Mapping[str, str | int | bool]) -> Storage:
     """Parse the section ``storage`` and replace its variables. Raises ``PipelineError``."""
-    return Storage.of({name: filled(f"storage.{name}", value) for name, value in section.items()})
+    return Storage.of({name: substitute_variables(f"storage.{name}", value) for name, value in section.items()})
 
 
 def read(path: Path) -> JobOptions:
@@ -343,7 +343,7 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
     timing = {name: value for name, value in stream.items() if value is not None}
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
-        more["catalog"] = named_catalog(more["catalog"])
+        more["catalog"] = parse_catalog(more["catalog"])
     for name in ("options", "storage"):
         more[name] = {**getattr(found, name), **more.get(name, {})}
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)

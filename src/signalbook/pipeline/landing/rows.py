@@ -34,8 +34,8 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.landing.keys import KeyDecoder
 from signalbook.pipeline.sources.base import MessageLocation
-from signalbook.pipeline.tables.evolution import first_names, has_stated_members, rename_batch
-from signalbook.pipeline.tables.naming import table_name
+from signalbook.pipeline.tables.evolution import has_stated_members, rename_batch, restore_first_names
+from signalbook.pipeline.tables.table_names import build_table_name
 from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
 
 _TIME: Final = ATTRIBUTES.index("time")
@@ -79,7 +79,7 @@ class RowBuilder:
 
     def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
         xid = definition.xid
-        self.name = table_name(xid)
+        self.name = build_table_name(xid)
         self.xid = xid
         self._definition = definition
         self._schema = definition.schema_use.schema
@@ -287,7 +287,7 @@ def find_layout(definition: CompiledDefinition) -> Layout:
     # had in the first version of the schema with this member.
     earlier = tuple(definition.schemas.earlier(definition.schema_use))
     if (parts, earlier) not in layouts:
-        renamed = first_names((columns.payload(version.shape()) for version in earlier), own_layout.built)
+        renamed = restore_first_names((columns.payload(version.shape()) for version in earlier), own_layout.built)
         unchanged = renamed.equals(own_layout.built)
         layouts[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
     return layouts[parts, earlier]

@@ -31,7 +31,7 @@ from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
 from signalbook.pipeline.sources.input_file import open_input
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.pipeline.spark import union
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.table_names import quote_name
 from signalbook.plugins import install
 
 _DELTA: Final = "delta"
@@ -86,7 +86,7 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
     for folders, texts in lines.items():
         frame = _parse(session, kind, texts, schema)
         # What a folder does not say its lines may.
-        values = {name.lower(): f.col(quoted(name)) for name in frame.columns if name.lower() in names}
+        values = {name.lower(): f.col(quote_name(name)) for name in frame.columns if name.lower() in names}
         values |= {name.lower(): f.lit(value) for name, value in folders}
         folder_values = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
         frames.append(frame.withColumns(folder_values))
@@ -162,7 +162,7 @@ def _read_delta_table(path: str, storage: Storage) -> tuple[StructType, list[Cap
         from signalbook.pipeline.tables import delta
     except ModuleNotFoundError as error:
         raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
-    columns, files = delta.contents(place_of(path, storage))
+    columns, files = delta.read_contents(place_of(path, storage))
     if not files:
         raise PipelineError(f"the Delta table {path} holds no files")
     return salvage.convert_to_spark(columns), [CaptureFile(place, str(place), values) for place, values in files]

@@ -28,7 +28,7 @@ from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_clo
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, read_salvaged
 from signalbook.pipeline.spark import union
-from signalbook.pipeline.tables.spark_sql import identifier, string_literal
+from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
@@ -192,7 +192,7 @@ class _Columns:
                 )
         return MessageParts(
             {
-                _PARTS[role]: (identifier(name), there[name.lower()].dataType)
+                _PARTS[role]: (quote_identifier(name), there[name.lower()].dataType)
                 for role, name in self.names.items()
                 if name.lower() in there
             }
@@ -202,7 +202,7 @@ class _Columns:
         """Return the file of a row and its number there; for formats without it the path and any number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
-        return string_literal(path), "monotonically_increasing_id()"
+        return quote_string(path), "monotonically_increasing_id()"
 
 
 def _extract_reason(text: str) -> str:

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from signalbook.messages.cloudevents import JSON_FORMAT, SPECVERSION
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, NOWHERE
-from signalbook.pipeline.tables.spark_sql import identifier, string_literal
+from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
 
 _PAIRS: Final = "array<struct<name: string, value: binary>>"
 _NONE: Final = f"CAST(array() AS {_PAIRS})"
@@ -192,7 +192,7 @@ class MessageParts:
         return f"coalesce(IF({stated}, {pairs}, concat({version}, {pairs})), {_NONE})"
 
     def _build_pairs(self, array: str, key: str, value: str, kind: DataType) -> str:
-        name, content = self._cast(f"h[{string_literal(key)}]", "string"), f"h[{string_literal(value)}]"
+        name, content = self._cast(f"h[{quote_string(key)}]", "string"), f"h[{quote_string(value)}]"
         return f"transform({array}, h -> struct({name} AS name, {_as_bytes(content, kind)} AS value))"
 
 
@@ -217,7 +217,7 @@ def assume_cloudevents(records: DataFrame) -> DataFrame:
     """
     headers = f"coalesce(headers, {_NONE})"
     stated = f"exists({headers}, h -> h.name IN ('{_CONTENT_TYPE}', '{ATTRIBUTE_PREFIX}specversion'))"
-    added = f"concat({_build_header(_CONTENT_TYPE, string_literal(JSON_FORMAT))}, {headers})"
+    added = f"concat({_build_header(_CONTENT_TYPE, quote_string(JSON_FORMAT))}, {headers})"
     condition = f"protocol <> 'KAFKA' OR value IS NULL OR {stated}"
     return records.withColumn("headers", f.expr(f"IF({condition}, headers, {added})"))
 
@@ -261,7 +261,7 @@ def _find_parts(frame: DataFrame, columns: MessageColumns | None) -> MessagePart
                 f"MessageColumns(body=...); they are: {', '.join(frame.columns)}"
             )
         if name:
-            parts[part] = identifier(fields_by_name[name.lower()].name), fields_by_name[name.lower()].dataType
+            parts[part] = quote_identifier(fields_by_name[name.lower()].name), fields_by_name[name.lower()].dataType
     _check(parts)
     return MessageParts(parts, strict=int(frame.sparkSession.version.partition(".")[0]) >= _STRICT)
 

@@ -30,7 +30,7 @@ from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, 
 from signalbook.pipeline.sources.input_file import ENDLESS
 from signalbook.pipeline.sources.inputs import find_files
 from signalbook.pipeline.spark import numbered, reaches
-from signalbook.pipeline.tables.spark_sql import identifier
+from signalbook.pipeline.tables.spark_sql import quote_identifier
 
 FILE: Final = "_signalbook_file"
 ROW: Final = "_signalbook_row"
@@ -151,7 +151,7 @@ def list_files(session: SparkSession, path: str, storage: Storage) -> list[Captu
     try:
         frame = session.read.format("binaryFile").load(path)
         folders = [name for name in frame.columns if name not in _COMMON]
-        casts = [f"CAST({identifier(name)} AS STRING)" for name in folders]
+        casts = [f"CAST({quote_identifier(name)} AS STRING)" for name in folders]
         listed = frame.selectExpr("path", "_metadata.file_path", *casts).collect()
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"cannot list {path}: {error}") from error

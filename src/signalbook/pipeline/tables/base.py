@@ -12,9 +12,9 @@ from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import Place, in_parallel
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, quoted
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, quote_name
 
-DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT)}) DIV 86400000000 AS INT))"
+DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quote_name(LANDED_AT)}) DIV 86400000000 AS INT))"
 """The day of an instant in UTC, whatever the time zone of Spark's session is."""
 
 
@@ -26,50 +26,50 @@ class Tables(Protocol):
         """True if several threads may read and commit different tables at once."""
         return False
 
-    def versions(self, table: TableName) -> list[TableName]:
-        """The tables there are of the definition that ``table`` is the first of, oldest first."""
+    def find_versions(self, table: TableName) -> list[TableName]:
+        """Return the existing tables of the definition whose first table is ``table``, oldest first."""
         ...
 
-    def columns(self, table: TableName) -> pa.Schema:
-        """The columns of a table."""
+    def read_columns(self, table: TableName) -> pa.Schema:
+        """Return the columns of a table."""
         ...
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
+        """Make sure that a table can take ``read_columns``, without changing it yet. Raises ``Incompatible`` if not."""
         ...
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:  # noqa: ARG002 - read with the rest
         """Take note of the columns of the files that the next commit adds, which need not be read for that again."""
         return
 
-    def folder(self, table: TableName, batch: JournalEntry) -> str:
+    def choose_folder(self, table: TableName, batch: JournalEntry) -> str:
         """Return the folder, below its home, for a table's files of ``batch``: empty, or ending in ``/``."""
         ...
 
-    def paths(self, table: TableName) -> list[str]:
+    def find_paths(self, table: TableName) -> list[str]:
         """Return what Spark reads for all rows of a table: its files, or a folder of them."""
         ...
 
-    def live(self, table: TableName) -> set[str]:
-        """The paths of the files that readers of a table see now. Raises as ``paths`` does.
+    def find_live_paths(self, table: TableName) -> set[str]:
+        """Return the paths of the files that readers of a table see now. Raises as ``find_paths`` does.
 
         Others may lie beside them: of older versions, or of a table that was dropped.
         """
-        return set(self.paths(table))
+        return set(self.find_paths(table))
 
-    def source(self, table: TableName, catalog: str) -> str:
+    def build_source(self, table: TableName, catalog: str) -> str:
         """Return a table's name in Spark's SQL. ``catalog`` is the name of Iceberg's catalog, empty for the default."""
         ...
 
-    def by_day(self, table: TableName) -> bool:
+    def is_by_day(self, table: TableName) -> bool:
         """Return True if the table's files are in folders by day of landing."""
         ...
 
-    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
-        """The day that a row of ``source`` landed on, in UTC, as an expression of Spark's SQL."""
-        return quoted(DAY) if self.by_day(table) else DAY_OF_INSTANT
+    def build_day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
+        """Return the day on which a row of ``build_source`` landed, in UTC, as an expression of Spark's SQL."""
+        return quote_name(DAY) if self.is_by_day(table) else DAY_OF_INSTANT
 
-    def together(self) -> AbstractContextManager[object]:
+    def commit_together(self) -> AbstractContextManager[object]:
         """Begin a context in which commits of different tables may wait for its end."""
         return nullcontext()
 
@@ -86,20 +86,22 @@ class Outdated(PipelineError):
     """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
 
     @classmethod
-    def without(cls, table: TableName, count: int) -> Outdated:
-        """The error for so many files that were to be replaced and are not there."""
+    def from_missing(cls, table: TableName, count: int) -> Outdated:
+        """Return the error for files that were to be replaced and are missing."""
         return cls(
             f"table {table} was changed by someone else: {count} of the files that were to be replaced are no longer "
             "in it"
         )
 
 
-def versions_of(table: TableName, names: Iterable[str]) -> list[TableName]:
-    """The tables of the definition of ``table`` among those in its group called ``names``, oldest first."""
+def select_versions(table: TableName, names: Iterable[str]) -> list[TableName]:
+    """Return the tables of the definition of ``table`` among ``names`` in its group, oldest first."""
     first = table.first
     # By their beginning first: each of thousands of tables looks through the names of all.
-    found = [TableName(table.group, name) for name in names if name.startswith(first.message)]
-    return sorted((each for each in found if each.first == first), key=lambda each: each.version)
+    tables = [TableName(table.group, name) for name in names if name.startswith(first.message)]
+    return sorted(
+        (candidate for candidate in tables if candidate.first == first), key=lambda candidate: candidate.version
+    )
 
 
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
@@ -107,13 +109,13 @@ def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
     return [file for file in files if file.table == table]
 
 
-def divides(batch: JournalEntry, table: TableName) -> bool:
+def is_divided_by_day(batch: JournalEntry, table: TableName) -> bool:
     """Return True if ``batch`` creates ``table`` divided by day: a replay rewrites dead letters of many days."""
     return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 
-def day_folder(batch: JournalEntry) -> str:
-    """The folder of the day a batch is landed on, as Hive names it; older entries of the journal do not know."""
+def build_day_folder(batch: JournalEntry) -> str:
+    """Return the folder for the day on which a batch landed, as Hive names it; empty for older entries without it."""
     return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
 
 

@@ -18,20 +18,20 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Where, place_of
-from signalbook.pipeline.tables.naming import CATALOG_FILE
+from signalbook.pipeline.tables.table_names import CATALOG_FILE
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
-def filled(name: str, value: str | float | bool) -> str:
-    """The option ``name`` as text, with its variables replaced. Raises ``PipelineError`` for one that is not set."""
+def substitute_variables(name: str, value: str | float | bool) -> str:
+    """Return the option ``name`` with its variables replaced. Raises ``PipelineError`` for a variable that is not set."""
 
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise PipelineError(f"the option {name} wants the environment variable {found[1]}, which is not set")
-        return os.environ[found[1]]
+    def read_variable(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise PipelineError(f"the option {name} wants the environment variable {match[1]}, which is not set")
+        return os.environ[match[1]]
 
-    return VARIABLE.sub(variable, as_text(value))
+    return VARIABLE.sub(read_variable, as_text(value))
 
 
 def as_text(value: str | float | bool) -> str:
@@ -83,21 +83,21 @@ def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | 
     return CatalogChoice(name=texts.pop("name", NAME), namespace=levels, properties=texts)
 
 
-def named_catalog(text: str) -> dict[str, str]:
-    """The section that ``--catalog`` stands for: a name in pyiceberg's configuration, or the URL of a REST catalog."""
+def parse_catalog(text: str) -> dict[str, str]:
+    """Return the section for ``--catalog``: a name in pyiceberg's configuration, or the URL of a REST catalog."""
     return {"type": "rest", "uri": text} if text.startswith(("http://", "https://")) else {"name": text}
 
 
-def secrets_in(name: str, value: str) -> list[str]:
+def find_secrets(name: str, value: str) -> list[str]:
     """Return the secret parts of a catalog's property: all of it, or parts of a URL."""
     if _is_secret(name):
         return [value] if value else []
-    arguments = [given for argument, given in _ARGUMENT.findall(value) if _is_secret(argument)]
+    arguments = [secret for argument, secret in _ARGUMENT.findall(value) if _is_secret(argument)]
     return _LOGIN.findall(value) + arguments
 
 
-def recorded(output: Where) -> CatalogChoice | None:
-    """The choice that was made for an output folder. Raises ``PipelineError`` if it cannot be read."""
+def read_catalog_choice(output: Where) -> CatalogChoice | None:
+    """Return the choice recorded in an output folder. Raises ``PipelineError`` if it cannot be read."""
     place = place_of(output) / CATALOG_FILE
     if not place.exists():
         return None
@@ -107,28 +107,28 @@ def recorded(output: Where) -> CatalogChoice | None:
         raise PipelineError(f"cannot read {place}, which says what catalog the tables here are in: {error}") from error
 
 
-def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
-    """Make ``wanted`` the catalog of an output, or raise ``PipelineError`` if its tables are in another.
+def set_catalog(journal: Journal, choice: CatalogChoice | None) -> None:
+    """Make ``choice`` the catalog of an output, or raise ``PipelineError`` if its tables are in another.
 
     None stands for the one they are in.
     """
-    there = recorded(journal.output)
-    if wanted is None or (there is not None and replace(wanted, owner=there.owner) == there):
+    there = read_catalog_choice(journal.output)
+    if choice is None or (there is not None and replace(choice, owner=there.owner) == there):
         return
     if journal.table_format() is not None or journal.unfinished():
         where = f"the catalog {there}" if there else "a catalog in that folder"
         raise PipelineError(
-            f"the tables in {journal.output} are in {where}, not in {wanted}: leave the catalog out, or choose another "
+            f"the tables in {journal.output} are in {where}, not in {choice}: leave the catalog out, or choose another "
             f"output; if the catalog moved, say so in {journal.output / CATALOG_FILE}"
         )
     owner = there.owner if there else secrets.token_hex(8)
-    chosen = replace(wanted, owner=owner)
+    chosen = replace(choice, owner=owner)
     (journal.output / CATALOG_FILE).replace(msgspec.json.format(msgspec.json.encode(chosen)))
 
 
 def _check_open(name: str, value: str) -> None:
     """Raise for a property that would be written down with a secret in it."""
-    if any(VARIABLE.fullmatch(secret) is None for secret in secrets_in(name, value)):
+    if any(VARIABLE.fullmatch(secret) is None for secret in find_secrets(name, value)):
         raise PipelineError(
             f"the catalog's {name} would be written to the output folder: say ${{NAME}} there and set that environment "
             "variable, or leave it to pyiceberg's own configuration"

@@ -15,9 +15,9 @@ from signalbook.formats import Struct
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
 from signalbook.pipeline.landing.rows import find_layout
-from signalbook.pipeline.tables.evolution import readable
-from signalbook.pipeline.tables.naming import TableName, quoted, table_name
-from signalbook.pipeline.tables.spark_sql import identifier, string_literal
+from signalbook.pipeline.tables.evolution import select_readable
+from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
+from signalbook.pipeline.tables.table_names import TableName, build_table_name, quote_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,46 +40,46 @@ class TableColumn:
     @property
     def description(self) -> str:
         """The definition's description of the column."""
-        return _doc(self.field)
+        return _read_doc(self.field)
 
     @cached_property
     def type(self) -> str:
         """The type of the column as Spark SQL shows it, not safe to be a part of a statement."""
-        return _type(self.field.type, _shown_member)
+        return _format_type(self.field.type, _format_shown_member)
 
     @property
     def definition(self) -> str:
         """The column in a statement that creates the table: its name, its type and the descriptions."""
-        return f"{identifier(self.name)} {_type(self.field.type, _defined_member)}{comment_clause(self.description)}"
+        return f"{quote_identifier(self.name)} {_format_type(self.field.type, _format_defined_member)}{build_comment_clause(self.description)}"
 
     @property
     def spark_type(self) -> DataType:
         """The type in PySpark; none for times of day."""
-        found: DataType = from_arrow_type(self.field.type)
-        return found
+        data_type: DataType = from_arrow_type(self.field.type)
+        return data_type
 
     @property
     def spark_source(self) -> str:
         """The Python expression that makes the same type."""
-        return _type_source(self.spark_type)
+        return _build_type_source(self.spark_type)
 
 
-def landing_table(definition: CompiledDefinition) -> TableName:
-    """The first table of a definition."""
-    return table_name(definition.xid)
+def find_landing_table(definition: CompiledDefinition) -> TableName:
+    """Return the first table of a definition."""
+    return build_table_name(definition.xid)
 
 
-def table_columns(definition: CompiledDefinition, *, times: bool = False) -> tuple[TableColumn, ...]:
-    """The columns of the table that the pipeline lands the messages of a definition in, without those of Spark's own.
+def list_table_columns(definition: CompiledDefinition, *, times: bool = False) -> tuple[TableColumn, ...]:
+    """Return the columns of the table in which messages of a definition land, without Spark's own columns.
 
     Times of day are there only if ``times``: Spark has no type for them.
     """
     landed = columns.written(find_layout(definition).columns)
-    members = tuple(_members(definition))
-    required, values = _required(definition, members), _values(definition, members)
+    members = tuple(_list_members(definition))
+    required, values = _find_required(definition, members), _find_values(definition, members)
     return tuple(
         TableColumn(field=field, required=field.name in required, values=values.get(field.name, ()))
-        for field in (landed if times else readable(landed))
+        for field in (landed if times else select_readable(landed))
     )
 
 
@@ -91,7 +91,7 @@ _KNOWN: Final = frozenset(("_definition", "_fingerprint", "_batch", "_landed_at"
 _Member: TypeAlias = tuple[str, str, bool]
 
 
-def _members(definition: CompiledDefinition) -> Iterator[_Member]:
+def _list_members(definition: CompiledDefinition) -> Iterator[_Member]:
     table_layout = find_layout(definition)
     shape = table_layout.shape
     if isinstance(shape, Struct) and shape.fields and not shape.nullable:
@@ -102,61 +102,65 @@ def _members(definition: CompiledDefinition) -> Iterator[_Member]:
             yield name, member.name, member.required and not member.shape.nullable
 
 
-def _required(definition: CompiledDefinition, members: Iterable[_Member]) -> frozenset[str]:
-    found = {column for column, _, always in members if always}
-    return _KNOWN | found | (_ALWAYS if definition.is_event else frozenset())
+def _find_required(definition: CompiledDefinition, members: Iterable[_Member]) -> frozenset[str]:
+    always_present = {column for column, _, always in members if always}
+    return _KNOWN | always_present | (_ALWAYS if definition.is_event else frozenset())
 
 
-def _values(definition: CompiledDefinition, members: Iterable[_Member]) -> dict[str, tuple[str, ...]]:
+def _find_values(definition: CompiledDefinition, members: Iterable[_Member]) -> dict[str, tuple[str, ...]]:
     constants = definition.constants
-    found = {column: constants[name] for column, name, _ in members if name in constants}
-    texts = {column: tuple(sorted(map(str, values))) for column, values in found.items() if _all_text(values)}
+    constants_by_column = {column: constants[name] for column, name, _ in members if name in constants}
+    texts = {
+        column: tuple(sorted(map(str, values)))
+        for column, values in constants_by_column.items()
+        if _is_all_text(values)
+    }
     return {column: values for column, values in texts.items() if values}
 
 
-def _all_text(values: frozenset[object]) -> bool:
+def _is_all_text(values: frozenset[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _doc(field: pa.Field) -> str:
+def _read_doc(field: pa.Field) -> str:
     return str((field.metadata or {}).get(b"doc", b""), "utf-8", "replace")
 
 
-def comment_clause(description: str, separator: str = " ") -> str:
+def build_comment_clause(description: str, separator: str = " ") -> str:
     """Return the COMMENT clause of a column or table behind ``separator``, "" without a description."""
-    return f"{separator}COMMENT {string_literal(description)}" if description else ""
+    return f"{separator}COMMENT {quote_string(description)}" if description else ""
 
 
-def _type(kind: pa.DataType, write_member: Callable[[pa.Field], str]) -> str:
+def _format_type(kind: pa.DataType, write_member: Callable[[pa.Field], str]) -> str:
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(map(write_member, kind))}>"
     if pa.types.is_list(kind):
-        return f"ARRAY<{_type(kind.value_type, write_member)}>"
+        return f"ARRAY<{_format_type(kind.value_type, write_member)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{_type(kind.key_type, write_member)}, {_type(kind.item_type, write_member)}>"
+        return f"MAP<{_format_type(kind.key_type, write_member)}, {_format_type(kind.item_type, write_member)}>"
     if pa.types.is_time(kind):
         return "TIME"
     spark_type: DataType = from_arrow_type(kind)
     return str(spark_type.simpleString()).upper()
 
 
-def _shown_member(field: pa.Field) -> str:
-    return f"{quoted(field.name)}: {_type(field.type, _shown_member)}"
+def _format_shown_member(field: pa.Field) -> str:
+    return f"{quote_name(field.name)}: {_format_type(field.type, _format_shown_member)}"
 
 
-def _defined_member(field: pa.Field) -> str:
-    return f"{identifier(field.name)}: {_type(field.type, _defined_member)}{comment_clause(_doc(field))}"
+def _format_defined_member(field: pa.Field) -> str:
+    return f"{quote_identifier(field.name)}: {_format_type(field.type, _format_defined_member)}{build_comment_clause(_read_doc(field))}"
 
 
-def _type_source(kind: DataType) -> str:
+def _build_type_source(kind: DataType) -> str:
     """Return the Python expression that makes a type. The ``repr`` of PySpark's types does not escape names."""
     match kind:
         case StructType():
-            fields = (f"StructField({f.name!r}, {_type_source(f.dataType)}, {f.nullable})" for f in kind.fields)
+            fields = (f"StructField({f.name!r}, {_build_type_source(f.dataType)}, {f.nullable})" for f in kind.fields)
             return f"StructType([{', '.join(fields)}])"
         case ArrayType():
-            return f"ArrayType({_type_source(kind.elementType)}, {kind.containsNull})"
+            return f"ArrayType({_build_type_source(kind.elementType)}, {kind.containsNull})"
         case MapType():
-            return f"MapType({_type_source(kind.keyType)}, {_type_source(kind.valueType)}, {kind.valueContainsNull})"
+            return f"MapType({_build_type_source(kind.keyType)}, {_build_type_source(kind.valueType)}, {kind.valueContainsNull})"
         case _:
             return repr(kind)

@@ -31,7 +31,7 @@ def refuse(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     """Takes no change of a column. Raises ``Incompatible``."""
     if there.name != coming.name:
         raise Incompatible(f"column {path} and the table's {there.name} are one to SQL, which knows no case")
-    if not _hold_one_member(there, coming):
+    if not _has_one_member(there, coming):
         members = f"{stated_member(coming)!r}, in the table {stated_member(there)!r}"
         raise Incompatible(f"column {path} holds the member {members}")
     raise Incompatible(f"column {path} is {coming.type}, in the table {there.type}")
@@ -39,12 +39,12 @@ def refuse(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
 
 def promote(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     """Takes the wider of two types that Iceberg promotes, in either order. Raises ``Incompatible``."""
-    same = there.name == coming.name and _hold_one_member(there, coming)
-    wide = wider(there.type, coming.type) if same else None
+    same = there.name == coming.name and _has_one_member(there, coming)
+    wide = find_wider_type(there.type, coming.type) if same else None
     return refuse(path, there, coming) if wide is None else wide
 
 
-def _hold_one_member(there: pa.Field, coming: pa.Field) -> bool:
+def _has_one_member(there: pa.Field, coming: pa.Field) -> bool:
     """Return True unless both columns state the member of the payload that they hold, and state different ones."""
     members = {stated_member(there), stated_member(coming)} - {None}
     return len(members) < 2
@@ -52,12 +52,12 @@ def _hold_one_member(there: pa.Field, coming: pa.Field) -> bool:
 
 def as_text(_: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     """Takes anything: the wider type, or text where there is none."""
-    return wider(there.type, coming.type) or pa.string()
+    return find_wider_type(there.type, coming.type) or pa.string()
 
 
 def merge(there: pa.Schema, coming: pa.Schema, judge: Judgement) -> pa.Schema:
     """The columns of ``there`` and, behind them, those that only ``coming`` has. Raises what ``judge`` raises."""
-    return pa.schema(_members(there, coming, judge, ""))
+    return pa.schema(_merge_members(there, coming, judge, ""))
 
 
 # From the columns of a table and coming columns to the coming columns by the names that the table has for them.
@@ -72,7 +72,7 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
     """
     there, coming = list(there), list(coming)
     matches = match_members(there, coming)
-    names, members = _by_member(there), _by_member(coming)
+    names, members = _index_by_member(there), _index_by_member(coming)
     alike = {member.lower(): field.name for member, field in reversed(names.items()) if field.name not in matches}
     for member, field in members.items():
         name = alike.get(member.lower())
@@ -84,7 +84,7 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
 def match_members(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
     """Return the columns of ``coming`` that hold exactly the same member as a column of ``there``, by its name."""
     there, coming = list(there), list(coming)
-    names, members = _by_member(there), _by_member(coming)
+    names, members = _index_by_member(there), _index_by_member(coming)
     reserved = RESERVED.intersection(field.name for field in there)
     return {
         **{field.name: field for field in coming if field.name in reserved},
@@ -105,10 +105,10 @@ def rename_columns(there: pa.Schema, coming: pa.Schema, match: Match = match_mem
 
     Members that ``there`` lacks get names that are free there. The types stay the same but for the names inside them.
     """
-    return pa.schema(_renamed(there, coming, match))
+    return pa.schema(_rename_fields(there, coming, match))
 
 
-def first_names(earlier: Iterable[pa.Schema], coming: pa.Schema) -> pa.Schema:
+def restore_first_names(earlier: Iterable[pa.Schema], coming: pa.Schema) -> pa.Schema:
     """Return the columns of ``coming`` under the names that their members first had in ``earlier`` versions."""
     there = pa.schema([])
     for columns in earlier:
@@ -149,10 +149,10 @@ class _RenamedRows:
         return self.columns.__arrow_c_schema__(), self.rows.__arrow_c_array__(requested_schema)[1]
 
 
-def _by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
+def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     """Return the columns of payloads by the members that they hold. No two columns hold the same member.
 
-    ``columns.assign_names`` and ``_renamed`` add underscores only to names that another column has in another case, or
+    ``columns.assign_names`` and ``_rename_fields`` add underscores only to names that another column has in another case, or
     that no member may have. The underscores of ``a_`` beside a column ``a`` therefore belong to the member. Columns of
     newer tables state their members, if their names have underscores at the end.
     """
@@ -174,18 +174,18 @@ def _by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     return {members[field.name]: field for field in fields}
 
 
-def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
+def _rename_fields(there: Iterable[pa.Field], coming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
     """Return the fields of ``coming`` under the names of ``there``; others have names that are free there."""
     there, coming = list(there), list(coming)
-    own = {field.name: field for field in there}
+    fields_by_name = {field.name: field for field in there}
     names = {field.name: name for name, field in match(there, coming).items()}
-    members = {field.name: member for member, field in _by_member(coming).items()}
-    used = {name.lower() for name in own}
+    members = {field.name: member for member, field in _index_by_member(coming).items()}
+    used = {name.lower() for name in fields_by_name}
     fields = []
     for field in coming:
         name = names.get(field.name)
         if name is not None:
-            field = field.with_type(_renamed_type(own[name].type, field.type, match))
+            field = field.with_type(_rename_type(fields_by_name[name].type, field.type, match))
         elif field.name in members:
             name = field.name
             while name.lower() in used:
@@ -197,67 +197,69 @@ def _renamed(there: Iterable[pa.Field], coming: Iterable[pa.Field], match: Match
     return fields
 
 
-def _renamed_type(old: pa.DataType, new: pa.DataType, match: Match) -> pa.DataType:
+def _rename_type(old: pa.DataType, new: pa.DataType, match: Match) -> pa.DataType:
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        return pa.struct(_renamed(old, new, match))
+        return pa.struct(_rename_fields(old, new, match))
     if pa.types.is_list(old) and pa.types.is_list(new):
-        return pa.list_(new.value_field.with_type(_renamed_type(old.value_type, new.value_type, match)))
+        return pa.list_(new.value_field.with_type(_rename_type(old.value_type, new.value_type, match)))
     if pa.types.is_map(old) and pa.types.is_map(new):
-        return pa.map_(new.key_type, new.item_field.with_type(_renamed_type(old.item_type, new.item_type, match)))
+        return pa.map_(new.key_type, new.item_field.with_type(_rename_type(old.item_type, new.item_type, match)))
     return new
 
 
-def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that holds all values of both by the promotions of Iceberg; ``None`` if there is none."""
-    for narrow, wide in ((one, other), (other, one)):
-        if narrow == wide or _promotes(narrow, wide):
+def find_wider_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds all values of both by the promotions of Iceberg; ``None`` without such a type."""
+    for narrow, wide in ((first, second), (second, first)):
+        if narrow == wide or _is_promotion(narrow, wide):
             return wide
     return None
 
 
-def _promotes(narrow: pa.DataType, wide: pa.DataType) -> bool:
+def _is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
     if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
         return bool(narrow.scale == wide.scale and narrow.precision <= wide.precision)
     return (narrow, wide) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
 
 
-def _members(there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judgement, above: str) -> list[pa.Field]:
+def _merge_members(
+    there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judgement, above: str
+) -> list[pa.Field]:
     # engines of SQL know no case: ``Id`` and ``id`` cannot be two columns
     members = {field.name.lower(): field for field in there}
     for field in coming:
-        known = members.get(field.name.lower())
-        if known is None:
+        present = members.get(field.name.lower())
+        if present is None:
             members[field.name.lower()] = field
         else:
-            kind = _field(known, field, judge, f"{above}{field.name}")
+            kind = _merge_field(present, field, judge, f"{above}{field.name}")
             # what the definition says of the column now goes before what it said when the table was made
-            members[field.name.lower()] = known.with_type(kind).with_metadata(field.metadata or known.metadata)
+            members[field.name.lower()] = present.with_type(kind).with_metadata(field.metadata or present.metadata)
     return list(members.values())
 
 
-def _field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa.DataType:
+def _merge_field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa.DataType:
     old, new = there.type, coming.type
-    if there.name != coming.name or not _hold_one_member(there, coming):
+    if there.name != coming.name or not _has_one_member(there, coming):
         return judge(path, there, coming)
     if old == new:
         return new
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        return pa.struct(_members(old, new, judge, f"{path}."))
+        return pa.struct(_merge_members(old, new, judge, f"{path}."))
     if pa.types.is_list(old) and pa.types.is_list(new):
         # Writers name the items of lists as they like; what is compared are their types.
-        kind = _field(old.value_field, new.value_field.with_name(old.value_field.name), judge, f"{path}[]")
+        kind = _merge_field(old.value_field, new.value_field.with_name(old.value_field.name), judge, f"{path}[]")
         return pa.list_(old.value_field.with_type(kind))
     if pa.types.is_map(old) and pa.types.is_map(new):
-        return pa.map_(old.key_type, _field(old.item_field, new.item_field, judge, f"{path}{{}}"))
+        return pa.map_(old.key_type, _merge_field(old.item_field, new.item_field, judge, f"{path}{{}}"))
     return judge(path, there, coming)
 
 
-def plain(schema: pa.Schema) -> pa.Schema:
-    """``schema`` as the pipeline writes it: libraries give types of wider offsets, and metadata of their own."""
-    return pa.schema(changed(schema, _plain))
+def simplify(schema: pa.Schema) -> pa.Schema:
+    """Return ``schema`` as the pipeline writes it, without the wider types and metadata that libraries add."""
+    return pa.schema(change_fields(schema, _simplify_field))
 
 
-def _plain(field: pa.Field) -> pa.Field:
+def _simplify_field(field: pa.Field) -> pa.Field:
     kind = field.type
     if pa.types.is_large_string(kind):
         kind = pa.string()
@@ -267,36 +269,36 @@ def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(kind).with_metadata({b"doc": doc} if doc is not None else None)
 
 
-def readable(columns: pa.Schema) -> pa.Schema:
-    """``columns`` without times of day, at any depth: Spark has no type for them and refuses such a table."""
-    return pa.schema(changed(columns, lambda field: None if pa.types.is_time(field.type) else field))
+def select_readable(columns: pa.Schema) -> pa.Schema:
+    """Return ``columns`` without times of day, at any depth. Spark has no type for them."""
+    return pa.schema(change_fields(columns, lambda field: None if pa.types.is_time(field.type) else field))
 
 
-def changed(fields: Iterable[pa.Field], change: Callable[[pa.Field], pa.Field | None]) -> list[pa.Field]:
-    """``fields`` with ``change`` applied to each field at any depth, the innermost first.
+def change_fields(fields: Iterable[pa.Field], change: Callable[[pa.Field], pa.Field | None]) -> list[pa.Field]:
+    """Return ``fields`` with ``change`` applied to each field at any depth, the innermost first.
 
     Those it makes None are left out, and so is what has nothing left in it. Lists of any width become lists.
     """
-    made = (_changed(field, change) for field in fields)
-    return [field for field in made if field is not None]
+    changed_fields = (_change_field(field, change) for field in fields)
+    return [field for field in changed_fields if field is not None]
 
 
-def _changed(field: pa.Field, change: Callable[[pa.Field], pa.Field | None]) -> pa.Field | None:
+def _change_field(field: pa.Field, change: Callable[[pa.Field], pa.Field | None]) -> pa.Field | None:
     kind = field.type
     if pa.types.is_struct(kind):
-        members = changed(kind, change)
+        members = change_fields(kind, change)
         return change(field.with_type(pa.struct(members))) if members else None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        item = _changed(kind.value_field, change)
+        item = _change_field(kind.value_field, change)
         return None if item is None else change(field.with_type(pa.list_(item)))
     if pa.types.is_map(kind):
-        key, item = _changed(kind.key_field, change), _changed(kind.item_field, change)
+        key, item = _change_field(kind.key_field, change), _change_field(kind.item_field, change)
         return None if key is None or item is None else change(field.with_type(pa.map_(key, item)))
     return change(field)
 
 
-def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of ``schema``, which holds every value of theirs."""
+def align_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the columns of ``schema``, which holds every value of theirs."""
     arrays = [
         rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in schema

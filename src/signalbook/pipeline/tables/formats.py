@@ -8,8 +8,8 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.tables.base import Tables
-from signalbook.pipeline.tables.naming import TableName, home
 from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.pipeline.tables.table_names import TableName, find_table_folder
 from signalbook.plugins import install
 
 
@@ -18,14 +18,14 @@ def open_tables(output: Where, table_format: TableFormat) -> Tables:
     if table_format == "parquet":
         return ParquetTables(output)
     if table_format == "delta":
-        return _delta(output)
+        return _open_delta(output)
     # pyiceberg takes a second to import; runs on plain Parquet do without
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
     return IcebergTables(output)
 
 
-def _delta(output: Where) -> Tables:
+def _open_delta(output: Where) -> Tables:
     try:
         from signalbook.pipeline.tables.delta import DeltaTables
     except ModuleNotFoundError as error:
@@ -33,7 +33,7 @@ def _delta(output: Where) -> Tables:
     return DeltaTables(output)
 
 
-def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+def find_visible_files(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
     """Return those of the journal's ``files`` of ``table`` that its readers see.
 
     Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
@@ -42,6 +42,6 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
     table_format = journal.table_format()
     if table_format is None:
         return []
-    folder = journal.output / home(table, table_format)
-    live = open_tables(journal.output, table_format).live(table)
+    folder = journal.output / find_table_folder(table, table_format)
+    live = open_tables(journal.output, table_format).find_live_paths(table)
     return [file for file in files if str(folder / file.name) in live]

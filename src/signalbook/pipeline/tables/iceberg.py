@@ -36,10 +36,18 @@ from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
-from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
-from signalbook.pipeline.tables.evolution import merge, plain, promote
-from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
-from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, schema_of, shared
+from signalbook.pipeline.tables.base import (
+    Outdated,
+    Tables,
+    build_day_folder,
+    is_divided_by_day,
+    move_in,
+    of_table,
+    select_versions,
+)
+from signalbook.pipeline.tables.evolution import merge, promote, simplify
+from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, connect, convert_catalog_errors
+from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, find_schema, share_schemas
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
 from signalbook.pipeline.tables.iceberg_transactions import (
@@ -50,7 +58,14 @@ from signalbook.pipeline.tables.iceberg_transactions import (
     Watched,
     has,
 )
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
+from signalbook.pipeline.tables.table_names import (
+    DEAD_LETTERS,
+    TABLES,
+    TableName,
+    find_definition,
+    find_table_folder,
+    quote_name,
+)
 from signalbook.values import digest
 
 FINGERPRINT_KEY: Final = "signalbook.fingerprint"
@@ -88,60 +103,64 @@ class IcebergTables(Tables):
         """The catalog, connected to when first used. Raises ``PipelineError`` if that cannot be."""
         return self._connection.catalog
 
-    def identifier(self, table: TableName) -> tuple[str, ...]:
+    def build_identifier(self, table: TableName) -> tuple[str, ...]:
         """Return the identifier of a table in the catalog."""
         return (*self._connection.namespace, table.group, table.message)
 
-    def versions(self, table: TableName) -> list[TableName]:
-        """The tables in the catalog."""
-        found = versions_of(table, self._in(table.group))
+    def find_versions(self, table: TableName) -> list[TableName]:
+        """Return the tables in the catalog."""
+        candidates = select_versions(table, self._list_names(table.group))
         # Of a store folders are listed. Which of them are tables need not be asked of all: these are looked at anyway.
-        return [each for each in found if self._find(each) is not None] if self._by_folders else found
+        return (
+            [candidate for candidate in candidates if self._find(candidate) is not None]
+            if self._by_folders
+            else candidates
+        )
 
     @property
     def _by_folders(self) -> bool:
         return isinstance(self.catalog, StoreCatalog)
 
-    def columns(self, table: TableName) -> pa.Schema:
-        """The columns that the current schema of a table has."""
-        found = self._find(table)
-        return pa.schema([]) if found is None else plain(found.schema().as_arrow())
+    def read_columns(self, table: TableName) -> pa.Schema:
+        """Return the columns of the current schema of a table."""
+        iceberg_table = self._find(table)
+        return pa.schema([]) if iceberg_table is None else simplify(iceberg_table.schema().as_arrow())
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """A table takes new columns, and wider types for those it has."""
-        found = self._find(table)
-        if found is None:
+        """Give a table new columns, and wider types for those it has."""
+        iceberg_table = self._find(table)
+        if iceberg_table is None:
             return
-        if found.properties.get(COLUMNS_KEY) != _digest(columns):
-            merge(self.columns(table), columns, promote)
-        elif lost := set(columns.names) - {field.name for field in found.schema().fields}:
+        if iceberg_table.properties.get(COLUMNS_KEY) != _hash_columns(columns):
+            merge(self.read_columns(table), columns, promote)
+        elif lost := set(columns.names) - {field.name for field in iceberg_table.schema().fields}:
             raise PipelineError(
                 f"table {table} was changed by someone else: it had the columns {', '.join(sorted(lost))} that its "
                 "definition still declares. Add them to the table or rename them back, or rename the table: the next "
                 "run makes a new one"
             )
 
-    def folder(self, table: TableName, batch: JournalEntry) -> str:
-        """A folder a day for tables divided by it, as the table is already; the catalog would find files anywhere."""
-        by_day = divides(batch, table) if self._find(table) is None else self.by_day(table)
-        return day_folder(batch) if by_day else ""
+    def choose_folder(self, table: TableName, batch: JournalEntry) -> str:
+        """Return a folder for each day if the table is divided by day. The catalog would find files anywhere."""
+        by_day = is_divided_by_day(batch, table) if self._find(table) is None else self.is_by_day(table)
+        return build_day_folder(batch) if by_day else ""
 
-    def paths(self, table: TableName) -> list[str]:
-        """The files of the current snapshot. Raises ``PipelineError`` if rows of them were deleted by someone else."""
-        return [_path(task.file) for task in self._tasks(table)]
+    def find_paths(self, table: TableName) -> list[str]:
+        """Return the files of the current snapshot. Raises ``PipelineError`` if others deleted rows of them."""
+        return [_read_path(task.file) for task in self._plan_files(table)]
 
-    def source(self, table: TableName, catalog: str) -> str:
-        """The table in ``catalog``, as Spark calls ours; usually by the name that it has for pyiceberg."""
-        return ".".join(map(quoted, (catalog or self.catalog.name, *self.identifier(table))))
+    def build_source(self, table: TableName, catalog: str) -> str:
+        """Return the table in ``catalog``, as Spark calls the catalog; usually by its name in pyiceberg."""
+        return ".".join(map(quote_name, (catalog or self.catalog.name, *self.build_identifier(table))))
 
-    def by_day(self, table: TableName) -> bool:
+    def is_by_day(self, table: TableName) -> bool:
         """Return True if the partitions of new files are days."""
-        found = self._find(table)
-        return found is not None and any(field.name == DAY for field in found.spec().fields)
+        iceberg_table = self._find(table)
+        return iceberg_table is not None and any(field.name == DAY for field in iceberg_table.spec().fields)
 
-    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
+    def build_day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
         """Return the day by Iceberg's own function, which its planner uses to skip files."""
-        return f"{quoted(catalog or self.catalog.name)}.system.days({quoted(LANDED_AT)})"
+        return f"{quote_name(catalog or self.catalog.name)}.system.days({quote_name(LANDED_AT)})"
 
     @property
     def concurrent(self) -> bool:
@@ -149,7 +168,7 @@ class IcebergTables(Tables):
         return self._by_folders or (isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gathers)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def commit_together(self) -> Iterator[None]:
         """Commit tables together in a database's catalog.
 
         If another program changed one meanwhile, retry one by one.
@@ -163,16 +182,16 @@ class IcebergTables(Tables):
             yield
         finally:  # also if one failed: what the others were given need not be made again then
             waiting, self._waiting = self._waiting, None
-            with self._plainly(f"the catalog of {self.output}"):
-                made = catalog.make()
-            for batch, table in [] if made else waiting:
+            with self._convert_errors(f"the catalog of {self.output}"):
+                is_made = catalog.make()
+            for batch, table in [] if is_made else waiting:
                 self.commit(batch, table)
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
         if self._waiting is not None:
             self._waiting.append((batch, table))
-        with self._plainly(f"table {table}"):
+        with self._convert_errors(f"table {table}"):
             try:
                 self._commit(batch, table)
             except _UNSURE:
@@ -182,34 +201,40 @@ class IcebergTables(Tables):
         self._loaded.pop(table, None)
 
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
-        folder = self.output / home(table, "iceberg")
-        found = self._find(table)
+        folder = self.output / find_table_folder(table, "iceberg")
+        iceberg_table = self._find(table)
         # the snapshot of the batch says that it is in the table; where others expire snapshots, its files do
-        if found is not None and (has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
+        if iceberg_table is not None and (
+            has(iceberg_table, batch.id) or (_is_expired(iceberg_table, batch) and self._has_files(batch, table))
+        ):
             return
         # before any file is moved: a table that others rewrote refuses the batch while it can still be withdrawn
-        removed = self._live(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
+        removed = self._find_live_files(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
         places = move_in(self.output, folder, of_table(batch.files, table))
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
         with suppress(Landed):
-            if found is not None and removed:
-                change = Watched(found, batch.id).transaction()
+            if iceberg_table is not None and removed:
+                change = Watched(iceberg_table, batch.id).transaction()
                 with change:
                     if batch.changes:  # which may be of columns that the table lacks
-                        self._widen(change, self._wide(table, places))
+                        self._add_columns(change, self._merge_columns(table, places))
                     change.replace(removed, places, summary)
             elif places:
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: Sequence[Place], summary: dict[str, str]) -> None:
-        first, found = ParquetFooter(places[0]), self._find(table)
-        fresh = self._create(table, first.columns, batch) if found is None else Watched(found, batch.id).transaction()
+        first, iceberg_table = ParquetFooter(places[0]), self._find(table)
+        fresh = (
+            self._create(table, first.columns, batch)
+            if iceberg_table is None
+            else Watched(iceberg_table, batch.id).transaction()
+        )
         with fresh:
-            if found is not None and found.properties.get(COLUMNS_KEY) != _digest(first.columns):
-                self._widen(fresh, first.columns)
+            if iceberg_table is not None and iceberg_table.properties.get(COLUMNS_KEY) != _hash_columns(first.columns):
+                self._add_columns(fresh, first.columns)
             fresh.add(first, places[1:], summary)
 
-    def _taken(self, batch: JournalEntry, table: TableName) -> bool:
+    def _has_files(self, batch: JournalEntry, table: TableName) -> bool:
         """Return True if the table has the files of a batch whose snapshot may be gone.
 
         A file that is still staged was never committed, and one in the table was. Raises ``PipelineError`` if in doubt.
@@ -217,7 +242,7 @@ class IcebergTables(Tables):
         files = of_table(batch.files, table)
         if not files or any((self.output / file.staged).exists() for file in files):
             return False
-        folder, live = self.output / home(table, "iceberg"), self.live(table)
+        folder, live = self.output / find_table_folder(table, "iceberg"), self.find_live_paths(table)
         if all(str(folder / file.name) in live for file in files):
             return True
         raise PipelineError(
@@ -228,19 +253,19 @@ class IcebergTables(Tables):
             "let snapshots be kept for longer than a batch may wait to be completed"
         )
 
-    def _live(self, table: TableName, paths: set[str]) -> list[IcebergFile]:
-        """The files at ``paths``, which are to be replaced. Raises ``Outdated`` if one is not in the table."""
-        tasks = self._tasks(table) if paths else []
-        found = [task.file for task in tasks if _path(task.file) in paths]
-        if len(found) < len(paths):
-            raise Outdated.without(table, len(paths) - len(found))
-        return found
+    def _find_live_files(self, table: TableName, paths: set[str]) -> list[IcebergFile]:
+        """Return the files at ``paths``, which are to be replaced. Raises ``Outdated`` if one is missing."""
+        tasks = self._plan_files(table) if paths else []
+        files = [task.file for task in tasks if _read_path(task.file) in paths]
+        if len(files) < len(paths):
+            raise Outdated.from_missing(table, len(paths) - len(files))
+        return files
 
-    def _tasks(self, table: TableName) -> list[FileScanTask]:
-        """The files of a table as a reader finds them."""
-        found = self._find(table)
-        with self._plainly(f"table {table}"):
-            tasks = [] if found is None else list(found.scan().plan_files())
+    def _plan_files(self, table: TableName) -> list[FileScanTask]:
+        """Return the files of a table as a reader finds them."""
+        iceberg_table = self._find(table)
+        with self._convert_errors(f"table {table}"):
+            tasks = [] if iceberg_table is None else list(iceberg_table.scan().plan_files())
         if any(task.delete_files for task in tasks):
             raise Outdated(
                 f"rows of table {table} were deleted by someone else without rewriting its files: let the engine that "
@@ -248,56 +273,56 @@ class IcebergTables(Tables):
             )
         return tasks
 
-    def _in(self, group: str) -> set[str]:
-        """Names of the tables in a namespace, asked for once."""
+    def _list_names(self, group: str) -> set[str]:
+        """Return the names of the tables in a namespace, which are requested once."""
         if group not in self._names and group not in self._missing:
-            with self._plainly(f"the catalog of {self.output}"):
+            with self._convert_errors(f"the catalog of {self.output}"):
                 try:
-                    self._names[group] = self._listed(self._namespace(group))
+                    self._names[group] = self._fetch_names(self._build_namespace(group))
                 except NoSuchNamespaceError:
                     self._missing.add(group)
         return self._names.get(group, set())
 
-    def _listed(self, namespace: tuple[str, ...]) -> set[str]:
+    def _fetch_names(self, namespace: tuple[str, ...]) -> set[str]:
         if isinstance(self.catalog, StoreCatalog):
-            return self.catalog.names(namespace)
+            return self.catalog.list_names(namespace)
         return {identifier[-1] for identifier in self.catalog.list_tables(namespace)}
 
     def _find(self, table: TableName) -> Table | None:
-        """A table as it was when first asked for: from the decision to the commit is no long time."""
+        """Return a table as it was when first loaded. The time from the decision to the commit is short."""
         if table not in self._loaded:
-            found = self._load(table)
-            if found is not None:
-                self._check_owner(table, found)
-                found.metadata = shared(found.metadata)
-            self._loaded[table] = found
+            iceberg_table = self._load(table)
+            if iceberg_table is not None:
+                self._check_owner(table, iceberg_table)
+                iceberg_table.metadata = share_schemas(iceberg_table.metadata)
+            self._loaded[table] = iceberg_table
         return self._loaded[table]
 
     def _load(self, table: TableName) -> Table | None:
-        known = self._names.get(table.group, set() if table.group in self._missing else None)
-        if known is not None and table.message not in known:
+        names = self._names.get(table.group, set() if table.group in self._missing else None)
+        if names is not None and table.message not in names:
             return None
-        with self._plainly(f"table {table}"), suppress(NoSuchTableError):
-            return self.catalog.load_table(self.identifier(table))
+        with self._convert_errors(f"table {table}"), suppress(NoSuchTableError):
+            return self.catalog.load_table(self.build_identifier(table))
         return None
 
-    def _check_owner(self, table: TableName, found: Table) -> None:
-        """Raise unless a table in a catalog of several outputs is ours: batches of others may have the same ids."""
+    def _check_owner(self, table: TableName, iceberg_table: Table) -> None:
+        """Raise ``PipelineError`` if a table in a shared catalog belongs to another output."""
         owner = self._connection.owner
-        if owner and found.properties.get(OUTPUT_KEY) != owner:
+        if owner and iceberg_table.properties.get(OUTPUT_KEY) != owner:
             raise PipelineError(
-                f"table {'.'.join(self.identifier(table))} in the catalog is not of {self.output}: give this output a "
+                f"table {'.'.join(self.build_identifier(table))} in the catalog is not of {self.output}: give this output a "
                 f"namespace of its own there; or if the table is to be continued, set its {OUTPUT_KEY} to {owner}"
             )
 
-    def _namespace(self, group: str) -> tuple[str, ...]:
+    def _build_namespace(self, group: str) -> tuple[str, ...]:
         return (*self._connection.namespace, group)
 
     def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> TableTransaction:
         """A table that comes to be with its first files: one commit instead of three."""
         with self._making:
             if table.group not in self._names:
-                self._make(self._namespace(table.group))
+                self._make(self._build_namespace(table.group))
             if table.group in self._missing:
                 self._missing.discard(table.group)
                 self._names[table.group] = set()
@@ -305,18 +330,20 @@ class IcebergTables(Tables):
             if table.group in self._names:
                 self._names[table.group].add(table.message)
         owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
-        definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: definition_of(table)}
-        schema = schema_of(columns)
+        definition = {} if table == DEAD_LETTERS else {DEFINITION_KEY: find_definition(table)}
+        schema = find_schema(columns)
         created = self.catalog.create_table_transaction(
-            self.identifier(table),
+            self.build_identifier(table),
             schema=schema,
             location=f"{'' if self.output.folder is None else 'file://'}{self.output}/{TABLES}/{table.path}",
-            partition_spec=_days(schema) if divides(batch, table) else UNPARTITIONED_PARTITION_SPEC,
-            properties={COLUMNS_KEY: _digest(columns), **definition, **owner},
+            partition_spec=_build_day_partition(schema)
+            if is_divided_by_day(batch, table)
+            else UNPARTITIONED_PARTITION_SPEC,
+            properties={COLUMNS_KEY: _hash_columns(columns), **definition, **owner},
         )
         staged = created._table  # the table that is to be has no other name
         assert isinstance(staged, StagedTable)
-        staged.metadata = shared(staged.metadata)
+        staged.metadata = share_schemas(staged.metadata)
         return CreateTransaction(staged, columns)
 
     def _make(self, namespace: tuple[str, ...]) -> None:
@@ -324,32 +351,32 @@ class IcebergTables(Tables):
             with suppress(NamespaceAlreadyExistsError):
                 self.catalog.create_namespace(namespace[:depth])
 
-    def _plainly(self, what: str) -> AbstractContextManager[None]:
-        return catalog_errors(what, self._connection.secrets)
+    def _convert_errors(self, description: str) -> AbstractContextManager[None]:
+        return convert_catalog_errors(description, self._connection.secrets)
 
-    def _wide(self, table: TableName, places: Sequence[Place]) -> pa.Schema:
-        """The columns of a table with those of files."""
+    def _merge_columns(self, table: TableName, places: Sequence[Place]) -> pa.Schema:
+        """Return the columns of a table together with those of files."""
         schemas = (pq.read_schema(place.arrow_source()) for place in places)
-        return reduce(lambda one, other: merge(one, other, promote), schemas, self.columns(table))
+        return reduce(lambda one, other: merge(one, other, promote), schemas, self.read_columns(table))
 
-    def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
+    def _add_columns(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
             update.union_by_name(schema)
-        transaction.set_properties({COLUMNS_KEY: _digest(schema)})
+        transaction.set_properties({COLUMNS_KEY: _hash_columns(schema)})
 
 
-def _path(file: IcebergFile) -> str:
+def _read_path(file: IcebergFile) -> str:
     return file.file_path.removeprefix("file://")
 
 
-def _days(schema: Schema) -> PartitionSpec:
+def _build_day_partition(schema: Schema) -> PartitionSpec:
     landed_at = schema.find_field(LANDED_AT).field_id
     return PartitionSpec(
         PartitionField(source_id=landed_at, field_id=PARTITION_FIELD_ID_START, transform=DayTransform(), name=DAY)
     )
 
 
-def _expired(table: Table, batch: JournalEntry) -> bool:
+def _is_expired(table: Table, batch: JournalEntry) -> bool:
     """Return True if snapshots younger than a batch are gone: its own may be one of them."""
     first = min(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
     if first is None or (first.parent_snapshot_id is None and (first.sequence_number or 0) <= 1):
@@ -357,6 +384,6 @@ def _expired(table: Table, batch: JournalEntry) -> bool:
     return batch.landed_at is None or first.timestamp_ms > batch.landed_at.timestamp() * 1000
 
 
-def _digest(schema: pa.Schema) -> str:
-    """Equal for equal columns: comparing the schemas themselves takes longer than everything else."""
+def _hash_columns(schema: pa.Schema) -> str:
+    """Return a digest of columns: comparing the schemas themselves takes longer than everything else."""
     return digest(schema.remove_metadata().serialize().to_pybytes())

@@ -27,28 +27,35 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
-from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
+from signalbook.pipeline.tables.catalogs import (
+    NAME,
+    VARIABLE,
+    CatalogChoice,
+    find_secrets,
+    read_catalog_choice,
+    substitute_variables,
+)
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
-from signalbook.pipeline.tables.iceberg_store import StoreCatalog, io_properties
-from signalbook.pipeline.tables.naming import CATALOG_DATABASE, TABLES
+from signalbook.pipeline.tables.iceberg_store import StoreCatalog, build_io_properties
+from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, TABLES
 
 _KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"
 
 
 @contextmanager
-def catalog_errors(what: str, secrets: Sequence[str] = ()) -> Iterator[None]:
-    """Raise ``PipelineError`` for what stops ``what``, without ``secrets``; the batch is prepared or not begun then."""
+def convert_catalog_errors(description: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+    """Convert errors about ``description`` to ``PipelineError`` without ``secrets``."""
     try:
         yield
     except _NAMED as error:
-        raise _failure(what, error, masked(str(error), secrets)) from error
+        raise _build_error(description, error, mask(str(error), secrets)) from error
     except Exception as error:
         # those of SQLAlchemy, which SQL catalogs work with, stand for those of the database
         if type(error).__module__ != "sqlalchemy.exc":
             raise
-        said = masked(str(error.__cause__ or error), secrets)
+        reason = mask(str(error.__cause__ or error), secrets)
         raise PipelineError(
-            f"{what} cannot be used: {said}. Another program may hold it: run again when it is done"
+            f"{description} cannot be used: {reason}. Another program may hold it: run again when it is done"
         ) from error
 
 
@@ -65,27 +72,29 @@ _NAMED: Final = (
 )
 
 
-def _failure(what: str, error: Exception, said: str) -> PipelineError:
+def _build_error(description: str, error: Exception, reason: str) -> PipelineError:
     match error:
         case CommitFailedException() | CommitStateUnknownException() | ValidationException():
-            return PipelineError(f"{what} was changed by someone else at the same moment ({said}): run again")
+            return PipelineError(f"{description} was changed by someone else at the same moment ({reason}): run again")
         case RequestException() | pydantic.ValidationError():
-            return PipelineError(f"{what}: there is no answer of an Iceberg catalog ({said}). Run again; {_KEPT}")
+            return PipelineError(
+                f"{description}: there is no answer of an Iceberg catalog ({reason}). Run again; {_KEPT}"
+            )
         case RESTError() | NotInstalledError():
-            return PipelineError(f"{what}: {said}; {_KEPT}")
+            return PipelineError(f"{description}: {reason}; {_KEPT}")
         case FileNotFoundError():
             return PipelineError(
-                f"{what} has lost a file that its catalog names ({said}). Put it back, or drop the table from the "
+                f"{description} has lost a file that its catalog names ({reason}). Put it back, or drop the table from the "
                 "catalog: the next run of this output makes a new one and goes on"
             )
     return Outdated(
-        f"{what} was changed by someone else and does not take the batch: {said}. Undo that, or rename the table: "
+        f"{description} was changed by someone else and does not take the batch: {reason}. Undo that, or rename the table: "
         "the next run of this output makes a new one and goes on"
     )
 
 
-def masked(text: str, secrets: Sequence[str]) -> str:
-    """``text`` without any of ``secrets``."""
+def mask(text: str, secrets: Sequence[str]) -> str:
+    """Return ``text`` without any of ``secrets``."""
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
     return text
@@ -113,12 +122,12 @@ class CatalogConnection:
 def connect(where: Where) -> CatalogConnection:
     """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
     output = place_of(where)
-    choice = recorded(output)
-    return _own(output) if choice is None else _chosen(choice, output)
+    choice = read_catalog_choice(output)
+    return _open_own(output) if choice is None else _open_chosen(choice, output)
 
 
-def _own(output: Place) -> CatalogConnection:
-    """The catalog in the folder, made when first used; a store is its own."""
+def _open_own(output: Place) -> CatalogConnection:
+    """Return the catalog in the folder, which is created on first use. A store is its own catalog."""
     if output.folder is None:
         return CatalogConnection(catalog=StoreCatalog(NAME, output / TABLES), secrets=output.storage.secrets)
     path = output / CATALOG_DATABASE
@@ -127,26 +136,32 @@ def _own(output: Place) -> CatalogConnection:
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
             "or choose another output; a batch that was under way is kept"
         )
-    with catalog_errors(f"the catalog {path}"):
+    with convert_catalog_errors(f"the catalog {path}"):
         # By ``PlaceFileIO``, which syncs what it writes: the database must not name metadata that a crash empties.
-        properties = {"uri": f"sqlite:///{path}", "warehouse": f"file://{output}/{TABLES}", **io_properties(Storage())}
+        properties = {
+            "uri": f"sqlite:///{path}",
+            "warehouse": f"file://{output}/{TABLES}",
+            **build_io_properties(Storage()),
+        }
         return CatalogConnection(catalog=RememberingSqlCatalog(NAME, **properties))
 
 
-def _chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:
-    given = {name: filled(f"catalog.{name}", value) for name, value in choice.properties.items()}
+def _open_chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:
+    chosen_properties = {
+        name: substitute_variables(f"catalog.{name}", value) for name, value in choice.properties.items()
+    }
     # Files are ours to read and write, wherever the catalog is.
-    files = io_properties(output.storage) if output.folder is None else {}
-    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given, **files})
-    secrets = tuple({*_secrets(properties), *_variables(choice), *output.storage.secrets})
-    with catalog_errors(f"the catalog {choice}", secrets):
+    files = build_io_properties(output.storage) if output.folder is None else {}
+    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **chosen_properties, **files})
+    secrets = tuple({*_iterate_secrets(properties), *_iterate_variables(choice), *output.storage.secrets})
+    with convert_catalog_errors(f"the catalog {choice}", secrets):
         try:
             catalog = _load(choice.name, properties)
         except pydantic.ValidationError:  # of what a server answered
             raise
         except (ValueError, TypeError, KeyError) as error:
             raise PipelineError(
-                f"the catalog {choice} is not described in a way that pyiceberg knows: {masked(str(error), secrets)}"
+                f"the catalog {choice} is not described in a way that pyiceberg knows: {mask(str(error), secrets)}"
             ) from error
     return CatalogConnection(catalog=catalog, namespace=choice.namespace, owner=choice.owner, secrets=secrets)
 
@@ -179,17 +194,17 @@ class _Timed(HTTPAdapter):
         return super().send(request, *args, **{**options, "timeout": options.get("timeout") or _PATIENCE})
 
 
-def _secrets(properties: Mapping[str, Any]) -> Iterable[str]:
+def _iterate_secrets(properties: Mapping[str, Any]) -> Iterable[str]:
     """Yield all secrets, at any depth."""
     for name, value in properties.items():
         if isinstance(value, Mapping):
-            yield from _secrets(value)
+            yield from _iterate_secrets(value)
         else:
-            yield from secrets_in(name, str(value))
+            yield from find_secrets(name, str(value))
 
 
-def _variables(choice: CatalogChoice) -> Iterable[str]:
+def _iterate_variables(choice: CatalogChoice) -> Iterable[str]:
     """Yield the values of environment variables, as if all were secret."""
     for name, value in choice.properties.items():
-        for found in VARIABLE.finditer(value):
-            yield filled(name, found[0])
+        for match in VARIABLE.finditer(value):
+            yield substitute_variables(name, match[0])

@@ -83,14 +83,14 @@ class ParquetFooter:
         self.columns: pa.Schema = self.metadata.schema.to_arrow_schema()
 
 
-def data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
+def build_data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
     """Return the metadata of a Parquet file as pyiceberg does, which compares the columns of each file again.
 
     Columns that the table was ``made_of`` are known to fit. Raises ``ValueError`` for a file that does not fit.
     """
     schema = metadata.schema()
     statistics = data_file_statistics_from_parquet_metadata(
-        footer.metadata, *_description(metadata, footer.columns, made_of)
+        footer.metadata, *_describe_file(metadata, footer.columns, made_of)
     )
     return DataFile.from_args(
         content=DataFileContent.DATA,
@@ -106,30 +106,30 @@ def data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema
     )
 
 
-def _description(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Schema | None) -> _Description:
+def _describe_file(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Schema | None) -> _Description:
     schema = metadata.schema()
-    known = schema._taken if isinstance(schema, SharedSchema) else {}
+    plans = schema._taken if isinstance(schema, SharedSchema) else {}
     # also by the properties that say what of which column is to be kept
-    settings = sorted(each for each in metadata.properties.items() if each[0].startswith(_SETTINGS))
-    key = _key(columns.serialize().to_pybytes() + repr((metadata.format_version, settings)).encode())
-    if key not in known:
+    settings = sorted(setting for setting in metadata.properties.items() if setting[0].startswith(_SETTINGS))
+    key = _hash_content(columns.serialize().to_pybytes() + repr((metadata.format_version, settings)).encode())
+    if key not in plans:
         if made_of is None or not columns.equals(made_of):
             _check_pyarrow_schema_compatible(schema, columns, format_version=metadata.format_version)
-        known[key] = compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
-    return known[key]
+        plans[key] = compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
+    return plans[key]
 
 
-def shared(metadata: TableMetadata) -> TableMetadata:
-    """``metadata``, whose schemas are not copied with it."""
+def share_schemas(metadata: TableMetadata) -> TableMetadata:
+    """Return ``metadata`` with schemas that are not copied with it."""
     if all(isinstance(schema, SharedSchema) for schema in metadata.schemas):
         return metadata
-    schemas = [schema if isinstance(schema, SharedSchema) else _shared(schema) for schema in metadata.schemas]
+    schemas = [schema if isinstance(schema, SharedSchema) else _share_schema(schema) for schema in metadata.schemas]
     return metadata.model_copy(update={"schemas": schemas})
 
 
-def _shared(schema: Schema) -> SharedSchema:
-    own: Any = {"schema-id": schema.schema_id, "identifier-field-ids": schema.identifier_field_ids}
-    return SharedSchema(*schema.fields, **own)
+def _share_schema(schema: Schema) -> SharedSchema:
+    identifiers: Any = {"schema-id": schema.schema_id, "identifier-field-ids": schema.identifier_field_ids}
+    return SharedSchema(*schema.fields, **identifiers)
 
 
 class _Known(Generic[_Value]):
@@ -159,43 +159,43 @@ _known: Final = _Known[tuple[bytes, TableMetadata]]()
 _schemas: Final = _Known[SharedSchema]()
 
 
-def schema_of(columns: pa.Schema) -> SharedSchema:
-    """The schema of a new table of ``columns``."""
+def find_schema(columns: pa.Schema) -> SharedSchema:
+    """Return the schema of a new table with ``columns``."""
     key = columns.serialize().to_pybytes()
-    found = _schemas.get(key)
-    if found is None:
-        found = _shared(assign_fresh_schema_ids(Catalog._convert_schema_if_needed(columns)))
-        _schemas.put(key, found)
-    return found
+    schema = _schemas.get(key)
+    if schema is None:
+        schema = _share_schema(assign_fresh_schema_ids(Catalog._convert_schema_if_needed(columns)))
+        _schemas.put(key, schema)
+    return schema
 
 
-def parsed(content: bytes, location: str) -> TableMetadata:
-    """The metadata in the file at ``location``, whose ending says how it is compressed."""
-    known = _known.get(_folder(location))
-    if known is not None and known[0] == _key(content):
-        return known[1]
+def parse_metadata(content: bytes, location: str) -> TableMetadata:
+    """Return the metadata in the file at ``location``, whose ending names its compression."""
+    cached = _known.get(_find_folder(location))
+    if cached is not None and cached[0] == _hash_content(content):
+        return cached[1]
     stream: Any = BytesIO(content)
-    found = FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
-    return remember(content, found, location)
+    metadata = FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
+    return remember(content, metadata, location)
 
 
 def remember(content: bytes, metadata: TableMetadata, location: str) -> TableMetadata:
     """``metadata`` that were written as ``content`` to ``location``: whoever reads that is given them."""
-    metadata = shared(metadata)
-    _known.put(_folder(location), (_key(content), metadata))
+    metadata = share_schemas(metadata)
+    _known.put(_find_folder(location), (_hash_content(content), metadata))
     return metadata
 
 
-def _folder(location: str) -> bytes:
+def _find_folder(location: str) -> bytes:
     return location.rpartition("/")[0].encode()
 
 
-def _key(content: bytes) -> bytes:
+def _hash_content(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def committed(metadata: TableMetadata, location: str) -> CommitTableResponse:
-    """The answer of a catalog that has made a commit."""
+def build_commit_response(metadata: TableMetadata, location: str) -> CommitTableResponse:
+    """Return the response of a catalog that has made a commit."""
     fields: Any = {"metadata": metadata, "metadata-location": location}
     return CommitTableResponse(**fields)
 
@@ -216,7 +216,7 @@ class RememberingCatalog(MetastoreCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> CreateTableTransaction:
-        """Create a table like the base class, but the columns of ``schema_of`` keep their ids."""
+        """Create a table like the base class, but the columns of ``find_schema`` keep their ids."""
         if not isinstance(schema, SharedSchema) or location is None or sort_order != UNSORTED_SORT_ORDER:
             return super().create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties
@@ -234,7 +234,7 @@ class RememberingCatalog(MetastoreCatalog):
             "properties": {TableProperties.DEFAULT_NAME_MAPPING: schema.names, **properties},
         }
         name = self.identifier_to_database_and_table(identifier)
-        return CreateTableTransaction(self._staged(name, TableMetadataV2(**fields)))
+        return CreateTableTransaction(self._stage_table(name, TableMetadataV2(**fields)))
 
     def _update_and_stage_table(
         self,
@@ -247,9 +247,9 @@ class RememberingCatalog(MetastoreCatalog):
             return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
         for requirement in requirements:
             requirement.validate(None)
-        return self._staged(table_identifier, shared(update_table_metadata(_NOTHING, updates)))
+        return self._stage_table(table_identifier, share_schemas(update_table_metadata(_NOTHING, updates)))
 
-    def _staged(self, identifier: Identifier, metadata: TableMetadata) -> StagedTable:
+    def _stage_table(self, identifier: Identifier, metadata: TableMetadata) -> StagedTable:
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location()
         return StagedTable(identifier, metadata, location, self._load_file_io(metadata.properties, location), self)

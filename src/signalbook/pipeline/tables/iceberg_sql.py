@@ -19,7 +19,12 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 
-from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, committed, parsed, remember
+from signalbook.pipeline.tables.iceberg_metadata import (
+    RememberingCatalog,
+    build_commit_response,
+    parse_metadata,
+    remember,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,13 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
                     return False
                 raise
             for row in rows:
-                if row.before is not None and connection.execute(self._change(table, row)).rowcount < 1:
+                if row.before is not None and connection.execute(self._build_change(table, row)).rowcount < 1:
                     return False
             connection.commit()
         return True
 
-    def _change(self, table: Any, row: _Row) -> Any:
-        namespace, name = self._names(row)
+    def _build_change(self, table: Any, row: _Row) -> Any:
+        namespace, name = self._split_name(row)
         there = table.update().where(
             table.c.catalog_name == self.name,
             table.c.table_namespace == namespace,
@@ -79,9 +84,9 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         return there.values(metadata_location=row.location, previous_metadata_location=row.before)
 
     def _new(self, row: _Row) -> dict[str, str | None]:
-        return self._create_table_row(*self._names(row), row.location)
+        return self._create_table_row(*self._split_name(row), row.location)
 
-    def _names(self, row: _Row) -> tuple[str, str]:
+    def _split_name(self, row: _Row) -> tuple[str, str]:
         return self.namespace_to_string(row.name[:-1]), row.name[-1]
 
     def commit_table(
@@ -90,14 +95,14 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         """Commit like the base class, or later. Raises its ``CommitFailedException``."""
         if self._rows is None:
             return super().commit_table(table, requirements, updates)
-        current = None if isinstance(table, StagedTable) else self._current(table)
+        current = None if isinstance(table, StagedTable) else self._load_current(table)
         staged = self._update_and_stage_table(current, table.name(), requirements, updates)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         before = None if current is None else current.metadata_location
         self._rows.append(_Row(table.name(), staged.metadata_location, before))
-        return committed(staged.metadata, staged.metadata_location)
+        return build_commit_response(staged.metadata, staged.metadata_location)
 
-    def _current(self, table: Table) -> Table | None:
+    def _load_current(self, table: Table) -> Table | None:
         try:
             return self.load_table(table.name())
         except NoSuchTableError:
@@ -106,7 +111,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
     def _convert_orm_to_iceberg(self, orm_table: TableRow) -> Table:
         location = str(orm_table.metadata_location)
         with self._load_file_io(location=location).new_input(location).open() as stream:
-            metadata = parsed(stream.read(), location)
+            metadata = parse_metadata(stream.read(), location)
         name = (*self.identifier_to_tuple(str(orm_table.table_namespace)), str(orm_table.table_name))
         return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
 

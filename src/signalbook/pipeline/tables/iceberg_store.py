@@ -18,13 +18,18 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
-from signalbook.pipeline.tables.iceberg_metadata import RememberingCatalog, committed, parsed, remember
+from signalbook.pipeline.tables.iceberg_metadata import (
+    RememberingCatalog,
+    build_commit_response,
+    parse_metadata,
+    remember,
+)
 
 HINT: Final = "version-hint.text"
 _SETTING: Final = "signalbook.storage."
 
 
-def io_properties(storage: Storage) -> dict[str, str]:
+def build_io_properties(storage: Storage) -> dict[str, str]:
     """Return the properties with which pyiceberg reads and writes by ``PlaceFileIO`` and ``storage``."""
     implementation = f"{PlaceFileIO.__module__}.{PlaceFileIO.__name__}"
     return {"py-io-impl": implementation, **{f"{_SETTING}{name}": value for name, value in storage.options}}
@@ -35,24 +40,24 @@ class PlaceFileIO(FileIO):
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
-        own = {name.removeprefix(_SETTING): str(value) for name, value in properties.items() if _SETTING in name}
-        self._storage = Storage.of(own)
+        settings = {name.removeprefix(_SETTING): str(value) for name, value in properties.items() if _SETTING in name}
+        self._storage = Storage.of(settings)
 
-    def place(self, location: str) -> Place:
+    def find_place(self, location: str) -> Place:
         """Return the place of a location."""
         return place_of(location, self._storage)
 
     def new_input(self, location: str) -> InputFile:
         """Something to read."""
-        return _Input(location, self.place(location))
+        return _Input(location, self.find_place(location))
 
     def new_output(self, location: str) -> OutputFile:
         """Something to write."""
-        return _Output(location, self.place(location))
+        return _Output(location, self.find_place(location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Remove it, if it is there."""
-        self.place(location if isinstance(location, str) else location.location).delete()
+        self.find_place(location if isinstance(location, str) else location.location).delete()
 
 
 class _Input(InputFile):
@@ -118,35 +123,35 @@ class StoreCatalog(RememberingCatalog):
     """The tables below ``tables``, each with its metadata; there are as many namespaces as folders."""
 
     def __init__(self, name: str, tables: Place) -> None:
-        super().__init__(name, **io_properties(tables.storage), warehouse=str(tables))
+        super().__init__(name, **build_io_properties(tables.storage), warehouse=str(tables))
         self._tables = tables
 
-    def _folder(self, identifier: str | Identifier) -> Place:
+    def _find_folder(self, identifier: str | Identifier) -> Place:
         *namespace, table = self.identifier_to_tuple(identifier)
         return self._tables / ".".join(namespace) / table / "metadata"
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """A table as its newest metadata says. Raises ``NoSuchTableError``."""
-        version = self._version(identifier)
+        version = self._find_version(identifier)
         if not version:
             raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
-        place = self._folder(identifier) / _name(version)
-        metadata = parsed(place.read(), str(place))
-        return self._table(identifier, metadata, str(place))
+        place = self._find_folder(identifier) / _format_name(version)
+        metadata = parse_metadata(place.read(), str(place))
+        return self._open_table(identifier, metadata, str(place))
 
-    def _table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
+    def _open_table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
         opened = self._load_file_io(metadata.properties, location)
         return Table(self.identifier_to_tuple(identifier), metadata, location, opened, self)
 
-    def _version(self, identifier: str | Identifier) -> int:
-        """The number of the newest metadata; 0 without any."""
-        folder = self._folder(identifier)
+    def _find_version(self, identifier: str | Identifier) -> int:
+        """Return the number of the newest metadata; 0 without any."""
+        folder = self._find_folder(identifier)
         try:
             version = int((folder / HINT).read())
         except (FileNotFoundError, ValueError):
             version = 0
         # The hint is written after the metadata, and by others perhaps later than that of a newer one.
-        while (folder / _name(version + 1)).exists():
+        while (folder / _format_name(version + 1)).exists():
             version += 1
         return version
 
@@ -155,24 +160,24 @@ class StoreCatalog(RememberingCatalog):
     ) -> CommitTableResponse:
         """Make the next metadata. Raises ``CommitFailedException`` if somebody else was faster."""
         identifier = table.name()
-        version = self._version(identifier)
+        version = self._find_version(identifier)
         current = self.load_table(identifier) if version else None
         staged = self._update_and_stage_table(current, identifier, requirements, updates)
         if current is not None and staged.metadata == current.metadata:
-            return committed(current.metadata, current.metadata_location)
-        folder = self._folder(identifier)
+            return build_commit_response(current.metadata, current.metadata_location)
+        folder = self._find_folder(identifier)
         folder.make()
-        place = folder / _name(version + 1)
+        place = folder / _format_name(version + 1)
         content = staged.metadata.model_dump_json(exclude_none=True).encode()
         if not place.create(content):
             if current is None:
                 raise TableAlreadyExistsError(f"table {identifier} was made by someone else")
             raise CommitFailedException(f"table {identifier} was changed by someone else")
         (folder / HINT).write(str(version + 1).encode())
-        return committed(remember(content, staged.metadata, str(place)), str(place))
+        return build_commit_response(remember(content, staged.metadata, str(place)), str(place))
 
-    def names(self, namespace: str | Identifier) -> set[str]:
-        """Names that tables of a namespace may have, by one request; a folder without metadata is no table yet."""
+    def list_names(self, namespace: str | Identifier) -> set[str]:
+        """Return the names that tables of a namespace may have. A folder without metadata is not a table yet."""
         return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).folders())
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
@@ -196,19 +201,19 @@ class StoreCatalog(RememberingCatalog):
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Remove its metadata."""
-        if not self._version(identifier):
+        if not self._find_version(identifier):
             raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
-        self._folder(identifier).clear()
+        self._find_folder(identifier).clear()
 
     def create_table(self, identifier: str | Identifier, *args: Any, **options: Any) -> Table:
         """A table without files."""
         return self.create_table_transaction(identifier, *args, **options).commit_transaction()
 
-    def _unsupported(self, *_: Any, **__: Any) -> Any:
+    def _raise_unsupported(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("tables in a store's own catalog are made, read, changed and dropped, and no more")
 
-    register_table = rename_table = drop_namespace = update_namespace_properties = _unsupported
-    register_view = load_view = drop_view = _unsupported
+    register_table = rename_table = drop_namespace = update_namespace_properties = _raise_unsupported
+    register_view = load_view = drop_view = _raise_unsupported
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:  # noqa: ARG002
         """Return no views."""
@@ -219,5 +224,5 @@ class StoreCatalog(RememberingCatalog):
         return False
 
 
-def _name(version: int) -> str:
+def _format_name(version: int) -> str:
     return f"v{version}.metadata.json"

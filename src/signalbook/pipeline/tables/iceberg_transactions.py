@@ -11,7 +11,7 @@ from pyiceberg.table import CreateTableTransaction, StagedTable, Table, TablePro
 from pyiceberg.table.metadata import TableMetadata
 
 from signalbook.pipeline.places import Place, in_parallel
-from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, SharedSchema, data_file, shared
+from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, SharedSchema, build_data_file, share_schemas
 
 BATCH_KEY: Final = "signalbook.batch"
 
@@ -30,7 +30,7 @@ class TableTransaction(Transaction):
     made_of: pa.Schema | None = None
     _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
 
-    def add(self, first: ParquetFooter, others: Sequence[Place], summary: dict[str, str]) -> None:
+    def add(self, first: ParquetFooter, places: Sequence[Place], summary: dict[str, str]) -> None:
         """Add files, as ``add_files`` does.
 
         That would read all manifests to find duplicates, or else take the columns of each file for new ones.
@@ -41,9 +41,9 @@ class TableTransaction(Transaction):
             self.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
         metadata = self.table_metadata
         with self._append_snapshot_producer(summary) as append:
-            append.append_data_file(data_file(metadata, first, self.made_of))
+            append.append_data_file(build_data_file(metadata, first, self.made_of))
             for file in in_parallel(
-                first.place, lambda place: data_file(metadata, ParquetFooter(place), self.made_of), others
+                first.place, lambda place: build_data_file(metadata, ParquetFooter(place), self.made_of), places
             ):
                 append.append_data_file(file)
 
@@ -53,7 +53,7 @@ class TableTransaction(Transaction):
             for file in removed:
                 overwrite.delete_data_file(file)
             for place in places:
-                overwrite.append_data_file(data_file(self.table_metadata, ParquetFooter(place)))
+                overwrite.append_data_file(build_data_file(self.table_metadata, ParquetFooter(place)))
 
     @property
     def table_metadata(self) -> TableMetadata:
@@ -62,7 +62,7 @@ class TableTransaction(Transaction):
         if not self._updates:
             return before
         if self._known is None or self._known[0] is not before or self._known[1] is not self._updates:
-            self._known = before, self._updates, shared(super().table_metadata)
+            self._known = before, self._updates, share_schemas(super().table_metadata)
         return self._known[2]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from signalbook.pipeline.tables.naming import quoted
+from signalbook.pipeline.tables.table_names import quote_name
 
 # Spark substitutes the first. Shells of Spark before 4.0 end a statement at the second, even in a quoted name, and read
 # the lines of the third one by one.
@@ -18,18 +18,18 @@ _UNSAFE_IN_QUOTED_NAME: Final = re.compile(r"\$\{|;|[\x00-\x1f\x7f]")
 _BMP_END: Final = 0xFFFF
 
 
-def identifier(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a column or member name as an identifier.
 
     Quoted names have no escapes. An unsafe name is written as a text in an ``IDENTIFIER`` clause, which Spark reads in
     expressions since 3.4 and in definitions of columns since 4.1.
     """
     if _UNSAFE_IN_QUOTED_NAME.search(name):
-        return f"IDENTIFIER({string_literal(quoted(name))})"
-    return quoted(name)
+        return f"IDENTIFIER({quote_string(quote_name(name))})"
+    return quote_name(name)
 
 
-def string_literal(text: str) -> str:
+def quote_string(text: str) -> str:
     """Return a string literal of exactly ``text``, on one line of printable characters."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
     return f"'{''.join(map(_escape_unprintable, escaped))}'"

@@ -43,16 +43,16 @@ class TableName:
     @property
     def version(self) -> int:
         """The number of the table among those of its definition, from 1."""
-        found = _NUMBERED.search(self.message)
-        return int(found[1]) if found else 1
+        match = _NUMBERED.search(self.message)
+        return int(match[1]) if match else 1
 
     @property
     def first(self) -> TableName:
         """The first table of the same definition."""
         return TableName(self.group, _NUMBERED.sub("", self.message))
 
-    def numbered(self, version: int) -> TableName:
-        """The table of the same definition with this number."""
+    def with_version(self, version: int) -> TableName:
+        """Return the table of the same definition with this number."""
         first = self.first
         return first if version == 1 else TableName(first.group, f"{first.message}@{version}")
 
@@ -63,8 +63,8 @@ class TableName:
 DEAD_LETTERS: Final = TableName("signalbook", "dead_letters")
 
 
-def table_name(xid: str) -> TableName:
-    """The table of the message definition ``xid``, such as ``/messagegroups/shop/messages/order.placed``.
+def build_table_name(xid: str) -> TableName:
+    """Return the table of the message definition ``xid``, such as ``/messagegroups/shop/messages/order.placed``.
 
     Groups of another type (an endpoint has messages too) carry their type in the name, so that no two meet.
     """
@@ -74,8 +74,8 @@ def table_name(xid: str) -> TableName:
     return TableName(name.group, "%64ead_letters") if name == DEAD_LETTERS else name
 
 
-def home(table: TableName, table_format: str) -> str:
-    """The folder of a table's files, below the output folder."""
+def find_table_folder(table: TableName, table_format: str) -> str:
+    """Return the folder of a table's files, below the output folder."""
     if table_format == "iceberg":
         return f"{TABLES}/{table.path}/data"
     if table == DEAD_LETTERS:
@@ -84,13 +84,13 @@ def home(table: TableName, table_format: str) -> str:
     return f"{TABLES}/{table.path.replace('%', '$') if table_format == 'delta' else table.path}"
 
 
-def plain_name(folder: str) -> str:
-    """Return the name for which ``home`` made the folder of a Delta table."""
+def restore_name(folder: str) -> str:
+    """Return the name for which ``find_table_folder`` made the folder of a Delta table."""
     return folder.replace("$", "%")
 
 
-def definition_of(name: TableName) -> str:
-    """The xid that ``table_name`` made ``name`` of, or its first table; wrong only for names that had to be cut."""
+def find_definition(name: TableName) -> str:
+    """Return the xid for which a table was named; wrong only for names that had to be cut."""
     group_type, _, group = unquote(name.group).rpartition("/")
     return f"/{group_type or _MESSAGE_GROUPS}/{group}/messages/{unquote(name.first.message)}"
 
@@ -103,6 +103,6 @@ def escape(text: str) -> str:
     return file_name(text, not_first="._")
 
 
-def quoted(name: str) -> str:
-    """A name as an identifier."""
+def quote_name(name: str) -> str:
+    """Return a name as a quoted identifier."""
     return f"`{name.replace('`', '``')}`"

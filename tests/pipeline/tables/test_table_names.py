@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, escape, table_name
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name, escape, find_definition
 
 IDS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -30,25 +30,25 @@ IDS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), 
     ],
 )
 def test_a_definition_has_a_table(xid: str, path: str) -> None:
-    assert table_name(xid).path == path
-    assert definition_of(table_name(xid)) == xid
+    assert build_table_name(xid).path == path
+    assert find_definition(build_table_name(xid)) == xid
 
 
 @given(IDS, IDS)
 def test_no_id_leaves_its_folder_and_every_name_reads_back(group: str, message: str) -> None:
     xid = f"/messagegroups/{group}/messages/{message}"
-    name = table_name(xid)
+    name = build_table_name(xid)
     assert name != DEAD_LETTERS
     for part in (name.group, name.message):
         assert PurePosixPath(part).name == part
         assert not part.startswith((".", "_"))
         assert len(part) < 255
-    assert definition_of(name) == xid
-    assert (name.version, name.first, name.numbered(1)) == (1, name, name)
-    second = name.numbered(2)
-    assert (second.version, second.first, second.numbered(12).version) == (2, name, 12)
-    assert definition_of(second) == xid
-    assert second != table_name(f"{xid}@2")
+    assert find_definition(name) == xid
+    assert (name.version, name.first, name.with_version(1)) == (1, name, name)
+    second = name.with_version(2)
+    assert (second.version, second.first, second.with_version(12).version) == (2, name, 12)
+    assert find_definition(second) == xid
+    assert second != build_table_name(f"{xid}@2")
 
 
 def test_long_ids_are_truncated_and_unique() -> None:

@@ -27,10 +27,17 @@ from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.spark import numbered, reaches, union
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
-from signalbook.pipeline.tables.evolution import aligned, match_columns, readable, unite
+from signalbook.pipeline.tables.evolution import align_rows, match_columns, select_readable, unite
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, plain_name, quoted
-from signalbook.pipeline.tables.spark_sql import identifier, string_literal
+from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
+from signalbook.pipeline.tables.table_names import (
+    DEAD_LETTERS,
+    TABLES,
+    TableName,
+    find_definition,
+    quote_name,
+    restore_name,
+)
 from signalbook.values import JSONObject
 
 _SUFFIX: Final = ".parquet"
@@ -52,59 +59,63 @@ _TYPES: Final = {
 }
 
 
-def spark_type(kind: pa.DataType, write_name: Callable[[str], str] = identifier) -> str:
+def format_spark_type(kind: pa.DataType, write_name: Callable[[str], str] = quote_identifier) -> str:
     """Return the Spark SQL type of a column, with the names of members written by ``write_name``."""
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pa.types.is_list(kind):
-        return f"ARRAY<{spark_type(kind.value_type, write_name)}>"
+        return f"ARRAY<{format_spark_type(kind.value_type, write_name)}>"
     if pa.types.is_map(kind):
-        return f"MAP<{spark_type(kind.key_type, write_name)}, {spark_type(kind.item_type, write_name)}>"
+        return f"MAP<{format_spark_type(kind.key_type, write_name)}, {format_spark_type(kind.item_type, write_name)}>"
     if pa.types.is_struct(kind):
-        members = (f"{write_name(field.name)}: {spark_type(field.type, write_name)}" for field in kind)
+        members = (f"{write_name(field.name)}: {format_spark_type(field.type, write_name)}" for field in kind)
         return f"STRUCT<{', '.join(members)}>"
     return _TYPES.get(kind, "STRING")
 
 
-def ddl(columns: pa.Schema) -> str:
+def format_ddl(columns: pa.Schema) -> str:
     """Return the columns as a schema for ``spark.read.schema``, in which Spark substitutes no variables."""
-    return ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in columns)
+    return ", ".join(f"{quote_name(field.name)} {format_spark_type(field.type, quote_name)}" for field in columns)
 
 
-def selection(there: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """Return an expression for each column of ``wanted``, over a table with the columns ``there``.
+def build_selection(there: pa.Schema, target: pa.Schema) -> list[str]:
+    """Return an expression for each column of ``target``, over a table with the columns ``there``.
 
     The expression is null for a column that the table lacks.
     """
-    known = match_columns(wanted, there)
+    matches = match_columns(target, there)
     expressions = []
-    for field in wanted:
-        own = known.get(field.name)
-        expressions.append(_null(field.type) if own is None else converted(identifier(own.name), own.type, field.type))
+    for field in target:
+        source = matches.get(field.name)
+        expressions.append(
+            _build_null(field.type)
+            if source is None
+            else convert_expression(quote_identifier(source.name), source.type, field.type)
+        )
     return expressions
 
 
-def converted(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int = 0) -> str:
-    """The expression ``text`` of one type, as an expression of another that ``evolution.as_text`` made of it."""
-    if kind == wanted:
+def convert_expression(text: str, kind: pa.DataType, target_type: pa.DataType, depth: int = 0) -> str:
+    """Return the expression ``text`` of one type as an expression of the type that ``evolution.as_text`` gave it."""
+    if kind == target_type:
         return text
-    if wanted == pa.string():
+    if target_type == pa.string():
         return _as_text(text, kind)
     if pa.types.is_struct(kind):
-        return f"IF({text} IS NULL, NULL, named_struct({_members(text, kind, wanted, depth)}))"
+        return f"IF({text} IS NULL, NULL, named_struct({_convert_members(text, kind, target_type, depth)}))"
     item = f"x{depth}"
     if pa.types.is_list(kind):
-        return f"transform({text}, {item} -> {converted(item, kind.value_type, wanted.value_type, depth + 1)})"
+        return f"transform({text}, {item} -> {convert_expression(item, kind.value_type, target_type.value_type, depth + 1)})"
     if pa.types.is_map(kind):
-        value = converted(item, kind.item_type, wanted.item_type, depth + 1)
+        value = convert_expression(item, kind.item_type, target_type.item_type, depth + 1)
         return f"transform_values({text}, (k{depth}, {item}) -> {value})"
-    return f"CAST({text} AS {spark_type(wanted)})"
+    return f"CAST({text} AS {format_spark_type(target_type)})"
 
 
 # By itself Spark writes milliseconds, in the zone of the session.
 _TIME: Final = "yyyy-MM-dd\\'T\\'HH:mm:ss[.SSSSSS]"
 JSON_TIMES: Final = f"map('timestampFormat', '{_TIME}[XXX]', 'timestampNTZFormat', '{_TIME}', 'timeZone', 'UTC')"
-_EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+_FIRST_DAY: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
 def _as_text(text: str, kind: pa.DataType) -> str:
@@ -113,26 +124,26 @@ def _as_text(text: str, kind: pa.DataType) -> str:
         return f"to_json({text}, {JSON_TIMES})"
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         seconds = f"CAST(unix_micros({text}) AS DECIMAL(20, 0)) / 1000000"
-        moment = f"{_EPOCH} + make_dt_interval(0, 0, 0, {seconds})"
+        moment = f"{_FIRST_DAY} + make_dt_interval(0, 0, 0, {seconds})"
         return f"concat(replace(CAST({moment} AS STRING), ' ', 'T'), 'Z')"
     return f"CAST({text} AS STRING)"
 
 
-def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> str:
-    known = match_columns(wanted, kind)
+def _convert_members(text: str, kind: pa.DataType, target_type: pa.DataType, depth: int) -> str:
+    matches = match_columns(target_type, kind)
     parts = []
-    for field in wanted:
-        own = known.get(field.name)
-        if own is None:
-            value = _null(field.type)
+    for field in target_type:
+        source = matches.get(field.name)
+        if source is None:
+            value = _build_null(field.type)
         else:
-            value = converted(f"{text}[{string_literal(own.name)}]", own.type, field.type, depth)
-        parts.append(f"{string_literal(field.name)}, {value}")
+            value = convert_expression(f"{text}[{quote_string(source.name)}]", source.type, field.type, depth)
+        parts.append(f"{quote_string(field.name)}, {value}")
     return ", ".join(parts)
 
 
-def _null(kind: pa.DataType) -> str:
-    return f"CAST(NULL AS {spark_type(kind)})"
+def _build_null(kind: pa.DataType) -> str:
+    return f"CAST(NULL AS {format_spark_type(kind)})"
 
 
 @dataclass(frozen=True)
@@ -156,125 +167,133 @@ class LandedTables:
         """The tables as they are now."""
         return open_tables(self.output, self.table_format)
 
-    def chosen(self, definitions: Sequence[str]) -> dict[str, TableName]:
-        """The first table of each of ``definitions`` (xids), or of all. Raises ``PipelineError`` for one without."""
-        there = {definition_of(table): table for table in self._named()}
+    def choose_tables(self, definitions: Sequence[str]) -> dict[str, TableName]:
+        """Return the first table of each definition. Raises ``PipelineError`` for a definition without one."""
+        there = {find_definition(table): table for table in self._list_tables()}
         for xid in definitions:
             if xid not in there:
                 raise PipelineError(f"{self.output} has no table of {xid}; there are: {', '.join(there) or 'none'}")
         if definitions:
             return {xid: there[xid] for xid in definitions}
         # A batch that is being committed, or died, may have made the folder and no table yet.
-        return {xid: table for xid, table in there.items() if self.tables.versions(table)}
+        return {xid: table for xid, table in there.items() if self.tables.find_versions(table)}
 
-    def _named(self) -> list[TableName]:
-        """The first tables of all definitions with a folder: the journal knows them too, but has to be read whole."""
+    def _list_tables(self) -> list[TableName]:
+        """Return the first tables of all definitions with a folder. The journal would have to be read whole."""
         groups = self.output / TABLES
         with store_errors(self.output):
             names = groups.folders()
             inside = in_parallel(groups, lambda name: (groups / name).folders(), names)
-            found = {
-                TableName(plain_name(name), plain_name(table)).first
+            first_tables = {
+                TableName(restore_name(name), restore_name(table)).first
                 for name, tables in zip(names, inside, strict=True)
                 for table in tables
             }
-        return sorted(found - {DEAD_LETTERS})
+        return sorted(first_tables - {DEAD_LETTERS})
 
-    def parts(self, table: TableName) -> dict[TableName, pa.Schema]:
-        """The tables of a definition with their columns, oldest first."""
-        found = {version: readable(self.tables.columns(version)) for version in self.tables.versions(table)}
-        if not found:
+    def read_parts(self, table: TableName) -> dict[TableName, pa.Schema]:
+        """Return the tables of a definition with their columns, oldest first."""
+        parts = {
+            version: select_readable(self.tables.read_columns(version)) for version in self.tables.find_versions(table)
+        }
+        if not parts:
             raise PipelineError(f"table {table} is gone: someone else dropped it; the next batch makes a new one")
-        return found
+        return parts
 
-    def columns(self, table: TableName) -> pa.Schema:
-        """The columns that the tables of a definition have together."""
-        return together(self.parts(table).values())
+    def read_columns(self, table: TableName) -> pa.Schema:
+        """Return the columns that the tables of a definition have together."""
+        return unite_columns(self.read_parts(table).values())
 
     def read_small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
         """Return all rows of a definition for a reader without Spark.
 
         None if the definition has several tables, which Spark makes one, or larger ones than these limits.
         """
-        parts = self.parts(table)
+        parts = self.read_parts(table)
         if len(parts) > 1:
             return None
         ((version, columns),) = parts.items()
-        places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(version))]
+        places = [place_of(path, self.output.storage) for path in sorted(self.tables.find_live_paths(version))]
         if len(places) > max_files or sum(in_parallel(self.output, lambda place: place.size(), places)) > max_bytes:
             return None
         numbers = pa.record_batch({"number": pa.array(range(len(places)), pa.int64())})
         return read_files(places, columns, iter([numbers]))
 
-    def frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
+    def read_frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
         """Return all rows of the definition whose first table is ``table``, with all columns or those in ``names``.
 
         Raises ``PipelineError``.
         """
-        parts = self.parts(table)
-        wanted = together(parts.values())
-        asked = _asked(names, [*wanted.names, DAY], table)
+        parts = self.read_parts(table)
+        all_columns = unite_columns(parts.values())
+        selected = _select_names(names, [*all_columns.names, DAY], table)
         frames = []
         for version, columns in parts.items():
             try:
                 # By all columns, since it takes those of other members to tell which member one is of.
-                own = match_columns(wanted, columns)
-                values = dict(zip(wanted.names, selection(columns, wanted), strict=True)) | {DAY: quoted(DAY)}
+                matches = match_columns(all_columns, columns)
+                values = dict(zip(all_columns.names, build_selection(columns, all_columns), strict=True)) | {
+                    DAY: quote_name(DAY)
+                }
                 # with the instant, which is the day of rows whose folder is none of a day
-                read = {LANDED_AT, *(own[name].name for name in asked if name in own)}
-                rows = self._rows(session, version, pa.schema([field for field in columns if field.name in read]))
+                read = {LANDED_AT, *(matches[name].name for name in selected if name in matches)}
+                rows = self._read_rows(session, version, pa.schema([field for field in columns if field.name in read]))
                 # Spark before 4.1 has no safe way to write every name behind AS: the columns are named afterwards.
-                frames.append(rows.selectExpr(*(values[name] for name in asked)).toDF(*asked))
+                frames.append(rows.selectExpr(*(values[name] for name in selected)).toDF(*selected))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return union(frames)
 
-    def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
-        """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
+    def _read_rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
+        """Return the rows of one table and their ``DAY``, read by Spark, or by its workers' Python.
 
         With a schema Spark opens no footers to find one, and columns that older files lack are null instead of missing.
         """
-        paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
+        paths, names, day = self.tables.find_paths(table), format_ddl(columns), f"{DAY_OF_INSTANT} AS {quote_name(DAY)}"
         if not paths:
             return session.createDataFrame([], names).selectExpr("*", day)
         if not reaches(session, self.output):
-            return self._rows_by_workers(session, table, columns)
-        base = _base(paths) if self.tables.by_day(table) else ""
+            return self._read_rows_by_workers(session, table, columns)
+        base = _find_base(paths) if self.tables.is_by_day(table) else ""
         if not base:
             return session.read.schema(names).parquet(*paths).selectExpr("*", day)
-        return session.read.schema(f"{names}, {quoted(DAY)} DATE").option("basePath", base).parquet(*paths)
+        return session.read.schema(f"{names}, {quote_name(DAY)} DATE").option("basePath", base).parquet(*paths)
 
-    def _rows_by_workers(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
-        """The rows of a table as the workers' Python reads them, whose frames no filter of Spark's gets into.
+    def _read_rows_by_workers(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
+        """Return the rows of a table as the workers' Python reads them. No filter of Spark reaches these frames.
 
         So each day has a frame of its own, with the day as a literal: Spark sees by itself that one has no row which a
         filter wants, and drops it from the plan. To plan a frame takes it tens of milliseconds; if there would be too
         many, each has some consecutive days.
         """
         days: dict[date | None, list[Place]] = defaultdict(list)
-        by_day = self.tables.by_day(table)
-        for path in sorted(self.tables.live(table)):
-            days[_day_of(path) if by_day else None].append(place_of(path, self.output.storage))
-        dealt, frames = _dealt(days), []
+        by_day = self.tables.is_by_day(table)
+        for path in sorted(self.tables.find_live_paths(table)):
+            days[_parse_day(path) if by_day else None].append(place_of(path, self.output.storage))
+        dealt, frames = _group_days(days), []
         for some in dealt:
             places = [place for day in some for place in days[day]]
             tasks = max(2, _FRAMES // len(dealt), len(places) // _FILES)
-            rows = numbered(session, len(places), tasks).mapInArrow(partial(read_files, places, columns), ddl(columns))
-            frames.append(rows.selectExpr("*", f"{_day_among(some)} AS {quoted(DAY)}"))
+            rows = numbered(session, len(places), tasks).mapInArrow(
+                partial(read_files, places, columns), format_ddl(columns)
+            )
+            frames.append(rows.selectExpr("*", f"{_build_day_expression(some)} AS {quote_name(DAY)}"))
         return union(frames)
 
-    def view(self, table: TableName, catalog: str) -> str:
-        """A statement of Spark's SQL that makes a view of the same rows."""
-        parts = self.parts(table)
-        wanted = together(parts.values())
+    def build_view(self, table: TableName, catalog: str) -> str:
+        """Return a statement of Spark's SQL that makes a view of the same rows."""
+        parts = self.read_parts(table)
+        all_columns = unite_columns(parts.values())
         queries = []
         for version, columns in parts.items():
-            named = zip(selection(columns, wanted), map(identifier, wanted.names), strict=True)
-            select = ", ".join(f"{expression} AS {name}" for expression, name in named)
-            day = f"{self.tables.day(version, catalog)} AS {quoted(DAY)}"
-            queries.append(f"SELECT {select}, {day}\nFROM {self.tables.source(version, catalog)}")
+            expressions = zip(
+                build_selection(columns, all_columns), map(quote_identifier, all_columns.names), strict=True
+            )
+            select = ", ".join(f"{expression} AS {name}" for expression, name in expressions)
+            day = f"{self.tables.build_day(version, catalog)} AS {quote_name(DAY)}"
+            queries.append(f"SELECT {select}, {day}\nFROM {self.tables.build_source(version, catalog)}")
         query = "\nUNION ALL\n".join(queries)
-        return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
+        return f"CREATE OR REPLACE VIEW {quote_name(view_name(table))} AS\n{query}"
 
 
 def read_files(
@@ -284,56 +303,56 @@ def read_files(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for _, rows in read_rows(places[number], "the table file", columns.names):
-                yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
+                yield from align_rows(pa.Table.from_batches([rows]), columns).to_batches()
 
 
-def _asked(names: Sequence[str] | None, there: Sequence[str], table: TableName) -> list[str]:
-    """The columns to show: all, or those of ``names``, as SQL knows them, in any case. Raises ``PipelineError``."""
+def _select_names(names: Sequence[str] | None, there: Sequence[str], table: TableName) -> list[str]:
+    """Return the columns to show: all, or those of ``names`` in any case. Raises ``PipelineError``."""
     if names is None:
         return list(there)
-    known = {name.lower(): name for name in there}
+    names_by_lower = {name.lower(): name for name in there}
     for name in names:
-        if name.lower() not in known:
+        if name.lower() not in names_by_lower:
             raise PipelineError(f"table {table} has no column {name!r}; there are: {', '.join(there)}")
-    return [known[name.lower()] for name in dict.fromkeys(names)]
+    return [names_by_lower[name.lower()] for name in dict.fromkeys(names)]
 
 
-def _dealt(days: Iterable[date | None]) -> list[Sequence[date | None]]:
-    """The days of each frame: one, or some that follow each other; files of no day are apart."""
-    known = sorted(day for day in days if day is not None)
-    size = -(-len(known) // _FRAMES) or 1
-    parts: list[Sequence[date | None]] = [known[at : at + size] for at in range(0, len(known), size)]
+def _group_days(days: Iterable[date | None]) -> list[Sequence[date | None]]:
+    """Return the days of each frame: one day, or several that follow each other. Files without a day are apart."""
+    dated = sorted(day for day in days if day is not None)
+    size = -(-len(dated) // _FRAMES) or 1
+    parts: list[Sequence[date | None]] = [dated[at : at + size] for at in range(0, len(dated), size)]
     return [*parts, [None]] if None in days else parts
 
 
-def _day_among(days: Sequence[date | None]) -> str:
-    """The day of a row that landed on one of ``days``, as SQL from which Spark sees that it is none of others."""
+def _build_day_expression(days: Sequence[date | None]) -> str:
+    """Return the day of a row that landed on one of ``days``, as SQL that lets Spark exclude other days."""
     if None in days:
         return DAY_OF_INSTANT
     if len(days) == 1:
         return f"DATE'{days[0]}'"
-    found = (f"WHEN DATE'{day}' THEN DATE'{day}'" for day in days)
-    return f"CASE {DAY_OF_INSTANT} {' '.join(found)} END"
+    branches = (f"WHEN DATE'{day}' THEN DATE'{day}'" for day in days)
+    return f"CASE {DAY_OF_INSTANT} {' '.join(branches)} END"
 
 
-def _day_of(path: str) -> date | None:
-    """The day that the folder of a file stands for, None of one that says no day."""
-    _, found, rest = path.rpartition(f"/{DAY}=")
+def _parse_day(path: str) -> date | None:
+    """Return the day that the folder of a file stands for; None if it stands for no day."""
+    _, separator, tail = path.rpartition(f"/{DAY}=")
     with suppress(ValueError):
-        return date.fromisoformat(rest.partition("/")[0]) if found else None
+        return date.fromisoformat(tail.partition("/")[0]) if separator else None
     return None
 
 
-def _base(paths: Sequence[str]) -> str:
-    """The folder that has all of ``paths`` in folders of days below it; empty if that cannot be said of all."""
+def _find_base(paths: Sequence[str]) -> str:
+    """Return the folder that has all of ``paths`` in folders of days below it; empty without such a folder."""
     if len(paths) == 1 and not paths[0].endswith(_SUFFIX):
         return paths[0]
-    found = {path.rpartition(f"/{DAY}=")[0] for path in paths}
-    return found.pop() if len(found) == 1 else ""
+    bases = {path.rpartition(f"/{DAY}=")[0] for path in paths}
+    return bases.pop() if len(bases) == 1 else ""
 
 
-def together(parts: Iterable[pa.Schema]) -> pa.Schema:
-    """The columns that tables with these columns have together."""
+def unite_columns(parts: Iterable[pa.Schema]) -> pa.Schema:
+    """Return the columns that tables with these columns have together."""
     return reduce(unite, parts)
 
 
@@ -350,11 +369,11 @@ def read(session: SparkSession, output: Where, definition: str, *, columns: Sequ
     Spark has no connector for, others are not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
-    return landed.frame(session, landed.chosen([definition])[definition], columns)
+    return landed.read_frame(session, landed.choose_tables([definition])[definition], columns)
 
 
 def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
-    """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
+    """Return the SQL of views over all tables of each definition.
 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables,
     if that is not the name which pyiceberg has for it. Rows have ``landed_on`` as those of ``read`` do. Raises
@@ -365,8 +384,8 @@ def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> 
         {
             "definition": xid,
             "view": view_name(table),
-            "tables": [str(version) for version in landed.parts(table)],
-            "sql": landed.view(table, catalog),
+            "tables": [str(version) for version in landed.read_parts(table)],
+            "sql": landed.build_view(table, catalog),
         }
-        for xid, table in landed.chosen(definitions).items()
+        for xid, table in landed.choose_tables(definitions).items()
     ]

@@ -22,9 +22,9 @@ from signalbook.cli.app import app
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, Partition, TableFormat
 from signalbook.pipeline.places import Storage, place_of
-from signalbook.pipeline.tables import reading
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
-from signalbook.pipeline.tables.reading import LandedTables, converted, read, view_name, views
+from signalbook.pipeline.tables import landed_tables
+from signalbook.pipeline.tables.landed_tables import LandedTables, convert_expression, read, view_name, views
+from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -129,7 +129,9 @@ def test_times_as_text_keep_microseconds_and_zone(spark_session: SparkSession, z
             "SELECT timestamp_micros(v) t, named_struct('c', timestamp_micros(v)) o, array(timestamp_micros(v)) l "
             "FROM VALUES (1767225600123456L), (1762063200000000L), (-62135596800000000L), (253402300799999999L) AS x(v)"
         )
-        rows_ = rows.selectExpr(*(converted(name, kind, pa.string()) for name, kind in kinds.items())).collect()
+        rows_ = rows.selectExpr(
+            *(convert_expression(name, kind, pa.string()) for name, kind in kinds.items())
+        ).collect()
     finally:
         spark_session.conf.set("spark.sql.session.timeZone", str(before))
     assert [tuple(row) for row in rows_] == [
@@ -270,7 +272,7 @@ def test_many_days_share_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark plans faster with few frames: files of adjacent days may be read, and their rows are filtered out."""
-    monkeypatch.setattr(reading, "_FRAMES", 2)
+    monkeypatch.setattr(landed_tables, "_FRAMES", 2)
     lake, (counted, storage) = four_days("parquet", tmp_path, request), reads
     frame = read(spark_session, place_of(str(lake.place), storage), XID)
     for condition, ids, files in (
@@ -321,15 +323,15 @@ def test_definitions_are_found_without_the_journal(
     lake.put([{"a": 1}], {"a": INT})
     lake.put([{"a": "x"}], {"a": TEXT})
     other = "/endpoints/shop/messages/order:placed"
-    lake.put([{"a": 1}], {"a": INT}, table_name(other))
+    lake.put([{"a": 1}], {"a": INT}, build_table_name(other))
     lake.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
     if kind != "parquet":
         (lake.output / "tables/shop/begun").mkdir()  # by a batch that died
     monkeypatch.setattr(Journal, "files", None)
     monkeypatch.setattr(Journal, "committed", None)
     landed = LandedTables.of(lake.output)
-    assert landed.chosen([XID]) == {XID: ORDER}
-    assert landed.chosen([]) == {other: table_name(other), XID: ORDER}
+    assert landed.choose_tables([XID]) == {XID: ORDER}
+    assert landed.choose_tables([]) == {other: build_table_name(other), XID: ORDER}
 
 
 @pytest.mark.parametrize("table_format", ["parquet", pytest.param("iceberg", marks=pytest.mark.merge)])
