@@ -38,7 +38,7 @@ from benchmarks.pipeline.traffic import GROUP, SCHEMA, catalogue, event
 from signalbook.brokers.amqp.messages import AMQPMessage, sections, split_body, to_bytes
 from signalbook.messages import Contract, Policy
 from signalbook.messages.bindings.amqp import message as amqp_message
-from signalbook.pipeline.arrays import encoded_headers, message_headers
+from signalbook.pipeline.arrays import encode_headers, list_headers
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as AMQP
@@ -264,7 +264,7 @@ def _amqp(event: Event) -> Record:
         application_properties=_attributes(event, "cloudEvents_"),
     )
     around, body = split_body(to_bytes(sent))
-    found = encoded_headers(message_headers(amqp_message(body, sections(around))))
+    found = encode_headers(list_headers(amqp_message(body, sections(around))))
     headers = [{"name": name, "value": value} for name, value in found]
     return {"protocol": "AMQP/1.0", "source": "amqp:parcels", "key": around, "value": body, "headers": headers}
 

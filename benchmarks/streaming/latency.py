@@ -23,10 +23,10 @@ _MICROSECONDS = pa.timestamp("us", "UTC")
 
 def of_pipeline(output: Path, committed: dict[str, float], since: float) -> Ages:
     """Of records from the time ``since`` on; ``committed`` says when the report of each batch was there."""
-    journal = Journal.existing(output)
+    journal = Journal.open_existing(output)
     batches = [
         (committed[batch.id], [output / find_table_folder(file.table, "parquet") / file.name for file in batch.files])
-        for batch in journal.committed()
+        for batch in journal.iterate_committed()
     ]
     return _ages(batches, "_received_at", since)
 

@@ -78,7 +78,7 @@ def test_a_signal_asks_the_stream_to_end(number: signal.Signals) -> None:
 def test_a_stream_that_waits_for_another_program_ends_by_a_signal(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--registry", "x", "--output", "lake"]
     with (
-        Journal.open(Path("lake").absolute()).alone(),
+        Journal.open(Path("lake").absolute()).lock_output(),
         subprocess.Popen([*command, "--input", "kafka://127.0.0.1:1/t"]) as process,
     ):
         while not Path("lake/streams/stream/.lock").exists():

@@ -112,7 +112,7 @@ class Lake:
     def files(self, table: TableName = ORDER) -> list[Place]:
         """The files of a table."""
         folder = self.place / find_table_folder(table, self.table_format)
-        return [folder / file.name for file in self.journal.files()[table]]
+        return [folder / file.name for file in self.journal.find_files()[table]]
 
     def prepared(
         self,
@@ -125,7 +125,7 @@ class Lake:
         self.count += 1
         name = f"b{self.count:03}"
         attempt = f"{name}-{secrets.token_hex(4)}"
-        folder = self.journal.staging(attempt)
+        folder = self.journal.make_staging(attempt)
         staged = (folder / "f.parquet").output()
         fields = columns if isinstance(columns, pa.Schema) else columns.items()
         schema = pa.schema([*fields, ("_landed_at", TIMESTAMP)])
@@ -191,11 +191,11 @@ class Lake:
 
     def check_whole(self) -> None:
         """Check that nothing is half done or left over, and that readers find exactly the files in the journal."""
-        assert self.journal.unfinished() == []
+        assert self.journal.list_unfinished() == []
         staged = [entry.path for entry in (self.place / ".staging").files(deep=True)]
         # Which says in a store that an attempt was swept, and stays for a day.
         assert all(path.endswith("/claim") for path in staged), staged
-        for table, files in self.journal.files().items():
+        for table, files in self.journal.find_files().items():
             folder = self.place / find_table_folder(table, self.table_format)
             live = {str(folder / file.name) for file in files}
             assert live == self.tables.find_live_paths(table)

@@ -21,12 +21,12 @@ from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import (
     MISFITS,
     ValueForm,
-    opaque_arrays,
-    payload_builder,
-    text_map,
-    text_maps,
-    timestamps,
-    unfitting_value,
+    build_opaque_arrays,
+    build_text_map,
+    build_text_maps,
+    find_unfitting_value,
+    make_payload_builder,
+    parse_timestamps,
 )
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, UTC)
@@ -52,7 +52,7 @@ def typed(value: Any, shape: Shape) -> Any:
 
 
 def build(shape: Shape, values: list[Any], form: ValueForm) -> list[list[Any]]:
-    return [array.to_pylist() for array in payload_builder(shape, form)(values)]
+    return [array.to_pylist() for array in make_payload_builder(shape, form)(values)]
 
 
 @pytest.mark.parametrize("form", ValueForm)
@@ -118,7 +118,7 @@ def test_messages_of_protobuf_that_are_not_set_are_null() -> None:
         }
     """
     schema = PROTOBUF.parse(document, "Protobuf/3")
-    build = payload_builder(schema.shape(), ValueForm.DECODED)
+    build = make_payload_builder(schema.shape(), ValueForm.DECODED)
     texts = (b"{}", b'{"value": null, "list": [], "struct": {}, "values": [null], "self": {}}')
     columns = build([schema.decode(text, "application/json") for text in texts])
     assert [column.to_pylist() for column in columns] == [
@@ -142,25 +142,25 @@ def test_a_value_that_does_not_fit_is_reported(shape: Shape, value: Any) -> None
 
 def test_payloads_without_schema() -> None:
     expected = [["a", None, None], [None, b"\xff", None]]
-    assert [array.to_pylist() for array in opaque_arrays([b"a", b"\xff", None])] == expected
+    assert [array.to_pylist() for array in build_opaque_arrays([b"a", b"\xff", None])] == expected
 
 
 def test_text_maps_and_timestamps() -> None:
-    assert text_map([None, [("a", "b")]]).to_pylist() == [None, [("a", "b")]]
-    assert text_map([None, None]).to_pylist() == [None, None]
+    assert build_text_map([None, [("a", "b")]]).to_pylist() == [None, [("a", "b")]]
+    assert build_text_map([None, None]).to_pylist() == [None, None]
 
 
 @pytest.mark.parametrize(
     "text", ["2026-01-02T12:00:00.000005Z", "2026-01-02t12:00:00.000005z", "2026-01-02T12:00:00.000005999Z"]
 )
 def test_timestamps_of_every_spelling(text: str) -> None:
-    assert timestamps(pa.array([text, None])).to_pylist() == [NOON, None]
+    assert parse_timestamps(pa.array([text, None])).to_pylist() == [NOON, None]
 
 
 def test_maps_contain_the_set_columns() -> None:
     columns = {"a": ["x", None, ""], "b": ["y", None, None]}
-    maps = text_maps({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
-    assert maps.equals(text_map([[("a", "x"), ("b", "y")], None, [("a", "")]]))
+    maps = build_text_maps({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
+    assert maps.equals(build_text_map([[("a", "x"), ("b", "y")], None, [("a", "")]]))
     assert maps.slice(1).to_pylist() == [None, [("a", "")]]
 
 
@@ -183,7 +183,7 @@ TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 )
 def test_headers_as_columns(protocol: str, pairs: list[arrays.Header], texts: object, exact: Any) -> None:
     """Raw headers are kept if a name occurs twice, or a value is null or not text."""
-    maps, lists = arrays.header_columns([("KAFKA", ()), (protocol, pairs)])
+    maps, lists = arrays.build_header_columns([("KAFKA", ()), (protocol, pairs)])
     assert maps.to_pylist() == [None, texts]
     assert lists.to_pylist() == [None, exact and [{"name": name, "value": value} for name, value in exact]]
 
@@ -202,8 +202,8 @@ def test_header_columns_equal_those_of_single_rows(
     array = pa.array(header_rows, TYPE)
     array, header_rows = (array.slice(1), header_rows[1:]) if sliced else (array, header_rows)
     names = arrays.HeaderNames.of(array, folded=protocol in arrays.LOWERED)
-    pairs: Any = arrays.header_pairs if protocol == "KAFKA" else arrays.text_pairs
-    assert arrays.header_arrays(protocol, array, names) == arrays.header_columns(
+    pairs: Any = arrays.list_header_pairs if protocol == "KAFKA" else arrays.list_text_pairs
+    assert arrays.build_header_arrays(protocol, array, names) == arrays.build_header_columns(
         (protocol, pairs(e)) for e in header_rows
     )
 
@@ -228,7 +228,7 @@ def test_names_of_headers(name_lists: list[list[str] | None], folded: bool) -> N
     flat = [name for row in rows for name in row]
     assert list(names.numbers) == list(dict.fromkeys(flat))
     assert names.codes.tolist() == [names.numbers[name] for name in flat]
-    assert names.places(["b", "", "x"]).tolist() == [place for place, name in enumerate(flat) if name in ("b", "")]
+    assert names.find_places(["b", "", "x"]).tolist() == [place for place, name in enumerate(flat) if name in ("b", "")]
     assert not names.alike or all(row == rows[0] and len(set(row)) == len(row) for row in rows)
 
 
@@ -242,7 +242,7 @@ def test_maps_are_selected_by_position(name_lists: list[list[str] | None], data:
     rows = [[] if names is None else [(name, str(number)) for number, name in enumerate(names)] for names in name_lists]
     maps = pa.array([[("x", "0")], *rows], columns.TEXT_MAP).slice(1)
     places = np.array(data.draw(st.lists(st.integers(0, max(len(maps) - 1, 0)), unique=True, max_size=len(maps))), int)
-    some = arrays.taken(maps, places)
+    some = arrays.take_elements(maps, places)
     some.validate(full=True)
     assert some.equals(maps.take(pa.array(places, pa.int64())))
 
@@ -262,5 +262,5 @@ def test_maps_are_selected_by_position(name_lists: list[list[str] | None], data:
 def test_unfitting_value_has_its_path(value: Any, path: Any) -> None:
     whole = Scalar(kind="int64")
     shape = struct(n=whole, list=ListOf(item=struct(n=whole)), map=MapOf(value=whole))
-    result = unfitting_value(shape, value)
+    result = find_unfitting_value(shape, value)
     assert (result and result[0]) == path

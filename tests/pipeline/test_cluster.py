@@ -171,11 +171,11 @@ def test_workers_need_no_shared_folder(
     report = json.loads(output)
     assert (report["read"], report["landed"], report["dead_lettered"]) == (EVENTS, EVENTS - wrong, wrong)
     lake = root / "out"
-    journal = Journal.existing(lake)
-    table_format = journal.table_format()
+    journal = Journal.open_existing(lake)
+    table_format = journal.find_table_format()
     assert table_format is not None
     ids: Counter[str] = Counter()
-    for table, files in journal.files().items():
+    for table, files in journal.find_files().items():
         if table != DEAD_LETTERS:
             for file in files:
                 path = lake / find_table_folder(table, table_format) / file.name

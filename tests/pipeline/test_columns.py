@@ -32,29 +32,29 @@ def fields(*names: str) -> tuple[Field, ...]:
     ],
 )
 def test_a_shape_has_a_type(shape: Shape, type: pa.DataType) -> None:
-    assert columns.arrow_type(shape) == type
+    assert columns.find_arrow_type(shape) == type
 
 
 def test_members_of_an_object_are_columns_with_their_description() -> None:
     shape = Struct(fields=(Field(name="total", attribute="total", shape=INT, description="In cents"),))
-    column = columns.payload(shape).field("total")
+    column = columns.build_payload(shape).field("total")
     assert (column.type, column.metadata) == (pa.int64(), {b"doc": b"In cents"})
 
 
 def test_no_member_takes_the_name_of_another_column() -> None:
-    names = columns.payload(Struct(fields=fields("ce_id", "CE_ID", "_batch", "a", "A", "", "data"))).names
+    names = columns.build_payload(Struct(fields=fields("ce_id", "CE_ID", "_batch", "a", "A", "", "data"))).names
     assert names == ["ce_id_", "CE_ID__", "_batch_", "a", "A_", "_", "data"]
-    landed = columns.landed(Struct(fields=fields(*names))).names
+    landed = columns.build_landed(Struct(fields=fields(*names))).names
     assert len({name.lower() for name in landed}) == len(landed)
 
 
 @pytest.mark.parametrize("shape", [INT, Anything(), ListOf(item=INT), Struct(fields=())])
 def test_a_payload_that_is_no_object_is_one_column(shape: Shape) -> None:
-    assert columns.payload(shape).names == ["data"]
+    assert columns.build_payload(shape).names == ["data"]
 
 
 def test_a_payload_without_schema_is_kept_as_sent() -> None:
-    assert columns.landed(None).names[8:10] == ["data", "data_binary"]
+    assert columns.build_landed(None).names[8:10] == ["data", "data_binary"]
 
 
 @pytest.mark.parametrize(

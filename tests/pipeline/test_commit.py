@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def replayed(lake: Lake) -> JournalEntry:
     """A prepared batch that lands the letter."""
-    return lake.prepared([{"a": 2}], COLUMNS, removed=lake.journal.files()[DEAD_LETTERS])
+    return lake.prepared([{"a": 2}], COLUMNS, removed=lake.journal.find_files()[DEAD_LETTERS])
 
 
 def test_replaced_files_are_committed_first(lake: Lake) -> None:
@@ -51,7 +51,7 @@ def test_removed_letters_withdraw_the_replay(lake: Lake, died: bool) -> None:
     else:
         with pytest.raises(Withdrawn, match=r"signalbook\.dead_letters was changed by someone else.*: run it again"):
             lake.commit(batch)
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
     lake.put([{"a": 3}], COLUMNS)
     assert lake.rows() == [{"a": 1}, {"a": 3}]
 
@@ -78,7 +78,7 @@ def test_concurrently_landed_batch_is_landed_once(
     monkeypatch.setattr(type(lake.place), "create", held_up)
     with pytest.raises(KeyboardInterrupt):
         lake.prepared([{"a": 1}], COLUMNS)
-    assert len(lake.journal.unfinished()) == 1
+    assert len(lake.journal.list_unfinished()) == 1
     assert complete_unfinished(other.journal, lambda _: None) == {}
     other.put([{"a": 2}], COLUMNS)
     assert [row["a"] for row in lake.rows()] == [1, 2]

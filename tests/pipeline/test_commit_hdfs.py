@@ -67,15 +67,15 @@ def test_killed_driver_leaves_a_consistent_output(
     lake = Lake(tmp_path / "unused", table_format, stored=place("hdfs", tmp_path, request))
     at, after = step, False
     while True:
-        with lake.journal.alone():
+        with lake.journal.lock_output():
             lake.count = 0
             lake.put([{"a": 0}], {"a": pa.int32()})
         if not killed(lake, at, after=after):
             break
         work(lake)
         assert numbers(lake) == [0, 1, 2], f"killed with request {at}, which was{'' if after else ' not'} made"
-        assert len(lake.journal.files()[ORDER]) == 1
-        assert lake.journal.unfinished() == []
+        assert len(lake.journal.find_files()[ORDER]) == 1
+        assert lake.journal.list_unfinished() == []
         lake.place.clear()
         at, after = (at, True) if every and not after else (at + step, not every and not after)
     assert at > 83

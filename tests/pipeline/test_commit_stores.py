@@ -69,7 +69,7 @@ def lake(kind: str, way: StoreWay, tmp_path: Path) -> Lake:
     """A row in a table that is reached by that way."""
     stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
     lake = Lake(tmp_path / "unused", cast("TableFormat", kind.partition("-")[0]), stored=stored)
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         lake.put([{"a": 0}], {"a": INT})
     return lake
 
@@ -81,21 +81,21 @@ def numbers(lake: Lake) -> list[int]:
 @pytest.mark.merge
 def test_commit_survives_temporary_errors(way: StoreWay, lake: Lake, fate: Fate) -> None:
     way.fate = fate
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         for number in range(1, 3):
             lake.put([{"a": number}], {"a": INT} if number == 1 else {"a": INT, "b": INT})
     compact(lake.place, (), TARGET, lambda _: None)
     way.fate = storeway.delivered
     assert numbers(lake) == [0, 1, 2]
-    assert len(lake.journal.files()[ORDER]) == 1
-    assert lake.journal.unfinished() == []
+    assert len(lake.journal.find_files()[ORDER]) == 1
+    assert lake.journal.list_unfinished() == []
 
 
 def test_batch_is_completed_after_a_long_outage_of_the_store(
     way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is kept, and completed once it is back."""
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         batch = lake.prepared([{"a": 1}], {"a": INT})
         way.fate = lambda request, deliver: storeway.never_came(request, deliver)
         monkeypatch.setattr("signalbook.pipeline.places.stores._RETRIES", {"max_retries": 1})
@@ -106,7 +106,7 @@ def test_batch_is_completed_after_a_long_outage_of_the_store(
             lake.commit(batch)
         way.fate = storeway.delivered
         connect.cache_clear()
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         assert list(complete_unfinished(lake.journal, lambda _: None)) == [batch.id]
     assert numbers(lake) == [0, 1]
 
@@ -118,12 +118,12 @@ def test_outdated_listings_are_tolerated(way: StoreWay, lake: Lake, monkeypatch:
     """
     old = OldListings()
     way.fate = old
-    lake.journal.unfinished()
+    lake.journal.list_unfinished()
     lake.journal.sweep()
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         batch = lake.prepared([{"a": 1}], {"a": INT})
     journal = lake.journal
-    with journal.alone():
+    with journal.lock_output():
         journal.sweep()
         assert list(complete_unfinished(journal, lambda _: None)) == [batch.id]
         last = lake.prepared([{"a": 2}], {"a": INT})
@@ -135,16 +135,16 @@ def test_outdated_listings_are_tolerated(way: StoreWay, lake: Lake, monkeypatch:
             lake.commit(last)
     old.let_go()
     assert numbers(lake) == ([0, 1] if lake.table_format == "delta" else [0, 1, 2])
-    with journal.alone():
+    with journal.lock_output():
         assert list(complete_unfinished(journal, lambda _: None)) == [last.id] * (lake.table_format == "delta")
     assert numbers(lake) == [0, 1, 2]
-    assert journal.unfinished() == []
+    assert journal.list_unfinished() == []
 
 
 def work(lake: Lake) -> None:
     """Land two batches and compact, as far as that was not done before: what a driver does that is begun again."""
     journal = lake.journal
-    with journal.alone(120.0):
+    with journal.lock_output(120.0):
         complete_unfinished(journal, lambda _: None)
         for number in (1, 2):
             lake.count = number
@@ -214,10 +214,10 @@ def test_killed_driver_leaves_a_consistent_output(way: StoreWay, lake: Lake, req
     while killed(way, lake, at, after=after):
         work(lake)
         assert numbers(lake) == [0, 1, 2], f"killed with request {at}, which was{'' if after else ' not'} made"
-        assert len(lake.journal.files()[ORDER]) == 1
-        assert lake.journal.unfinished() == []
+        assert len(lake.journal.find_files()[ORDER]) == 1
+        assert lake.journal.list_unfinished() == []
         lake.place.clear()
-        with lake.journal.alone():
+        with lake.journal.lock_output():
             lake.count = 0
             lake.put([{"a": 0}], {"a": INT})
         at, after = (at, True) if every and not after else (at + step, not every and not after)

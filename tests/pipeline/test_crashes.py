@@ -35,7 +35,7 @@ Work = Callable[[Lake, str], object]
 def fill(output: Place, table_format: TableFormat) -> None:
     """Land two orders and a dead letter."""
     lake = Lake(UNUSED, table_format, stored=output)
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         lake.put([{"id": "1", "_rescue": '{"total":1.5}'}], COLUMNS)
         lake.put([{"id": "2"}], COLUMNS)
         lake.put([{"id": "3"}], COLUMNS, DEAD_LETTERS)
@@ -63,7 +63,7 @@ def rows(source: Any) -> list[dict[str, Any]]:
 
 def land(lake: Lake, registry: str) -> None:
     """Land a batch with a new column, unless it was landed."""
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         complete_unfinished(lake.journal, lambda _: None)
         lake.count = 3
         if lake.journal.find("b004") is None:
@@ -72,10 +72,10 @@ def land(lake: Lake, registry: str) -> None:
 
 def replay(lake: Lake, registry: str) -> None:
     """Land the dead letter, unless it was landed: one table loses a file that another gets."""
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         complete_unfinished(lake.journal, lambda _: None)
         lake.count = 4
-        if letters := lake.journal.files().get(DEAD_LETTERS):
+        if letters := lake.journal.find_files().get(DEAD_LETTERS):
             lake.commit(lake.prepared([{"id": "3"}], COLUMNS, removed=letters))
 
 
@@ -98,7 +98,7 @@ WORKS: dict[str, Work] = {
 @pytest.fixture(autouse=True)
 def _of_dead_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat leases of this process as free, because the crashed driver is a part of it."""
-    monkeypatch.setattr(locks, "_lives", lambda _: False)
+    monkeypatch.setattr(locks, "_is_alive", lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def is_finished(output: Place, table_format: TableFormat, works: Iterable[Work],
 
 def check_recovery(lake: Lake, works: Iterable[Work], registry: str, states: Sequence[State]) -> None:
     """Check that the next driver finds each work done or not begun, and that it does the rest."""
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         complete_unfinished(lake.journal, lambda _: None)
     check_a_day_later(lake)
     assert state(lake.place, lake.table_format) in states

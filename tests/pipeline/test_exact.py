@@ -16,7 +16,7 @@ from tests.examples import examples
 from signalbook.formats import Scalar
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.pipeline import exact, rescue
-from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import build_json_decoder
 from signalbook.values import JSON, dump_json, parse_json
@@ -78,7 +78,7 @@ def at(*parts: int) -> datetime:
     ],
 )
 def test_values_of_columns(shape: Scalar, value: JSON, expected: tuple[Any, bool]) -> None:
-    assert exact.held(shape, value) == expected
+    assert exact.find_held_part(shape, value) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_values_of_columns(shape: Scalar, value: JSON, expected: tuple[Any, bool
     ],
 )  # fmt: skip
 def test_a_value_comes_back(shape: Scalar, value: JSON) -> None:
-    assert exact.sent(shape, exact.held(shape, value)[0]) == value
-    assert exact.sent(shape, value) == value  # out of a table that has it as it was sent
+    assert exact.restore_sent(shape, exact.find_held_part(shape, value)[0]) == value
+    assert exact.restore_sent(shape, value) == value  # out of a table that has it as it was sent
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_digits_are_read_and_written(text: str) -> None:
     ],
 )  # fmt: skip
 def test_inexact_floats_are_marked(text: str, expected: tuple[float | None, bool]) -> None:
-    assert exact.held(Scalar(kind="float64", sent="float64"), parse_json(text, exact=True)) == expected
+    assert exact.find_held_part(Scalar(kind="float64", sent="float64"), parse_json(text, exact=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_both_paths_hold_equal_values(payloads: list[dict[str, JSON]]) -> None:
     shape = SCHEMA.shape()
     payloads = [payload for payload in payloads if not SCHEMA.validate(payload)]
     for payload in payloads:
-        expected = payload_builder(shape, ValueForm.JSON)([payload])
-        rests = rescue.rests(shape, [payload])
+        expected = make_payload_builder(shape, ValueForm.JSON)([payload])
+        rests = rescue.build_rescue_array(shape, [payload])
         if payload.get("p") == 1e40:
             with pytest.raises(MISFITS):  # which leaves it to the slow path
                 _natively(payload)
@@ -194,9 +194,11 @@ def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
 def _whole(payload: dict[str, Any]) -> bool:
     """Return True if the columns hold the whole payload."""
     parts = ((TIME, payload.get("t")), (TIME, payload.get("n", {}).get("t")), (DAY, payload.get("d")))
-    if not exact.held(NUMBER, payload.get("f", 0))[1]:
+    if not exact.find_held_part(NUMBER, payload.get("f", 0))[1]:
         return False
-    return payload.get("p") != 1e40 and all(value is None or exact.held(shape, value)[1] for shape, value in parts)
+    return payload.get("p") != 1e40 and all(
+        value is None or exact.find_held_part(shape, value)[1] for shape, value in parts
+    )
 
 
 def test_unfitting_values_are_rescued() -> None:

@@ -36,9 +36,9 @@ def test_an_entry_reads_back(tmp_path: Path, id: str) -> None:
     journal = Journal.open(tmp_path / "out")
     assert journal.find(id) is None
     journal.prepare(batch(id))
-    assert (journal.unfinished(), journal.find(id)) == ([batch(id)], None)
+    assert (journal.list_unfinished(), journal.find(id)) == ([batch(id)], None)
     journal.commit(batch(id))
-    assert (journal.unfinished(), journal.find(id)) == ([], batch(id))
+    assert (journal.list_unfinished(), journal.find(id)) == ([], batch(id))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["batches"]
 
 
@@ -48,8 +48,8 @@ def test_news_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
     names = [f"{number:03}" for number in reversed(range(100))]
     for name in names:
         journal.commit(prepared(journal, name))
-    assert journal.news(()) == names
-    assert journal.news(names[:98]) == names[98:]
+    assert journal.list_new(()) == names
+    assert journal.list_new(names[:98]) == names[98:]
 
 
 def prepared(journal: Journal, name: str) -> JournalEntry:
@@ -59,26 +59,26 @@ def prepared(journal: Journal, name: str) -> JournalEntry:
 
 def test_concurrent_runs_are_rejected(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():
+    with journal.lock_output(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).lock_output():
         pass
-    with journal.alone():
+    with journal.lock_output():
         pass
 
 
 def test_waiting_for_another_run_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     journal = Journal.open(tmp_path)
-    with journal.alone(600.0, stop):
+    with journal.lock_output(600.0, stop):
         threading.Timer(0.1, stop.set).start()
-        with pytest.raises(Stopped), Journal.open(tmp_path).alone(600.0, stop):
+        with pytest.raises(Stopped), Journal.open(tmp_path).lock_output(600.0, stop):
             pass
-    with journal.alone(600.0, stop):  # nobody has to be waited for
+    with journal.lock_output(600.0, stop):  # nobody has to be waited for
         pass
 
 
 def test_staged_files_of_dead_runs_go(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    (journal.staging("x") / "f").write(b"")
+    (journal.make_staging("x") / "f").write(b"")
     journal.sweep()
     assert not list(tmp_path.rglob("f"))
 
@@ -159,8 +159,8 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
     for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
         journal.prepare(entry)
         journal.commit(entry)
-    assert journal.files() == {FILE.table: [replace(FILE, name="g")]}
-    assert journal.files(lambda table: table == DEAD_LETTERS) == {}
+    assert journal.find_files() == {FILE.table: [replace(FILE, name="g")]}
+    assert journal.find_files(lambda table: table == DEAD_LETTERS) == {}
 
 
 def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.F
     output = place(server, tmp_path / "deep" / "out", request)
     for _ in range(2):
         journal = Journal.open(output)
-        with suppress(ZeroDivisionError), journal.alone():
-            (journal.staging("attempt") / "f").write(b"x")
+        with suppress(ZeroDivisionError), journal.lock_output():
+            (journal.make_staging("attempt") / "f").write(b"x")
             (output / "catalog.json").write(b"{}")
             journal.sweep()
             raise ZeroDivisionError
@@ -206,18 +206,18 @@ def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.F
     (output / "tables/mine").write(b"x")
     (output / "catalog.json").write(b"{}")
     journal = Journal.open(output)
-    with suppress(ZeroDivisionError), journal.alone():
+    with suppress(ZeroDivisionError), journal.lock_output():
         raise ZeroDivisionError
     assert {entry.path for entry in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
 
 
 def test_output_with_a_batch_is_not_removed(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "out")
-    with suppress(ZeroDivisionError), journal.alone():
+    with suppress(ZeroDivisionError), journal.lock_output():
         journal.prepare(batch())
         raise ZeroDivisionError
     journal.discard()
-    assert Journal.existing(tmp_path / "out").unfinished() == [batch()]
+    assert Journal.open_existing(tmp_path / "out").list_unfinished() == [batch()]
 
 
 def test_output_removed_during_its_creation_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +232,10 @@ def test_output_removed_during_its_creation_is_created_again(tmp_path: Path, mon
         return opened(path, *arguments, **keywords)
 
     monkeypatch.setattr(Path, "open", take_away_and_open)
-    with journal.alone(5.0):
+    with journal.lock_output(5.0):
         journal.prepare(batch())
     assert gone == [output / ".lock"]
-    assert Journal.existing(output).unfinished() == [batch()]
+    assert Journal.open_existing(output).list_unfinished() == [batch()]
 
 
 def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -> None:
@@ -246,18 +246,22 @@ def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -
 
     def wait() -> None:
         begun.set()
-        with second.alone(600.0):
+        with second.lock_output(600.0):
             entered.set()
             second.prepare(batch())
             second.commit(batch())
 
     waiting = threading.Thread(target=wait)
-    with suppress(ZeroDivisionError), first.alone():
+    with suppress(ZeroDivisionError), first.lock_output():
         waiting.start()
         begun.wait()
         assert not entered.wait(0.3)
         raise ZeroDivisionError
     waiting.join()
-    assert Journal.existing(output).find("b1") == batch()
-    with Journal.open(output).alone(), pytest.raises(PipelineError, match="another run"), Journal.open(output).alone():
+    assert Journal.open_existing(output).find("b1") == batch()
+    with (
+        Journal.open(output).lock_output(),
+        pytest.raises(PipelineError, match="another run"),
+        Journal.open(output).lock_output(),
+    ):
         pass

@@ -30,30 +30,30 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 def staged(journal: Journal, attempt: str, id: str = "b1") -> JournalEntry:
     """A batch whose one file is staged."""
-    (journal.staging(attempt) / "f").write(b"x")
+    (journal.make_staging(attempt) / "f").write(b"x")
     return replace(batch(id), files=(replace(FILE, staged=f".staging/{attempt}/f"),))
 
 
 def test_lifecycle_of_an_entry(output: Place) -> None:
     journal = Journal.open(output)
     with pytest.raises(PipelineError, match="no output folder of the pipeline"):
-        Journal.existing(output)
-    with journal.alone():
+        Journal.open_existing(output)
+    with journal.lock_output():
         entry = staged(journal, "x")
         journal.prepare(entry)
-        assert (journal.unfinished(), journal.find("b1"), journal.table_format()) == ([entry], None, None)
+        assert (journal.list_unfinished(), journal.find("b1"), journal.find_table_format()) == ([entry], None, None)
         journal.commit(entry)
         journal.commit(entry)  # again, as after a kill
-        assert (journal.unfinished(), journal.find("b1"), journal.news(())) == ([], entry, ["b1"])
+        assert (journal.list_unfinished(), journal.find("b1"), journal.list_new(())) == ([], entry, ["b1"])
     assert [listed.path for listed in output.files(deep=True) if listed.path.startswith(".staging")] == []
-    assert Journal.existing(output).table_format() == "parquet"
-    assert [listed.id for listed in Journal.existing(output).committed()] == ["b1"]
+    assert Journal.open_existing(output).find_table_format() == "parquet"
+    assert [listed.id for listed in Journal.open_existing(output).iterate_committed()] == ["b1"]
 
 
 def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place) -> None:
     """The one that was slower has nothing in the way of its next try."""
     first, second = Journal.open(output), Journal.open(output)
-    with first.alone():
+    with first.lock_output():
         mine, theirs = staged(first, "x"), staged(second, "y")
         # as after a lease that was lost without anyone's fault
         second._lock.check = lambda note=None: None  # type: ignore[method-assign]
@@ -63,13 +63,13 @@ def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place)
         first.commit(mine)
         with pytest.raises(PipelineError, match="batch 'b1' was committed by another run"):
             second.prepare(staged(second, "z"))
-        assert (first.unfinished(), first.find("b1")) == ([], mine)
+        assert (first.list_unfinished(), first.find("b1")) == ([], mine)
 
 
 def test_swept_files_are_not_prepared(output: Place) -> None:
     """Prepared files are not swept either; whichever happens first wins."""
     first, second = Journal.open(output), Journal.open(output)
-    with first.alone():
+    with first.lock_output():
         late, early = staged(first, "late", "b1"), staged(first, "early", "b2")
         first.prepare(early)
         second.sweep()
@@ -77,7 +77,7 @@ def test_swept_files_are_not_prepared(output: Place) -> None:
         assert not (output / ".staging/late/f").exists()
         with pytest.raises(PipelineError, match="another run of batch 'b1' was faster"):
             first.prepare(late)
-        assert first.unfinished() == [early]
+        assert first.list_unfinished() == [early]
 
 
 def test_staged_files_of_dead_runs_are_swept(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_run_without_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest
     """The staged files may belong to the new owner of the lease."""
     first, second = Journal.open(output), Journal.open(output)
     monkeypatch.setattr(locks, "TERM", 0.0)
-    with first.alone(), second.alone(60.0):
+    with first.lock_output(), second.lock_output(60.0):
         entry = staged(second, "y")
         first.sweep()
         second.prepare(entry)
@@ -142,12 +142,12 @@ def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.
 def test_prepared_batch_is_known_before_it_is_listed(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease tells whoever has it next."""
     first, second = Journal.open(output), Journal.open(output)
-    with first.alone():
+    with first.lock_output():
         entry = staged(first, "x")
         first.prepare(entry)
     monkeypatch.setattr(type(output), "files", lambda self, *, deep=False: iter(()))
-    with second.alone():
-        assert second.unfinished() == [entry]
+    with second.lock_output():
+        assert second.list_unfinished() == [entry]
 
 
 def test_many_entries_are_read_on_demand(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,17 +163,20 @@ def test_many_entries_are_read_on_demand(output: Place, monkeypatch: pytest.Monk
         return read(place)
 
     monkeypatch.setattr(journal_module, "_read", counted)
-    committed = journal.committed()
+    committed = journal.iterate_committed()
     assert next(committed).id == "b00"
     assert len(requested) <= 1 + TOGETHER
     assert [entry.id for entry in committed] == [f"b{number:02}" for number in range(1, 20)]
-    assert journal.files() == {}
+    assert journal.find_files() == {}
 
 
 def test_refusal_of_the_store_is_an_error(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     there = place("s3proxy", tmp_path, request)
     wrong = dict(there.storage.options) | {"secret_access_key": "wrong-4711"}
     journal = Journal.open(place_of(str(there), Storage.of(wrong)))
-    with pytest.raises(PipelineError, match=r"cannot use s3://.*: the store answers 403") as failure, journal.alone():
+    with (
+        pytest.raises(PipelineError, match=r"cannot use s3://.*: the store answers 403") as failure,
+        journal.lock_output(),
+    ):
         pass
     assert "wrong-4711" not in str(failure.value)

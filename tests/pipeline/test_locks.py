@@ -41,7 +41,7 @@ def test_one_has_it_at_a_time(spot: Place) -> None:
     for mine, other in ((first, second), (second, first)):
         assert mine.take()
         assert not other.take()
-        assert not other.waits()
+        assert not other.can_become_free()
         mine.check()
         mine.release()
         mine.release()
@@ -95,7 +95,7 @@ class Clock:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, renewal: float) -> None:
     """Treat leases as those of other machines, and renew them after ``renewal`` real seconds."""
-    monkeypatch.setattr(locks, "_machine", lambda: "")
+    monkeypatch.setattr(locks, "_find_machine", lambda: "")
     monkeypatch.setattr(locks, "_LIVE", _Nobody())
     monkeypatch.setattr(locks, "_RENEWAL", renewal)
 
@@ -110,7 +110,7 @@ def test_lease_of_a_dead_machine_is_taken_over(stored: Place, monkeypatch: pytes
     assert not mine.take()
     clock.now += locks.TERM - 1
     assert not mine.take()
-    assert mine.waits()
+    assert mine.can_become_free()
     clock.now += 1
     assert mine.take()
     assert mine.note == "what was prepared"
@@ -131,7 +131,7 @@ def test_lease_of_a_living_machine_is_not_taken(stored: Place, monkeypatch: pyte
         clock.now += locks.TERM
         first.check()  # as it does by itself
         assert not second.take()
-        assert not second.waits()
+        assert not second.can_become_free()
     first.release()
     assert second.take()
     second.release()
@@ -142,7 +142,7 @@ def test_lease_is_renewed_in_the_background(stored: Place, monkeypatch: pytest.M
     mine, other = lease(stored), lease(stored)
     assert mine.take()
     deadline = time.monotonic() + 60
-    while other.waits():
+    while other.can_become_free():
         assert not other.take()
         assert time.monotonic() < deadline
     mine.release()
@@ -194,11 +194,11 @@ def test_removed_lock_file_locks_nobody_out(tmp_path: Path) -> None:
 
 def test_held_lock_is_recognised(spot: Place) -> None:
     lock = lock_of(spot)
-    assert not lock.held()
+    assert not lock.is_held()
     assert lock.take()
-    assert lock.held()
+    assert lock.is_held()
     lock.release()
-    assert not lock.held()
+    assert not lock.is_held()
 
 
 def test_delayed_holder_checks_its_lease(stored: Place) -> None:
@@ -207,10 +207,10 @@ def test_delayed_holder_checks_its_lease(stored: Place) -> None:
     mine, other = Lease(stored, clock), lease(stored.parent / "other")
     assert mine.take()
     clock.now += locks.TERM
-    assert mine.held()
+    assert mine.is_held()
     assert mine._renewed == clock.now
     assert other.take()
     stored.replace((stored.parent / "other").read())
     clock.now += locks.TERM
-    assert not mine.held()
+    assert not mine.is_held()
     other.release()

@@ -91,11 +91,11 @@ def test_held_and_rescued_values_are_complete(case: Case) -> None:
     document, value, held, expected = case
     schema = parse(document)
     assert is_lossy(schema.shape())
-    assert rescue.rest(schema.shape(), value) == expected
+    assert rescue.find_rescued(schema.shape(), value) == expected
     spaced = dump_json(value, indent=1)
     native_rests, refused = natively(schema, b'{"none": of them}', dump_json(value), spaced)
     assert (native_rests, refused) == ([expected, expected], [0])
-    assert rescue.whole(held, expected) == value
+    assert rescue.restore(held, expected) == value
 
 
 NOTE: JSONObject = {"type": "object", "properties": {"t": {"type": "string"}}}

@@ -76,12 +76,12 @@ def test_a_member_keeps_its_column(lake: Lake, nested: bool) -> None:
 
     def put(**members: str) -> TableName:
         fields = tuple(Field(name=name, attribute="", shape=Scalar(kind="string")) for name in members)
-        inner = columns.payload(Struct(fields=fields))
+        inner = columns.build_payload(Struct(fields=fields))
         row: dict[str, Any] = dict(zip(inner.names, members.values(), strict=True))
         if not nested:
             return lake.put([row], inner)
         shape = Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=Struct(fields=fields))),))
-        return lake.put([{"o": [row]}], columns.payload(shape))
+        return lake.put([{"o": [row]}], columns.build_payload(shape))
 
     tables = [put(a="0", A="1"), put(a="2", A="3", A_="4"), put(A="5"), put(A_="6", b="7"), put(a="8", A_="9")]
     assert set(tables) == {ORDER}
@@ -130,7 +130,7 @@ def test_a_repeated_commit_repeats_the_choice(lake: Lake) -> None:
     assert {file.table for file in batch.files} == {SECOND}
     lake.tables.commit(batch, SECOND)
     complete_unfinished(lake.journal, lambda _: None)
-    assert (lake.rows(SECOND), lake.journal.unfinished()) == ([{"a": "x"}], [])
+    assert (lake.rows(SECOND), lake.journal.list_unfinished()) == ([{"a": "x"}], [])
 
 
 def test_columns_have_descriptions(lake: Lake) -> None:

@@ -57,74 +57,76 @@ class ValueForm(Enum):
         return cls.JSON if isinstance(schema, JsonValues) else cls.DECODED
 
 
-def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa.Array]]:
-    """A function from payload values (``None``: no payload) to the arrays of ``columns.payload(shape)``.
+def make_payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa.Array]]:
+    """Return a function from payload values (``None``: no payload) to the arrays of ``build_payload(shape)``.
 
     The function raises one of ``MISFITS`` if a value does not fit its column.
     """
-    types = [field.type for field in columns.payload(shape)]
+    types = [field.type for field in columns.build_payload(shape)]
     if isinstance(shape, Struct) and shape.fields:
         members = _Members(shape, types, form)
-        return lambda values: members.arrays(values, gaps=_mask(values) is not None)
-    whole = builder(shape, types[0], form)
+        return lambda values: members.build_arrays(values, gaps=_mask(values) is not None)
+    whole = make_builder(shape, types[0], form)
     missing = _UNSET if isinstance(shape, Anything) else None
     return lambda values: [whole([missing if value is None else value for value in values], True)]
 
 
-def unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
-    """The innermost of a decoded value's parts that does not fit its column, and where it is; ``None`` if all fit."""
-    if _fits(shape, [value]):
+def find_unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
+    """Return the innermost part of a value that does not fit its column, with its path; ``None`` if all fit."""
+    if _is_fitting(shape, [value]):
         return None
     parts: Sequence[tuple[str | int, Shape, JSON]] = ()
     match shape, value:
         case Struct(), dict():
-            parts = [(each.name, each.shape, value[each.name]) for each in shape.fields if each.name in value]
+            parts = [(field.name, field.shape, value[field.name]) for field in shape.fields if field.name in value]
         case ListOf(), list():
-            parts = _unfitting_part(shape.item, list(enumerate(value)))
+            parts = _find_unfitting_part(shape.item, list(enumerate(value)))
         case MapOf(), dict():
-            parts = _unfitting_part(shape.value, list(value.items()))
+            parts = _find_unfitting_part(shape.value, list(value.items()))
     for step, inner, part in parts:
-        found = unfitting_value(inner, part)
-        if found is not None:
-            path, *rest = found
-            return (step, *path), *rest
+        unfitting = find_unfitting_value(inner, part)
+        if unfitting is not None:
+            path, *remainder = unfitting
+            return (step, *path), *remainder
     return (), shape, value
 
 
-def _unfitting_part(shape: Shape, values: Sequence[tuple[str | int, JSON]]) -> Sequence[tuple[str | int, Shape, JSON]]:
-    """The first of values of one shape that does not fit; halving finds it in about as long as all of them take."""
+def _find_unfitting_part(
+    shape: Shape, values: Sequence[tuple[str | int, JSON]]
+) -> Sequence[tuple[str | int, Shape, JSON]]:
+    """Return the first of several values that does not fit, found by halving."""
     while len(values) > 1:
         half = values[: len(values) // 2]
-        values = values[len(half) :] if _fits(shape, [value for _, value in half]) else half
+        values = values[len(half) :] if _is_fitting(shape, [value for _, value in half]) else half
     return [(step, shape, value) for step, value in values]
 
 
-def _fits(shape: Shape, values: Values) -> bool:
+def _is_fitting(shape: Shape, values: Values) -> bool:
     try:
-        builder(shape, columns.arrow_type(shape), ValueForm.DECODED)(values, True)
+        make_builder(shape, columns.find_arrow_type(shape), ValueForm.DECODED)(values, True)
     except MISFITS:
         return False
     return True
 
 
-def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
-    """The arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
+def build_opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
+    """Return the arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
     with suppress(pa.ArrowInvalid):  # by far most are all text, and are not copied for it
         return [pa.array(payloads, pa.binary()).cast(pa.string()), pa.nulls(len(payloads), pa.binary())]
-    texts = [utf8_text(payload) for payload in payloads]
-    rest = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
-    return [pa.array(texts, pa.string()), pa.array(rest, pa.binary())]
+    texts = [decode_utf8(payload) for payload in payloads]
+    binaries = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
+    return [pa.array(texts, pa.string()), pa.array(binaries, pa.binary())]
 
 
-def text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
-    """A ``columns.TEXT_MAP`` array; ``None`` is null."""
+def build_text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
+    """Return a ``columns.TEXT_MAP`` array; ``None`` is null."""
     if not any(maps):
         return pa.nulls(len(maps), columns.TEXT_MAP)
     return pa.array([None if entries is None else list(entries) for entries in maps], columns.TEXT_MAP)
 
 
-def text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
-    """A ``columns.TEXT_MAP`` array of columns by name: what is null there is no member, and a row of none is null."""
+def build_text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
+    """Return a ``columns.TEXT_MAP`` array of columns by name. Null is not a member; a row without members is null."""
     count = len(next(iter(members.values())))
     there = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
     rows, places = np.nonzero(there)
@@ -136,8 +138,8 @@ def text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, names, texts, type=columns.TEXT_MAP, mask=pa.array(sizes == 0))
 
 
-def timestamps(texts: pa.Array) -> pa.Array:
-    """RFC3339 texts as ``columns.TIMESTAMP``, digits beyond microseconds cut. Raises one of ``MISFITS``."""
+def parse_timestamps(texts: pa.Array) -> pa.Array:
+    """Parse RFC 3339 texts to ``columns.TIMESTAMP``, cut to microseconds. Raises one of ``MISFITS``."""
     times = read_timestamps(texts)
     if times is not None:
         return times
@@ -154,60 +156,60 @@ def read_timestamps(texts: pa.Array) -> pa.Array | None:
     return None
 
 
-def utf8_text(payload: bytes | None) -> str | None:
-    """Bytes as text, ``None`` where they are none."""
+def decode_utf8(payload: bytes | None) -> str | None:
+    """Return bytes as text, ``None`` if they are not UTF-8."""
     try:
         return None if payload is None else payload.decode()
     except UnicodeDecodeError:
         return None
 
 
-def builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
+def make_builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
     """Return the function from values to an array.
 
     ``None`` is null; an absent ``Anything`` is ``UNSET``, else ``None``.
     """
     match shape:
         case Scalar():
-            return _scalar(shape, type, form)
+            return _make_scalar_builder(shape, type, form)
         case ListOf():
-            return _list(shape, type, form)
+            return _make_list_builder(shape, type, form)
         case MapOf():
-            return _map(shape, type, form)
+            return _make_map_builder(shape, type, form)
         case Struct() if shape.fields:
-            return _struct(shape, type, form)
+            return _make_struct_builder(shape, type, form)
         case Struct():
             return lambda values, _: pa.array([None if value is None else "{}" for value in values], type)
         case Anything():
             return _TEXTS[form]
 
 
-def _raw_text(values: Values, _: bool) -> pa.Array:
+def _convert_raw(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else bytes(value) for value in values], pa.string())
 
 
-def _json_text(values: Values, _: bool) -> pa.Array:
+def _convert_json(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else exact.dump(value) for value in values], pa.string())
 
 
-def _decoded_text(values: Values, _: bool) -> pa.Array:
+def _convert_decoded(values: Values, _: bool) -> pa.Array:
     return pa.array([None if value is _UNSET else exact.dump_decoded(value) for value in values], pa.string())
 
 
 _TEXTS: Final[Mapping[ValueForm, Build]] = {
-    ValueForm.TYPED: _raw_text,
-    ValueForm.JSON: _json_text,
-    ValueForm.DECODED: _decoded_text,
+    ValueForm.TYPED: _convert_raw,
+    ValueForm.JSON: _convert_json,
+    ValueForm.DECODED: _convert_decoded,
 }
 
 
-def _struct(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:
+def _make_struct_builder(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:
     members = _Members(shape, [field.type for field in type], form)
     fields = list(type)
 
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
-        return pa.StructArray.from_arrays(members.arrays(values, gaps=mask is not None), fields=fields, mask=mask)
+        return pa.StructArray.from_arrays(members.build_arrays(values, gaps=mask is not None), fields=fields, mask=mask)
 
     return build
 
@@ -223,12 +225,14 @@ class _Members:
 
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
-        self._builds = [builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
+        self._builds = [
+            make_builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)
+        ]
         self._decodes = form is not ValueForm.TYPED
-        self._columns = self._decoded if self._decodes else self._typed
+        self._columns = self._read_decoded if self._decodes else self._read_typed
 
-    def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
-        """An array for each member; with ``gaps`` some of the objects may be ``None``."""
+    def build_arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
+        """Return an array for each member; with ``gaps`` some of the objects may be ``None``."""
         arrays = []
         for field, build, column in zip(self._fields, self._builds, self._columns(objects, gaps), strict=True):
             # A required member may be absent of what another version of the schema wrote, or a policy lets through.
@@ -238,20 +242,20 @@ class _Members:
             arrays.append(build(values, loose))
         return arrays
 
-    def _typed(self, objects: Values, gaps: bool) -> Iterable[Values]:
+    def _read_typed(self, objects: Values, gaps: bool) -> Iterable[Values]:
         for field in self._fields:
             get = attrgetter(field.attribute)
             yield [_UNSET if value is None else get(value) for value in objects] if gaps else list(map(get, objects))
 
-    def _decoded(self, objects: Values, _: bool) -> Iterable[Values]:
+    def _read_decoded(self, objects: Values, _: bool) -> Iterable[Values]:
         for field in self._fields:
             name = field.name
             yield [_UNSET if value is None else value.get(name, _UNSET) for value in objects]
 
 
-def _list(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
-    item = builder(shape.item, type.value_type, form)
-    inner_gaps = _may_be_null(shape.item)
+def _make_list_builder(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
+    item = make_builder(shape.item, type.value_type, form)
+    inner_gaps = _is_nullable(shape.item)
 
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
@@ -260,76 +264,76 @@ def _list(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
             raise TypeError("a value is no list")
         # All items of all lists as one column, so that even lists of lists take one pass per level.
         items = item(list(chain.from_iterable(present)), inner_gaps)
-        return pa.ListArray.from_arrays(_offsets(values, mask), items, type=type, mask=mask)
+        return pa.ListArray.from_arrays(_build_offsets(values, mask), items, type=type, mask=mask)
 
     return build
 
 
-def _map(shape: MapOf, type: pa.DataType, form: ValueForm) -> Build:
-    item = builder(shape.value, type.item_type, form)
-    inner_gaps = _may_be_null(shape.value)
+def _make_map_builder(shape: MapOf, type: pa.DataType, form: ValueForm) -> Build:
+    item = make_builder(shape.value, type.item_type, form)
+    inner_gaps = _is_nullable(shape.value)
 
     def build(values: Values, gaps: bool) -> pa.Array:
         mask = _mask(values) if gaps else None
         present = values if mask is None else [value for value in values if value is not None]
         keys = pa.array(list(chain.from_iterable(present)), pa.string())
         items = item(list(chain.from_iterable(value.values() for value in present)), inner_gaps)
-        return pa.MapArray.from_arrays(_offsets(values, mask), keys, items, type=type, mask=mask)
+        return pa.MapArray.from_arrays(_build_offsets(values, mask), keys, items, type=type, mask=mask)
 
     return build
 
 
-def _may_be_null(shape: Shape) -> bool:
+def _is_nullable(shape: Shape) -> bool:
     return shape.nullable and not isinstance(shape, Anything)
 
 
-def _offsets(values: Values, mask: pa.Array | None) -> pa.Array:
+def _build_offsets(values: Values, mask: pa.Array | None) -> pa.Array:
     lengths = map(len, values) if mask is None else (0 if value is None else len(value) for value in values)
     return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
 
 
-def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
+def _make_scalar_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
     # Guards give floats, and the native module finds those that lack digits in the text.
     if shape.sent is not None and not (shape.kind == "float64" and form is ValueForm.TYPED):
-        if type == columns.arrow_type(shape):
-            return _held(shape, type, form)
+        if type == columns.find_arrow_type(shape):
+            return _make_held_builder(shape, type, form)
         shape = Scalar(kind=shape.sent)
     if form is ValueForm.TYPED and shape.kind == "timestamp":
-        return lambda values, _: timestamps(pa.array(values, pa.string()))
+        return lambda values, _: parse_timestamps(pa.array(values, pa.string()))
     convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
-    build: Build = _converted(type, convert) if convert else lambda values, _: pa.array(values, type)
+    build: Build = _make_converting_builder(type, convert) if convert else lambda values, _: pa.array(values, type)
     if form is not ValueForm.TYPED and shape.kind in _ARRIVING:
         return _of_types(_ARRIVING[shape.kind], build)
     return build
 
 
-def _of_types(known: tuple[type, ...], build: Build) -> Build:
-    """Values of these types alone: Arrow, and conversions, take others for what they are not (``True`` for 1)."""
+def _of_types(allowed: tuple[type, ...], build: Build) -> Build:
+    """Return a builder that accepts values of these types only, since Arrow would convert others (``True`` to 1)."""
 
     def checked(values: Values, gaps: bool) -> pa.Array:
-        for found in set(map(type, values)):
-            if not issubclass(found, (*known, NoneType)) or (found is bool and bool not in known):
-                raise TypeError(f"a value is of another type: {found.__name__}")
+        for value_type in set(map(type, values)):
+            if not issubclass(value_type, (*allowed, NoneType)) or (value_type is bool and bool not in allowed):
+                raise TypeError(f"a value is of another type: {value_type.__name__}")
         return build(values, gaps)
 
     return checked
 
 
-def _held(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
+def _make_held_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
     """Return the function for values whose column holds a part; ``rescue.py`` keeps the rest."""
 
     def build(values: Values, _: bool) -> pa.Array:
-        found = [(None, True) if value is None else exact.held(shape, value) for value in values]
+        pairs = [(None, True) if value is None else exact.find_held_part(shape, value) for value in values]
         # Of numbers the native module does not know which are kept, so that none may be that was taken by it.
-        if form is ValueForm.TYPED and shape.sent != "string" and not all(whole for _, whole in found):
+        if form is ValueForm.TYPED and shape.sent != "string" and not all(whole for _, whole in pairs):
             raise ValueError("a value has more digits than its column")
-        return pa.array([value for value, _ in found], type)
+        return pa.array([value for value, _ in pairs], type)
 
     return build
 
 
-def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
-    """Values taken as they are, and one by one only where Arrow does not take one of them (1.0 as an integer)."""
+def _make_converting_builder(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
+    """Return a builder that converts values one by one only if Arrow does not take all (1.0 as an integer)."""
 
     def build(values: Values, _: bool) -> pa.Array:
         # Of fractions Arrow would take what is before the point, and of some decimals nothing at all.
@@ -345,11 +349,11 @@ def _has_fractions(values: Values) -> bool:
     return any(issubclass(kind, (float, Decimal)) for kind in set(map(type, values)))
 
 
-def _unsigned(value: Any) -> Decimal:
+def _convert_unsigned(value: Any) -> Decimal:
     return Decimal(exact.to_integer(value))
 
 
-def _fraction(value: Any) -> float:
+def _convert_fraction(value: Any) -> float:
     if isinstance(value, str) and value not in NONFINITE:
         raise TypeError(f"{value!r} is no number")
     number = float(value)
@@ -358,14 +362,14 @@ def _fraction(value: Any) -> float:
     return number
 
 
-def _single(value: Any) -> float:
-    number = _fraction(value)
+def _convert_single(value: Any) -> float:
+    number = _convert_fraction(value)
     if _MAX_SINGLE < abs(number) < math.inf:
         raise ValueError(f"{value!r} is beyond all floats of 32 bits")
     return number
 
 
-def _decimal(value: Any) -> Decimal:
+def _convert_decimal(value: Any) -> Decimal:
     if not isinstance(value, Decimal):
         return Decimal(exact.to_integer(value))
     if value and value.adjusted() < -columns.MAX_PRECISION:
@@ -373,11 +377,11 @@ def _decimal(value: Any) -> Decimal:
     return value
 
 
-def _timestamp(value: Any) -> Any:
+def _convert_timestamp(value: Any) -> Any:
     return parse_timestamp(value) if isinstance(value, str) else value
 
 
-def _date(value: Any) -> Any:
+def _convert_date(value: Any) -> Any:
     return date.fromisoformat(value) if isinstance(value, str) else value
 
 
@@ -392,16 +396,16 @@ def _as_text(value: Any) -> str:
 _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "int32": exact.to_integer,
     "int64": exact.to_integer,
-    "uint64": _unsigned,
-    "float32": _single,
-    "float64": _fraction,
-    "timestamp": _timestamp,
-    "date": _date,
+    "uint64": _convert_unsigned,
+    "float32": _convert_single,
+    "float64": _convert_fraction,
+    "timestamp": _convert_timestamp,
+    "date": _convert_date,
     "time": _time,
-    "decimal": _decimal,
+    "decimal": _convert_decimal,
 }
 # Conversions that Arrow makes itself of integers alone.
-_EXACT: Final = (exact.to_integer, _unsigned, _single, _decimal)
+_EXACT: Final = (exact.to_integer, _convert_unsigned, _convert_single, _convert_decimal)
 
 
 _NUMBERS: Final = (int, float, Decimal)
@@ -432,7 +436,7 @@ KAFKA: Final = "KAFKA"
 Header = tuple[str, str | bytes | None]
 
 
-def header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> list[pa.Array]:
+def build_header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> list[pa.Array]:
     """Return the columns ``_headers`` and ``_raw_headers`` of messages with these protocols and headers.
 
     In the first, names are in lower case where the protocol does not tell cases apart. Several values of a name are
@@ -441,58 +445,60 @@ def header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> list[pa.
     """
     maps, lists = [], []
     for protocol, headers in messages:
-        texts, is_exact = _header_texts(headers, folded=protocol in LOWERED)
+        texts, is_exact = _build_header_texts(headers, folded=protocol in LOWERED)
         maps.append(texts.items() or None)
-        lists.append(None if is_exact else encoded_headers(headers))
-    return [text_map(maps), pa.array(lists, columns.HEADER_LIST)]
+        lists.append(None if is_exact else encode_headers(headers))
+    return [build_text_map(maps), pa.array(lists, columns.HEADER_LIST)]
 
 
-def _header_texts(headers: Iterable[Header], *, folded: bool) -> tuple[dict[str, str], bool]:
+def _build_header_texts(headers: Iterable[Header], *, folded: bool) -> tuple[dict[str, str], bool]:
     """Return the texts of headers by name, and whether the texts hold the headers exactly."""
     texts: dict[str, str] = {}
     is_exact = True
     for name, value in headers:
         key = name.lower() if folded else name
-        text = value if isinstance(value, str) else escaped(value or b"")
+        text = value if isinstance(value, str) else decode_escaped(value or b"")
         is_exact &= key not in texts and value is not None and (isinstance(value, str) or text.encode() == value)
         texts[key] = f"{texts[key]}, {text}" if key in texts else text
     return texts, is_exact
 
 
-def escaped(value: bytes) -> str:
-    """Bytes as text; what is no UTF-8 as ``\\xff``."""
+def decode_escaped(value: bytes) -> str:
+    """Return bytes as text, invalid UTF-8 as ``\\xff``."""
     return value.decode(errors="backslashreplace")
 
 
-def message_headers(message: Message) -> Sequence[Header]:
+def list_headers(message: Message) -> Sequence[Header]:
     """Return the parts of a message other than its payload as headers.
 
     For MQTT and AMQP these are the payload's type and the properties that applications choose.
     """
     sections = message.sections
     if message.protocol == V5:
-        return _named({_CONTENT_TYPE: sections.get("content_type")}, sections.get("user_properties", ()))
+        return _list_named_headers({_CONTENT_TYPE: sections.get("content_type")}, sections.get("user_properties", ()))
     if message.protocol == _AMQP:
         stated = sections.get("properties", {})
-        return _named({name: stated.get(name) for name in MEDIA}, sections.get("application-properties", {}).items())
-    found: Sequence[Header] = sections.get("headers", ())
-    return found
+        return _list_named_headers(
+            {name: stated.get(name) for name in MEDIA}, sections.get("application-properties", {}).items()
+        )
+    headers: Sequence[Header] = sections.get("headers", ())
+    return headers
 
 
-def encoded_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers as bytes."""
+def encode_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers as bytes."""
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in headers)
 
 
-def _named(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[Header]:
+def _list_named_headers(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[Header]:
     """Return stated and chosen headers. A stated name is also listed without value if a chosen one equals it."""
-    others: list[Header] = [(str(name), _header_value(value)) for name, value in chosen]
-    names = {name for name, _ in others}
+    chosen_headers: list[Header] = [(str(name), _format_header_value(value)) for name, value in chosen]
+    names = {name for name, _ in chosen_headers}
     stated = {name: value for name, value in stated.items() if value is not None or name in names}
-    return [*((name, _header_value(value)) for name, value in stated.items()), *others]
+    return [*((name, _format_header_value(value)) for name, value in stated.items()), *chosen_headers]
 
 
-def _header_value(value: Any) -> str | bytes:
+def _format_header_value(value: Any) -> str | bytes:
     if value is None or isinstance(value, (str, bytes)):
         return value or ""
     if isinstance(value, bool):
@@ -500,38 +506,40 @@ def _header_value(value: Any) -> str | bytes:
     return format_timestamp(value) if isinstance(value, datetime) else str(value)
 
 
-def header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> list[pa.Array]:
-    """Return ``header_columns`` of the headers of many messages, which are structs of ``name`` and ``value``."""
-    found = _headers_at_once(headers, names, folded=protocol in LOWERED)
-    if found is not None:
-        return [found, pa.nulls(len(headers), columns.HEADER_LIST)]
-    return header_columns((protocol, read_headers(protocol, each)) for each in headers.to_pylist())
+def build_header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> list[pa.Array]:
+    """Return ``build_header_columns`` of the headers of many messages, which are structs of ``name`` and ``value``."""
+    texts = _build_header_maps(headers, names, folded=protocol in LOWERED)
+    if texts is not None:
+        return [texts, pa.nulls(len(headers), columns.HEADER_LIST)]
+    return build_header_columns(
+        (protocol, read_headers(protocol, message_headers)) for message_headers in headers.to_pylist()
+    )
 
 
 def read_headers(protocol: str, headers: Iterable[Mapping[str, Any]] | None) -> Sequence[Header]:
     """Return the headers of one message from Arrow, with values as its protocol has them: text, bytes or null."""
-    return _HEADER_PAIRS.get(protocol, text_pairs)(headers)
+    return _HEADER_PAIRS.get(protocol, list_text_pairs)(headers)
 
 
-def header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+def list_header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
     """Return the headers of one message from Arrow."""
     return [(header["name"] or "", header["value"]) for header in headers or ()]
 
 
-def text_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str]]:
+def list_text_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str]]:
     """Return the headers of one message out of Arrow as texts; null is empty."""
-    return [(name, escaped(value or b"")) for name, value in header_pairs(headers)]
+    return [(name, decode_escaped(value or b"")) for name, value in list_header_pairs(headers)]
 
 
-def property_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str | bytes]]:
+def list_property_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str | bytes]]:
     """Return the headers of one message of AMQP from Arrow: application properties that are not UTF-8 stay bytes."""
-    pairs = [(name, value or b"", escaped(value or b"")) for name, value in header_pairs(headers)]
+    pairs = [(name, value or b"", decode_escaped(value or b"")) for name, value in list_header_pairs(headers)]
     return [(name, text if name in MEDIA or text.encode() == value else value) for name, value, text in pairs]
 
 
 _HEADER_PAIRS: Final[Mapping[str, Callable[[Iterable[Mapping[str, Any]] | None], Sequence[Header]]]] = {
-    KAFKA: header_pairs,
-    _AMQP: property_pairs,
+    KAFKA: list_header_pairs,
+    _AMQP: list_property_pairs,
 }
 
 
@@ -553,28 +561,28 @@ class HeaderNames:
         if not len(flat):
             return cls({}, np.zeros(0, np.int32), False)
         texts = pc.fill_null(flat.field("name"), "")
-        width = _period(headers.offsets.to_numpy(), texts)
+        width = _find_period(headers.offsets.to_numpy(), texts)
         if width:  # as mostly, and to compare all bytes with those of the first takes a tenth of looking names up
-            found: list[str] = texts[:width].to_pylist()
+            distinct_names: list[str] = texts[:width].to_pylist()
             codes = np.tile(np.arange(width, dtype=np.int32), len(headers))
         else:
             encoded = texts.dictionary_encode()
-            found, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-        names = [name.lower() for name in found] if folded else found
+            distinct_names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        names = [name.lower() for name in distinct_names] if folded else distinct_names
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         if len(numbers) < len(names):
             codes = np.array([numbers[name] for name in names], np.int32)[codes]
         return cls(numbers, codes, width > 0 and len(numbers) == width)
 
-    def places(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
-        """The numbers of the headers with these names, in order."""
-        wanted = np.array(sorted({self.numbers[name] for name in names if name in self.numbers}), np.int64)
+    def find_places(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the headers with these names, in order."""
+        numbers = np.array(sorted({self.numbers[name] for name in names if name in self.numbers}), np.int64)
         if self.alike:
-            return (np.arange(0, len(self.codes), len(self.numbers))[:, None] + wanted).reshape(-1)
-        return np.flatnonzero(np.isin(self.codes, wanted))
+            return (np.arange(0, len(self.codes), len(self.numbers))[:, None] + numbers).reshape(-1)
+        return np.flatnonzero(np.isin(self.codes, numbers))
 
 
-def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
+def _find_period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
     """Return the number of texts in each list if all lists have the same texts in the same order, else 0."""
     count = len(offsets) - 1
     width = len(texts) // count if count > 0 else 0
@@ -587,13 +595,13 @@ def _period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
     content = texts.buffers()[2]
     if content is None:
         return width
-    first, rest = int(sizes[0].sum()), int(sizes[1:].sum())
+    first, remaining_size = int(sizes[0].sum()), int(sizes[1:].sum())
     # Each list's bytes are those of the one before.
-    alike = content.slice(bounds[0] + first, rest).equals(content.slice(bounds[0], rest))
+    alike = content.slice(bounds[0] + first, remaining_size).equals(content.slice(bounds[0], remaining_size))
     return width if alike else 0
 
 
-def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
+def take_elements(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
     """Return the elements at distinct ``places``.
 
     Maps with the same names everywhere are handled here: Arrow would gather their entries one by one.
@@ -602,7 +610,7 @@ def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
     if pa.types.is_map(array.type) and not array.null_count:
         offsets = array.offsets.to_numpy()
         names = array.keys[offsets[0] : offsets[-1]]
-        width = _period(offsets, names)
+        width = _find_period(offsets, names)
     if not width:
         return array.take(pa.array(places))
     entries = (offsets[0] + places[:, None] * width + np.arange(width)).reshape(-1)
@@ -610,23 +618,23 @@ def taken(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
     return pa.MapArray.from_arrays(ends, names[: len(entries)], array.items.take(pa.array(entries)), array.type)
 
 
-def _headers_at_once(headers: pa.ListArray, found: HeaderNames, *, folded: bool) -> pa.Array | None:
+def _build_header_maps(headers: pa.ListArray, names: HeaderNames, *, folded: bool) -> pa.Array | None:
     """Return all maps at once, or None if a message has a name twice or a value that is not text."""
-    if not found.numbers:
+    if not names.numbers:
         return pa.nulls(len(headers), columns.TEXT_MAP)
     flat = headers.flatten()
     keys, values = flat.field("name"), flat.field("value")
     if keys.null_count or values.null_count:
         return None
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
-    if not found.alike:
+    if not names.alike:
         # a name that one message has twice is a pair of row and name that occurs twice
         rows = pc.list_parent_indices(headers).to_numpy()
-        pairs = np.sort(rows * (len(found.numbers) + 1) + found.codes)
+        pairs = np.sort(rows * (len(names.numbers) + 1) + names.codes)
         if (pairs[1:] == pairs[:-1]).any():
             return None
     if folded:
-        keys = pa.array(list(found.numbers), pa.string()).take(pa.array(found.codes))
+        keys = pa.array(list(names.numbers), pa.string()).take(pa.array(names.codes))
     try:
         values = values.cast(pa.string())
     except pa.ArrowInvalid:

@@ -26,76 +26,84 @@ DAYS: Final = (-719_162, 2_932_896)
 """The same in days."""
 
 
-def _column(name: str, type: pa.DataType, doc: str) -> pa.Field:
+def _build_column(name: str, type: pa.DataType, doc: str) -> pa.Field:
     return pa.field(name, type, metadata={"doc": doc})
 
 
 ENVELOPE: Final = pa.schema(
     [
-        _column("ce_id", pa.string(), "CloudEvents id"),
-        _column("ce_source", pa.string(), "CloudEvents source"),
-        _column("ce_type", pa.string(), "CloudEvents type"),
-        _column("ce_subject", pa.string(), "CloudEvents subject"),
-        _column("ce_time", TIMESTAMP, "CloudEvents time, in microseconds"),
-        _column("ce_datacontenttype", pa.string(), "CloudEvents datacontenttype"),
-        _column("ce_dataschema", pa.string(), "CloudEvents dataschema"),
-        _column("ce_extensions", TEXT_MAP, "CloudEvents extension attributes, as text"),
+        _build_column("ce_id", pa.string(), "CloudEvents id"),
+        _build_column("ce_source", pa.string(), "CloudEvents source"),
+        _build_column("ce_type", pa.string(), "CloudEvents type"),
+        _build_column("ce_subject", pa.string(), "CloudEvents subject"),
+        _build_column("ce_time", TIMESTAMP, "CloudEvents time, in microseconds"),
+        _build_column("ce_datacontenttype", pa.string(), "CloudEvents datacontenttype"),
+        _build_column("ce_dataschema", pa.string(), "CloudEvents dataschema"),
+        _build_column("ce_extensions", TEXT_MAP, "CloudEvents extension attributes, as text"),
     ]
 )
 # The context attributes that have columns of their own, all as strings of the event.
 ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in ENVELOPE.names[:-1])
 CONTEXT: Final = pa.schema(
-    [_column("_context", TEXT_MAP, "Values that stood where the definition's templates have placeholders")]
+    [_build_column("_context", TEXT_MAP, "Values that stood where the definition's templates have placeholders")]
 )
 TRANSPORT: Final = pa.schema(
     [
-        _column("_protocol", pa.string(), "Protocol the message came by"),
-        _column("_address", pa.string(), "HTTP path, topic or subject it was sent to"),
-        _column("_key", pa.binary(), "Key of the Kafka record, as it was sent"),
-        _column("_headers", TEXT_MAP, "Headers of the message as text, those of one name joined by commas"),
-        _column("_raw_headers", HEADER_LIST, "Headers as they were sent, where _headers does not hold them exactly"),
-        _column("_received_at", TIMESTAMP, "When the transport took it in, where that is known"),
-        _column("_source", pa.string(), "File the message was read from"),
-        _column("_position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
+        _build_column("_protocol", pa.string(), "Protocol the message came by"),
+        _build_column("_address", pa.string(), "HTTP path, topic or subject it was sent to"),
+        _build_column("_key", pa.binary(), "Key of the Kafka record, as it was sent"),
+        _build_column("_headers", TEXT_MAP, "Headers of the message as text, those of one name joined by commas"),
+        _build_column(
+            "_raw_headers", HEADER_LIST, "Headers as they were sent, where _headers does not hold them exactly"
+        ),
+        _build_column("_received_at", TIMESTAMP, "When the transport took it in, where that is known"),
+        _build_column("_source", pa.string(), "File the message was read from"),
+        _build_column(
+            "_position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"
+        ),
     ]
 )
 BOOKKEEPING: Final = pa.schema(
     [
-        _column("_definition", pa.string(), "xid of the message definition it conforms to"),
-        _column("_version", pa.string(), "Version of that definition"),
-        _column("_fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
-        _column("_batch", pa.string(), "Id of the batch that landed it"),
-        _column("_landed_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
+        _build_column("_definition", pa.string(), "xid of the message definition it conforms to"),
+        _build_column("_version", pa.string(), "Version of that definition"),
+        _build_column("_fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
+        _build_column("_batch", pa.string(), "Id of the batch that landed it"),
+        _build_column("_landed_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
 _VIOLATIONS: Final = pa.list_(pa.struct([("path", pa.string()), ("rule", pa.string()), ("message", pa.string())]))
 TAGS: Final = pa.schema(
-    [_column("_violations", _VIOLATIONS, "What its schema has against the payload, landed all the same by a policy")]
+    [
+        _build_column(
+            "_violations", _VIOLATIONS, "What its schema has against the payload, landed all the same by a policy"
+        )
+    ]
 )
 RESCUE: Final = pa.schema(
-    [_column("_rescue", pa.string(), "Members of the payload that no other column has, as JSON in their places")]
+    [_build_column("_rescue", pa.string(), "Members of the payload that no other column has, as JSON in their places")]
 )
 DEAD_LETTER: Final = pa.schema(
     [
-        _column("reason", pa.string(), "Why it did not land"),
-        _column("violations", _VIOLATIONS, "Everything found wrong with it, each with path and rule"),
-        _column("candidates", pa.list_(pa.string()), "xids of the definitions it may have been meant for"),
-        _column("original", pa.binary(), "The message's bytes as they were read, untouched"),
-        _column("body", pa.binary(), "The message's body, where it is not all of those bytes"),
-        _column(
+        _build_column("reason", pa.string(), "Why it did not land"),
+        _build_column("violations", _VIOLATIONS, "Everything found wrong with it, each with path and rule"),
+        _build_column("candidates", pa.list_(pa.string()), "xids of the definitions it may have been meant for"),
+        _build_column("original", pa.binary(), "The message's bytes as they were read, untouched"),
+        _build_column("body", pa.binary(), "The message's body, where it is not all of those bytes"),
+        _build_column(
             "message", pa.string(), "All of the message but its body, as JSON; null where the bytes are no message"
         ),
-        _column("protocol", pa.string(), "Protocol the message came by"),
-        _column("content_type", pa.string(), "Content type it was sent with"),
-        _column("address", pa.string(), "HTTP path, topic or subject it was sent to"),
-        _column("source", pa.string(), "File it was read from"),
-        _column("position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
-        _column("element", pa.int32(), "Which event of a batched message, from 0; null for a message of its own"),
-        _column("received_at", TIMESTAMP, "When the transport took it in, where that is known"),
-        _column("definition", pa.string(), "The definition it did not land for, where it landed for others"),
-        _column("fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
-        _column("batch", pa.string(), "Id of the batch that sidelined it"),
-        _column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
+        _build_column("protocol", pa.string(), "Protocol the message came by"),
+        _build_column("content_type", pa.string(), "Content type it was sent with"),
+        _build_column("address", pa.string(), "HTTP path, topic or subject it was sent to"),
+        _build_column("source", pa.string(), "File it was read from"),
+        _build_column("position", pa.int64(), "Where it begins in its source: byte offset of a line, index in a batch"),
+        _build_column("element", pa.int32(), "Which event of a batched message, from 0; null for a message of its own"),
+        _build_column("received_at", TIMESTAMP, "When the transport took it in, where that is known"),
+        _build_column("definition", pa.string(), "The definition it did not land for, where it landed for others"),
+        _build_column("fingerprint", pa.string(), "SHA-256 of the snapshot of definitions it was held to"),
+        _build_column("batch", pa.string(), "Id of the batch that sidelined it"),
+        _build_column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
 # The key of a Kafka record by its schema, of tables whose keys have one.
@@ -104,8 +112,8 @@ DECODED_KEY: Final = "_decoded_key"
 PAYLOAD: Final = "data"
 OPAQUE: Final = pa.schema(
     [
-        _column("data", pa.string(), "The payload as it was sent, where it is text"),
-        _column("data_binary", pa.binary(), "The payload as it was sent, where it is not"),
+        _build_column("data", pa.string(), "The payload as it was sent, where it is text"),
+        _build_column("data_binary", pa.binary(), "The payload as it was sent, where it is not"),
     ]
 )
 
@@ -142,65 +150,70 @@ _SCALARS: Final[dict[str, pa.DataType]] = {
 MAX_PRECISION: Final = 38
 
 
-def landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None = None) -> pa.Schema:
+def build_landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None = None) -> pa.Schema:
     """Return the columns of a table whose payloads have ``shape`` and whose keys have the shape ``key``.
 
     ``None`` stands for payloads, or keys, without a schema.
     """
-    keys = [] if key is None else [_column(DECODED_KEY, arrow_type(key), "Key of the Kafka record, by its schema")]
-    return pa.schema([*ENVELOPE, *payload(shape), *(RESCUE if rescue else ()), *_LAST, *keys])
+    keys = (
+        []
+        if key is None
+        else [_build_column(DECODED_KEY, find_arrow_type(key), "Key of the Kafka record, by its schema")]
+    )
+    return pa.schema([*ENVELOPE, *build_payload(shape), *(RESCUE if rescue else ()), *_LAST, *keys])
 
 
-def held(landed: pa.Schema) -> pa.Schema:
-    """The same in memory: what is the same in all rows of a batch is there once."""
+def encode_constants(landed: pa.Schema) -> pa.Schema:
+    """Return the columns in memory: a value that is the same in all rows of a batch is there once."""
     kinds = {column.name: pa.dictionary(pa.int8(), column.type) for column in BOOKKEEPING}
     return pa.schema([column.with_type(kinds.get(column.name, column.type)) for column in landed])
 
 
-def written(held: pa.Schema) -> pa.Schema:
-    """The same in files, where no column is a dictionary by its type."""
+def decode_constants(held: pa.Schema) -> pa.Schema:
+    """Return the columns in files, where no column is a dictionary by its type."""
     kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in held]
     return pa.schema([column.with_type(kind) for column, kind in zip(held, kinds, strict=True)], held.metadata)
 
 
-def payload(shape: Shape | None) -> pa.Schema:
-    """The columns of the payload alone, in the order of ``shape``'s fields."""
+def build_payload(shape: Shape | None) -> pa.Schema:
+    """Return the columns of the payload alone, in the order of the fields of ``shape``."""
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=RESERVED))
-    return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
+        return pa.schema(_build_fields(shape.fields, reserved=RESERVED))
+    return pa.schema([_build_column(PAYLOAD, find_arrow_type(shape), "The payload")])
 
 
-def arrow_type(shape: Shape) -> pa.DataType:
-    """The column type that holds every value of ``shape``; JSON text where no narrower one does."""
+def find_arrow_type(shape: Shape) -> pa.DataType:
+    """Return the column type that holds every value of ``shape``; JSON text where no narrower type does."""
     match shape:
         case Scalar():
-            return _scalar(shape)
+            return _find_scalar_type(shape)
         case ListOf():
-            return pa.list_(pa.field("element", arrow_type(shape.item)))
+            return pa.list_(pa.field("element", find_arrow_type(shape.item)))
         case MapOf():
-            return pa.map_(pa.string(), arrow_type(shape.value))
+            return pa.map_(pa.string(), find_arrow_type(shape.value))
         case Struct() if shape.fields:
-            return pa.struct(_fields(shape.fields))
+            return pa.struct(_build_fields(shape.fields))
         case Struct() | Anything():
             # Parquet has no group without members: an object with no declared ones is kept as text
             return pa.string()
 
 
-def _scalar(shape: Scalar) -> pa.DataType:
+def _find_scalar_type(shape: Scalar) -> pa.DataType:
     if shape.kind == "decimal":
         fits = 0 < shape.precision <= MAX_PRECISION
         return pa.decimal128(shape.precision, shape.scale) if fits else pa.string()
     return _SCALARS[shape.kind]
 
 
-def _fields(fields: Iterable[Field], taken: Iterable[str] = ()) -> list[pa.Field]:
+def _build_fields(fields: Iterable[Field], reserved: Iterable[str] = ()) -> list[pa.Field]:
     fields = tuple(fields)
-    names = assign_names([field.name for field in fields], taken)
-    named = zip(names, fields, strict=True)
+    names = assign_names([field.name for field in fields], reserved)
+    pairs = zip(names, fields, strict=True)
     return [
-        _column(name, arrow_type(field.shape), _describe(name, field.name, field.description)) for name, field in named
+        _build_column(name, find_arrow_type(field.shape), _describe(name, field.name, field.description))
+        for name, field in pairs
     ]
 
 
@@ -221,10 +234,10 @@ def _describe(name: str, member: str, description: str) -> str:
 def rename_column(field: pa.Field, name: str, member: str) -> pa.Field:
     """Return a column of a payload's ``member`` under another name, with a description that states the member."""
     doc = _STATED.sub(b"", (field.metadata or {}).get(b"doc", b""), count=1)
-    return _column(name, field.type, _describe(name, member, doc.decode("utf-8", "replace")))
+    return _build_column(name, field.type, _describe(name, member, doc.decode("utf-8", "replace")))
 
 
-def stated_member(field: pa.Field) -> str | None:
+def read_stated_member(field: pa.Field) -> str | None:
     """Return the member of the payload that a column holds by its description, or None."""
     match = _STATED.match((field.metadata or {}).get(b"doc", b""))
     try:
@@ -233,24 +246,24 @@ def stated_member(field: pa.Field) -> str | None:
         return None
 
 
-def assign_names(members: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+def assign_names(members: Sequence[str], reserved: Iterable[str] = ()) -> list[str]:
     """Return a column name for each member: its own unless that is taken, since SQL does not tell case apart.
 
     Names do not depend on the order of members, which documents lose on their way. Of ``userID`` and ``userId`` the
     one that sorts last, ``userId``, keeps its name, and the other is ``userID_``.
     """
-    used = {name.lower() for name in taken}
-    found: dict[str, str] = {}
+    used = {name.lower() for name in reserved}
+    names_by_member: dict[str, str] = {}
     for member in sorted(set(members), reverse=True):
         if member and member.lower() not in used:
-            found[member] = member
+            names_by_member[member] = member
             used.add(member.lower())
-    for member in sorted(set(members) - found.keys(), reverse=True):
-        found[member] = _free(member, used)
-    return [found[member] for member in members]
+    for member in sorted(set(members) - names_by_member.keys(), reverse=True):
+        names_by_member[member] = _find_free_name(member, used)
+    return [names_by_member[member] for member in members]
 
 
-def _free(name: str, used: set[str]) -> str:
+def _find_free_name(name: str, used: set[str]) -> str:
     name = name or "_"
     while name.lower() in used:
         name += "_"

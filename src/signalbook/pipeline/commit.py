@@ -51,15 +51,17 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
     Raises ``PipelineError`` if someone else changed a table.
     """
     # So that each table is looked at once, and not for each of thousands of files.
-    groups = [(table, list(files)) for table, files in groupby(sorted(batch.files, key=_table), key=_table)]
+    groups = [(table, list(files)) for table, files in groupby(sorted(batch.files, key=_find_table), key=_find_table)]
     for table in {table.group: table for table, _ in groups}.values():
         tables.find_versions(table)  # one listing for all of a group, before several ask for it at once
     place = place_of(output)
-    assigned = _each(tables, place, lambda pair: _assigned(tables, place, batch, *pair), groups)
+    assigned = _run_each(tables, place, lambda pair: _assign_table(tables, place, batch, *pair), groups)
     return replace(batch, files=tuple(chain.from_iterable(assigned)))
 
 
-def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Generator[_Found]:
+def _run_each(
+    tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]
+) -> Generator[_Found]:
     """Yield the results of ``work`` for ``items``, several tables at once: they wait for a store or a disk."""
     if len(items) > 1 and tables.concurrent:
         yield from in_parallel(output, work, items, local=_LOCAL_THREADS)
@@ -67,16 +69,16 @@ def _each(tables: Tables, output: Place, work: Callable[[_Item], _Found], items:
         yield from map(work, items)
 
 
-def _table(file: DataFile) -> TableName:
+def _find_table(file: DataFile) -> TableName:
     return file.table
 
 
-def _assigned(
+def _assign_table(
     tables: Tables, output: Place, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
 ) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
     columns = pq.read_schema((output / files[0].staged).arrow_source())
-    chosen, stored = _accepting_table(tables, table, columns)
+    chosen, stored = _find_accepting_table(tables, table, columns)
     if stored is not columns:
         files = [rename_file(output, file, stored) for file in files]
     tables.expect(chosen, stored)
@@ -84,7 +86,7 @@ def _assigned(
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
 
-def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tuple[TableName, pa.Schema]:
+def _find_accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tuple[TableName, pa.Schema]:
     """Return the newest table of a definition that can take ``columns``, or a new one, and the columns to write.
 
     These are ``columns`` themselves, or the same columns under the names that their members have in the table already.
@@ -159,9 +161,9 @@ def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, Journ
     Called with the folder locked, before anything else is done in it.
     """
     completed: dict[str, JournalEntry] = {}
-    for batch in journal.unfinished():
+    for batch in journal.list_unfinished():
         # entered by a run that was held up until another had landed the batch, and was killed before it saw that
-        if (done := journal.find(batch.id)) is not None and done.files != batch.files:
+        if (committed := journal.find(batch.id)) is not None and committed.files != batch.files:
             journal.withdraw(batch)
             continue
         tables = open_tables(journal.output, batch.table_format)
@@ -179,17 +181,17 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
     # tables that lose files come first: if someone else took such a file away, nothing is committed yet and the batch
     # can be withdrawn; once one table has it, the others must follow
     names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
-    parts = _by_table(batch)
+    parts = _split_by_table(batch)
     # The first table that loses files alone can have the batch withdrawn, and is to have done so before others begin.
-    first, rest = (names[:1], names[1:]) if losing else ([], names)
+    first, following = (names[:1], names[1:]) if losing else ([], names)
     for table in first:
         show(Progress(stage="committing", done=0, total=len(names)))
-        with _withdrawn(journal, batch):
+        with _withdraw_if_outdated(journal, batch):
             tables.commit(parts[table], table)
-    done = _each(tables, journal.output, lambda table: tables.commit(parts[table], table), rest)
+    results = _run_each(tables, journal.output, lambda table: tables.commit(parts[table], table), following)
     # those still at work when something fails come to an end before what waits is made
-    with tables.commit_together() if rest else nullcontext(), closing(done):
-        for number, _ in enumerate(chain([None], done), len(first)):
+    with tables.commit_together() if following else nullcontext(), closing(results):
+        for number, _ in enumerate(chain([None], results), len(first)):
             show(Progress(stage="committing", done=number, total=len(names)))
     # only when all tables have it: until then every run starts by doing the above again
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
@@ -200,34 +202,34 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
 
 
 # Each part keeps the id of the whole batch: a table recognises by it what it has already.
-def _by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
-    """The part of a batch that each table gets, so that not each of thousands looks through the files of all."""
+def _split_by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
+    """Return the part of a batch for each table, so that not each table searches the files of all."""
     files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
-    for found, into in ((batch.files, files), (batch.removed, removed)):
-        for file in found:
+    for files_of_batch, into in ((batch.files, files), (batch.removed, removed)):
+        for file in files_of_batch:
             into[file.table].append(file)
     return {
         table: replace(batch, files=tuple(files[table]), removed=tuple(removed[table])) for table in {*files, *removed}
     }
 
 
-def check_same_input(done: JournalEntry, origin: str) -> None:
+def check_same_input(committed: JournalEntry, origin: str) -> None:
     """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
-    if done.origin != origin:
+    if committed.origin != origin:
         raise PipelineError(
-            f"batch {done.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+            f"batch {committed.id!r} was committed for other input: a batch id stands for one input; give this one its own"
         )
 
 
-def check_format(journal: Journal, wanted: TableFormat) -> None:
+def check_format(journal: Journal, table_format: TableFormat) -> None:
     """Raise ``PipelineError`` if the tables here are of another format.
 
     Two would lay their files into the same folders, and neither's readers could read them.
     """
-    there = journal.table_format()
-    if there not in (None, wanted):
+    existing = journal.find_table_format()
+    if existing not in (None, table_format):
         raise PipelineError(
-            f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
+            f"the tables in {journal.output} are {existing}: choose that format, or another output for {table_format}"
         )
 
 
@@ -247,8 +249,8 @@ class Withdrawn(PipelineError):
 
 
 @contextmanager
-def _withdrawn(journal: Journal, batch: JournalEntry) -> Iterator[None]:
-    """Take back a batch that is outdated, and raise ``Withdrawn``: it would block the folder for ever.
+def _withdraw_if_outdated(journal: Journal, batch: JournalEntry) -> Iterator[None]:
+    """Withdraw a batch that is outdated, which would block the folder for ever, and raise ``Withdrawn``.
 
     Of the first table alone: once one has its part, the batch can only go forward, for taking it back would lose or
     double rows there.
@@ -261,7 +263,7 @@ def _withdrawn(journal: Journal, batch: JournalEntry) -> Iterator[None]:
 
 
 @contextmanager
-def disk_errors(output: Where) -> Iterator[None]:
+def convert_disk_errors(output: Where) -> Iterator[None]:
     """Raise ``PipelineError`` for a disk that fails, with the folder in it."""
     try:
         yield

@@ -33,40 +33,40 @@ _ZONE: Final = re.compile(r"Z|[+-]\d\d:\d\d", re.ASCII)
 # As JSON and XSD write them; ``Decimal`` takes other digits, spaces and underscores too.
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEAP: Final = "60"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS: Final = 1000
 _NONE: Final[Held] = None, False
 # Of a Protobuf ``Duration``, in seconds: up to 10,000 years, in nanoseconds.
 DURATION: Final = (21, 9)
 
 
-def held(shape: Scalar, value: JSON) -> Held:
+def find_held_part(shape: Scalar, value: JSON) -> Held:
     """Return the part of a value that the column of ``shape`` holds, if values come as another kind."""
     return _HELD[shape.kind](shape, value)
 
 
-def _timestamp(shape: Scalar, value: JSON) -> Held:
+def _find_timestamp(shape: Scalar, value: JSON) -> Held:
     if shape.sent == "int64":
-        return _instant(value) if isinstance(value, int) and not isinstance(value, bool) else _NONE
+        return _find_instant(value) if isinstance(value, int) and not isinstance(value, bool) else _NONE
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return _NONE
     try:
-        found = parse_timestamp(value)
+        timestamp = parse_timestamp(value)
     except ValueError:
         return _NONE
-    return found, match[1] != _LEAP and not (match[2] or "").strip("0")
+    return timestamp, match[1] != _LEAP and not (match[2] or "").strip("0")
 
 
-def _instant(nanoseconds: int) -> Held:
-    micros, rest = divmod(nanoseconds, _NANOS)
+def _find_instant(nanoseconds: int) -> Held:
+    micros, remainder = divmod(nanoseconds, _NANOS)
     try:
-        return _EPOCH + timedelta(microseconds=micros), rest == 0
+        return _UNIX_EPOCH + timedelta(microseconds=micros), remainder == 0
     except OverflowError:
         return _NONE
 
 
-def _date(shape: Scalar, value: JSON) -> Held:
+def _find_date(shape: Scalar, value: JSON) -> Held:
     match = _DATE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not (match[2] == "" or (shape.zoned and _ZONE.fullmatch(match[2]))):
         return _NONE
@@ -76,15 +76,15 @@ def _date(shape: Scalar, value: JSON) -> Held:
         return _NONE
 
 
-def _decimal(shape: Scalar, value: JSON) -> Held:
+def _find_decimal(shape: Scalar, value: JSON) -> Held:
     if shape.sent == "string":
-        return _digits(value, shape.precision, shape.scale) if isinstance(value, str) else _NONE
+        return _find_digits(value, shape.precision, shape.scale) if isinstance(value, str) else _NONE
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return _NONE
-    return _digits(str(value), shape.precision, shape.scale)
+    return _find_digits(str(value), shape.precision, shape.scale)
 
 
-def _float(_: Scalar, value: JSON) -> Held:
+def _find_float(_: Scalar, value: JSON) -> Held:
     if isinstance(value, float):
         return value, True
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
@@ -96,11 +96,11 @@ def _float(_: Scalar, value: JSON) -> Held:
     return (nearest, is_exact(nearest, value)) if math.isfinite(nearest) else _NONE
 
 
-def _duration(_: Scalar, value: JSON) -> Held:
-    return _digits(value[:-1], *DURATION) if isinstance(value, str) and value.endswith("s") else _NONE
+def _find_duration(_: Scalar, value: JSON) -> Held:
+    return _find_digits(value[:-1], *DURATION) if isinstance(value, str) and value.endswith("s") else _NONE
 
 
-def _digits(text: str, precision: int, scale: int) -> Held:
+def _find_digits(text: str, precision: int, scale: int) -> Held:
     if not _NUMBER.fullmatch(text):
         return _NONE
     unit, exactly = _measure(precision, scale)
@@ -117,41 +117,41 @@ def _measure(precision: int, scale: int) -> tuple[Decimal, Context]:
 
 
 _HELD: Final[dict[Kind, Callable[[Scalar, JSON], Held]]] = {
-    "timestamp": _timestamp,
-    "date": _date,
-    "decimal": _decimal,
-    "float64": _float,
-    "duration": _duration,
+    "timestamp": _find_timestamp,
+    "date": _find_date,
+    "decimal": _find_decimal,
+    "float64": _find_float,
+    "duration": _find_duration,
 }
 
 
-def sent(shape: Scalar, value: Any) -> JSON:
-    """A value out of the column of ``shape`` as the kind it came as; one of an older table is of that kind already."""
+def restore_sent(shape: Scalar, value: Any) -> JSON:
+    """Return a value of the column of ``shape`` as the kind it came as. Values of older tables are unchanged."""
     match value:
         case datetime():
-            return format_timestamp(value) if shape.sent == "string" else _nanoseconds(value)
+            return format_timestamp(value) if shape.sent == "string" else _count_nanoseconds(value)
         case date():
             return value.isoformat()
         case Decimal():
-            return _number(shape, value)
+            return _restore_number(shape, value)
     return value
 
 
-def _nanoseconds(value: datetime) -> int:
-    return (value - _EPOCH) // timedelta(microseconds=1) * _NANOS
+def _count_nanoseconds(value: datetime) -> int:
+    return (value - _UNIX_EPOCH) // timedelta(microseconds=1) * _NANOS
 
 
-def _number(shape: Scalar, value: Decimal) -> JSON:
+def _restore_number(shape: Scalar, value: Decimal) -> JSON:
     if shape.kind == "duration":
         text = f"{value:.9f}"
         # Protobuf has three, six or nine digits.
         for _ in range(3):
             text = text.removesuffix("000")
         return f"{text.removesuffix('.')}s"
-    return str(value) if shape.sent == "string" else number(value)
+    return str(value) if shape.sent == "string" else read_number(value)
 
 
-def number(value: Decimal) -> int | float | Decimal:
+def read_number(value: Decimal) -> int | float | Decimal:
     """Return a decimal as ``parse_json`` reads it with ``exact``."""
     if value == value.to_integral_value():
         return int(value)
@@ -181,19 +181,19 @@ def dump(value: JSON) -> bytes:
     """Encode JSON with all digits of its numbers; those that JSON does not have become their names."""
     text = dump_json(value)
     # That is what the encoder writes for them.
-    return text if b"null" not in text else dump_json(_name_nonfinite(value))
+    return text if b"null" not in text else dump_json(_replace_nonfinite(value))
 
 
 def dump_decoded(value: JSON) -> bytes:
     """Encode a value of a format other than JSON. Decimals become text, because JSON readers may round numbers."""
     text = msgspec.json.encode(value)
-    return text if b"null" not in text else msgspec.json.encode(_name_nonfinite(value))
+    return text if b"null" not in text else msgspec.json.encode(_replace_nonfinite(value))
 
 
-def _name_nonfinite(value: Any) -> JSON:
-    """Return ``value`` with the names of numbers that JSON does not have."""
+def _replace_nonfinite(value: Any) -> JSON:
+    """Return ``value`` with the names of numbers that JSON lacks."""
     if isinstance(value, dict):
-        return {name: _name_nonfinite(member) for name, member in value.items()}
+        return {name: _replace_nonfinite(member) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_name_nonfinite(item) for item in value]
+        return [_replace_nonfinite(item) for item in value]
     return nonfinite_name(value) if type(value) is float and not math.isfinite(value) else value

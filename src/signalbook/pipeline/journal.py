@@ -152,7 +152,7 @@ class Journal:
     def open(cls, output: Where) -> Journal:
         """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written.
 
-        What was made is taken away again where ``alone`` or ``discard`` finds that no batch came of it.
+        What was made is taken away again where ``lock_output`` or ``discard`` finds that no batch came of it.
         """
         journal = cls(place_of(output))
         journal.make()
@@ -177,8 +177,8 @@ class Journal:
             (self.output.folder / _LOCK).open("ab").close()
 
     @contextmanager
-    def alone(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
-        """Keep other runs out of this output.
+    def lock_output(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
+        """Keep other runs out of this output while the context lasts.
 
         Raises ``PipelineError`` if one is still at work after ``patience`` seconds, and ``Stopped`` if ``stop`` is set
         before. Where the output is in a store, one that may be dead is waited for. What fails before a batch was
@@ -188,8 +188,8 @@ class Journal:
         stop = stop or threading.Event()
         lock = self._lock
         with store_errors(self.output):
-            while not self._taken():
-                if time.monotonic() >= deadline and not lock.waits():
+            while not self._take_lock():
+                if time.monotonic() >= deadline and not lock.can_become_free():
                     who = f" ({lock.holder})" if lock.holder else ""
                     raise PipelineError(
                         f"another run is writing to {self.output}{who}; wait for it or choose another output"
@@ -204,7 +204,7 @@ class Journal:
         finally:
             lock.release()
 
-    def _taken(self) -> bool:
+    def _take_lock(self) -> bool:
         """Return True if the lock was taken. Until then another failing run may remove the output."""
         if not self._beginning.waiting:
             return self._lock.take()
@@ -240,7 +240,7 @@ class Journal:
             self._lock.check()
             claims = (f"{STAGING}/{attempt}/{_CLAIM}" for attempt in self._beginning.attempts)
             mine = {*self._beginning.files, _LOCK, *claims}
-            if {found.path for found in self.output.files(deep=True)} - mine:
+            if {file.path for file in self.output.files(deep=True)} - mine:
                 return
             # The lock is the last: until then nobody else begins anything.
             for path in sorted(mine - {_LOCK}):
@@ -263,11 +263,11 @@ class Journal:
 
     def find(self, batch: str) -> JournalEntry | None:
         """The entry of a committed batch, if there is one."""
-        return _find(self._path(BATCHES, batch))
+        return _find(self._build_path(BATCHES, batch))
 
     @classmethod
-    def existing(cls, output: Where) -> Journal:
-        """The journal of an output that runs have written to. Raises ``PipelineError`` if there is none."""
+    def open_existing(cls, output: Where) -> Journal:
+        """Return the journal of an output that runs have written to. Raises ``PipelineError`` for other outputs."""
         journal = cls(place_of(output))
         if not journal.is_begun():
             raise PipelineError(
@@ -279,85 +279,88 @@ class Journal:
         """Return True if runs have written to this output, or tried to. Raises ``PipelineError``."""
         with store_errors(self.output):
             # A store has no empty folders: what was begun there has a lease.
-            known = BATCHES if self.output.folder is not None else _LOCK
-            begun = (self.output / known).exists() or next(self.names(), None) is not None
+            mark = BATCHES if self.output.folder is not None else _LOCK
+            begun = (self.output / mark).exists() or next(self.list_names(), None) is not None
             if not (begun or self._beginning.fresh):
                 # Now: streams keep definitions in the output before the journal is made.
                 names = (CATALOG_FILE, CATALOG_DATABASE)
                 self._beginning.files = tuple(name for name in names if not (self.output / name).exists())
-                self._beginning.existing = _existing(self.output.folder)
+                self._beginning.existing = _find_existing(self.output.folder)
                 self._beginning.fresh = True
             return begun
 
-    def committed(self) -> Iterator[JournalEntry]:
-        """Entries of all committed batches, by their ids, without compactions; read as they are taken."""
-        return (entry for entry in self._entries() if not entry.compaction)
+    def iterate_committed(self) -> Iterator[JournalEntry]:
+        """Yield the entries of all committed batches by their ids, without compactions."""
+        return (entry for entry in self._read_entries() if not entry.compaction)
 
-    def files(self, wanted: Callable[[TableName], bool] = lambda _: True) -> dict[TableName, list[DataFile]]:
-        """The files of each table that no others replaced, as far as they are still where they were left.
+    def find_files(self, is_wanted: Callable[[TableName], bool] = lambda _: True) -> dict[TableName, list[DataFile]]:
+        """Return the files of each table that were not replaced and still exist.
 
-        Of tables that are ``wanted``: each is a folder to list.
+        Of tables that are ``is_wanted``: each is a folder to list.
         """
-        found: dict[TableName, dict[str, DataFile]] = {}
+        files_by_table: dict[TableName, dict[str, DataFile]] = {}
         # Those that a compaction or replay replaced, as long as what it replaces was not read: what is kept is little
         # more than the files there are, and not all there ever were.
         early: set[tuple[TableName, str]] = set()
         homes: dict[TableName, Place] = {}
-        for entry in self._entries():
+        for entry in self._read_entries():
             for file in entry.removed:
-                if wanted(file.table) and found.get(file.table, {}).pop(file.name, None) is None:
+                if is_wanted(file.table) and files_by_table.get(file.table, {}).pop(file.name, None) is None:
                     early.add((file.table, file.name))
             for file in entry.files:
-                if not wanted(file.table):
+                if not is_wanted(file.table):
                     continue
                 homes[file.table] = self.output / find_table_folder(file.table, entry.table_format)
                 if (file.table, file.name) in early:
                     early.remove((file.table, file.name))
                 else:
-                    found.setdefault(file.table, {})[file.name] = file
-        left = sorted(table for table, files in found.items() if files)
+                    files_by_table.setdefault(file.table, {})[file.name] = file
+        tables_with_files = sorted(table for table, files in files_by_table.items() if files)
         # Or taken away by somebody else: either way readers have it no more.
-        there = in_parallel(self.output, lambda table: _names(homes[table]), left)
+        names_by_table = in_parallel(self.output, lambda table: _list_names(homes[table]), tables_with_files)
         standing = {
-            table: [file for name, file in found[table].items() if name in names]
-            for table, names in zip(left, there, strict=True)
+            table: [file for name, file in files_by_table[table].items() if name in names]
+            for table, names in zip(tables_with_files, names_by_table, strict=True)
         }
         return {table: files for table, files in standing.items() if files}
 
-    def table_format(self) -> TableFormat | None:
-        """The format of the tables here; None while there are none."""
+    def find_table_format(self) -> TableFormat | None:
+        """Return the format of the tables; None without tables."""
         # Of entries there may be many, and they are the same in this.
-        first = next((found.path for found in self._listed(BATCHES)), None)
+        first = next((file.path for file in self._list_entries(BATCHES)), None)
         return None if first is None else _read(self.output / BATCHES / first).table_format
 
-    def columns(self) -> ColumnKinds | None:
+    def find_column_kinds(self) -> ColumnKinds | None:
         """Return the kind of columns of the last landed batch for times, dates and decimals; None without tables."""
-        entries = (_read(self.output / BATCHES / found.path) for found in reversed(_in_order(self._listed(BATCHES))))
+        entries = (
+            _read(self.output / BATCHES / found.path)
+            for found in reversed(_sort_by_commit(self._list_entries(BATCHES)))
+        )
         landed = (entry for entry in entries if any(file.table != DEAD_LETTERS for file in entry.files))
         return next((entry.columns for entry in landed), None)
 
-    def news(self, known: Container[str]) -> list[str]:
-        """The names of committed entries that are not ``known``, in the order they were committed in."""
-        fresh = (found for found in self._listed(BATCHES) if found.path.removesuffix(_ENTRY) not in known)
-        return [found.path.removesuffix(_ENTRY) for found in _in_order(fresh)]
+    def list_new(self, known_names: Container[str]) -> list[str]:
+        """Return the names of committed entries outside ``known_names``, in the order of the commits."""
+        fresh = (file for file in self._list_entries(BATCHES) if file.path.removesuffix(_ENTRY) not in known_names)
+        return [file.path.removesuffix(_ENTRY) for file in _sort_by_commit(fresh)]
 
-    def entry(self, name: str) -> JournalEntry:
-        """A committed entry by one of the names out of ``news``."""
+    def read_entry(self, name: str) -> JournalEntry:
+        """Return a committed entry by one of the names from ``list_new``."""
         return _read(self.output / BATCHES / f"{name}{_ENTRY}")
 
-    def names(self) -> Iterator[str]:
-        """The names of committed entries, in no order."""
-        return (found.path.removesuffix(_ENTRY) for found in self._listed(BATCHES))
+    def list_names(self) -> Iterator[str]:
+        """Yield the names of committed entries, in no order."""
+        return (file.path.removesuffix(_ENTRY) for file in self._list_entries(BATCHES))
 
-    def unfinished(self) -> list[JournalEntry]:
-        """Entries of batches that are prepared; some may be committed, all but this entry."""
-        names = {found.path for found in self._listed(PREPARED)}
-        found = list(self._read_all(PREPARED, sorted(names)))
+    def list_unfinished(self) -> list[JournalEntry]:
+        """Return the entries of prepared batches, some of which may be committed in all but this entry."""
+        names = {file.path for file in self._list_entries(PREPARED)}
+        entries = list(self._read_all(PREPARED, sorted(names)))
         # The one that died before us may be so fresh that a listing does not have it.
         if self._lock.note and f"{escape(self._lock.note)}{_ENTRY}" not in names:
-            late = _find(self._path(PREPARED, self._lock.note))
-            return [*found, *([] if late is None else [late])]
-        return found
+            late = _find(self._build_path(PREPARED, self._lock.note))
+            return [*entries, *([] if late is None else [late])]
+        return entries
 
     def prepare(self, batch: JournalEntry) -> None:
         """Enter a batch whose files are all staged.
@@ -367,33 +370,33 @@ class Journal:
         """
         self._lock.check(batch.id)
         self._beginning.fresh = False
-        entry = self._path(PREPARED, batch.id)
+        entry = self._build_path(PREPARED, batch.id)
         # Each of these can be made once: of two that believe to be alone only one goes on. That of the attempt is
         # first, for with the entry there the files have to stay.
-        mine = all(self._claimed(attempt, _PREPARED) for attempt in _attempts(batch))
+        mine = all(self._claim(attempt, _PREPARED) for attempt in _list_attempts(batch))
         if not (mine and entry.create(msgspec.json.encode(batch))):
             raise PipelineError(f"another run of batch {batch.id!r} was faster; nothing of this one was committed")
-        if (done := self.find(batch.id)) is not None and done.files != batch.files:
+        if (committed := self.find(batch.id)) is not None and committed.files != batch.files:
             entry.delete()
             raise PipelineError(f"batch {batch.id!r} was committed by another run; nothing of this one was committed")
 
     def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
         # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
-        entry = self._path(BATCHES, batch.id)
+        entry = self._build_path(BATCHES, batch.id)
         if not entry.create(msgspec.json.encode(batch)) and _read(entry).files != batch.files:
             raise PipelineError(f"batch {batch.id!r} was committed by another run, with other files")
         self.withdraw(batch)
 
     def withdraw(self, batch: JournalEntry) -> None:
         """Take back a prepared batch that is committed, or cannot be any more."""
-        self._path(PREPARED, batch.id).delete()
+        self._build_path(PREPARED, batch.id).delete()
         if self.output.folder is None:
-            for attempt in _attempts(batch):
+            for attempt in _list_attempts(batch):
                 (self.output / attempt).clear()
 
-    def staging(self, attempt: str) -> Place:
-        """An empty folder for the files of one attempt."""
+    def make_staging(self, attempt: str) -> Place:
+        """Return an empty folder for the files of one attempt."""
         self._beginning.attempts.add(attempt)
         folder = self.output / STAGING / attempt
         folder.make()
@@ -413,48 +416,48 @@ class Journal:
     def _sweep(self, staging: Place) -> None:
         """Remove the remains of attempts in a store, unless their driver lives after all and has prepared one."""
         attempts: dict[str, list[Stored]] = {}
-        for found in staging.files(deep=True):
-            attempt, _, path = found.path.partition("/")
-            attempts.setdefault(attempt, []).append(replace(found, path=path))
+        for file in staging.files(deep=True):
+            attempt, _, path = file.path.partition("/")
+            attempts.setdefault(attempt, []).append(replace(file, path=path))
         forgotten = time.time_ns() - _FORGOTTEN
         dead = {attempt: files for attempt, files in attempts.items() if not _is_mark(files, forgotten)}
         if not dead:
             return
         # Only now: as long as it is ours nobody else begins an attempt, so that none of those seen is at work.
         self._lock.check()
-        prepared = {attempt for entry in self.unfinished() for attempt in _attempts(entry)}
+        prepared = {attempt for entry in self.list_unfinished() for attempt in _list_attempts(entry)}
         for attempt, files in dead.items():
             if f"{STAGING}/{attempt}" not in prepared:
                 self._sweep_attempt(staging / attempt, files, forgotten)
 
     def _sweep_attempt(self, folder: Place, files: Sequence[Stored], forgotten: int) -> None:
         # The claim stays for a while, so that who was held up finds it; and with it the files, if it is theirs.
-        over = any(found.path == _CLAIM and found.modified < forgotten for found in files)
-        if over or self._claimed(f"{STAGING}/{folder.name}", _SWEPT):
-            for found in files:
-                if over or found.path != _CLAIM:
-                    (folder / found.path).delete()
+        over = any(file.path == _CLAIM and file.modified < forgotten for file in files)
+        if over or self._claim(f"{STAGING}/{folder.name}", _SWEPT):
+            for file in files:
+                if over or file.path != _CLAIM:
+                    (folder / file.path).delete()
 
-    def _claimed(self, attempt: str, state: bytes) -> bool:
+    def _claim(self, attempt: str, state: bytes) -> bool:
         """Return True if an attempt got this state, and no other. In a folder the lock ensures that."""
         place = self.output / attempt / _CLAIM
         return place.folder is not None or place.create(state)
 
-    def _entries(self) -> Iterator[JournalEntry]:
-        return self._read_all(BATCHES, sorted(found.path for found in self._listed(BATCHES)))
+    def _read_entries(self) -> Iterator[JournalEntry]:
+        return self._read_all(BATCHES, sorted(file.path for file in self._list_entries(BATCHES)))
 
-    def _listed(self, state: str) -> Iterator[Stored]:
+    def _list_entries(self, state: str) -> Iterator[Stored]:
         with store_errors(self.output):
             # What is below batches that are prepared are few: deep listings come in pieces, and most want the first.
             deep = self.output.folder is None
-            for found in (self.output / state).files(deep=deep):
-                if found.path.endswith(_ENTRY) and "/" not in found.path:
-                    yield found
+            for file in (self.output / state).files(deep=deep):
+                if file.path.endswith(_ENTRY) and "/" not in file.path:
+                    yield file
 
     def _read_all(self, state: str, names: Iterable[str]) -> Iterator[JournalEntry]:
         return in_parallel(self.output, _read, (self.output / state / name for name in names))
 
-    def _path(self, state: str, batch: str) -> Place:
+    def _build_path(self, state: str, batch: str) -> Place:
         return self.output / state / f"{escape(batch)}{_ENTRY}"
 
 
@@ -469,19 +472,19 @@ def store_errors(output: Place) -> Iterator[None]:
         raise PipelineError(f"cannot use {output}: {error.strerror}") from error
 
 
-def _existing(folder: Path | None) -> Path | None:
-    """The folder, or the nearest one above it, that is there."""
-    return None if folder is None else next(each for each in (folder, *folder.parents) if each.exists())
+def _find_existing(folder: Path | None) -> Path | None:
+    """Return the folder, or the nearest one above it that exists."""
+    return None if folder is None else next(candidate for candidate in (folder, *folder.parents) if candidate.exists())
 
 
-def _attempts(batch: JournalEntry) -> set[str]:
-    """The folders that the files of a batch are staged in."""
+def _list_attempts(batch: JournalEntry) -> set[str]:
+    """Return the folders that the files of a batch are staged in."""
     return {file.staged.rpartition("/")[0] for file in batch.files}
 
 
-def _names(folder: Place) -> set[str]:
-    """The paths of all files below it."""
-    return {found.path for found in folder.files(deep=True)}
+def _list_names(folder: Place) -> set[str]:
+    """Return the paths of all files below a folder."""
+    return {file.path for file in folder.files(deep=True)}
 
 
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
@@ -489,9 +492,9 @@ def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
     return len(files) == 1 and files[0].path == _CLAIM and files[0].modified >= forgotten
 
 
-def _in_order(found: Iterable[Stored]) -> list[Stored]:
-    """Entries in the order they were committed in: batches are named by their callers."""
-    return sorted(found, key=lambda each: (each.modified, each.path))
+def _sort_by_commit(files: Iterable[Stored]) -> list[Stored]:
+    """Return entries in the order of their commits: batches are named by their callers."""
+    return sorted(files, key=lambda file: (file.modified, file.path))
 
 
 def _find(place: Place) -> JournalEntry | None:

@@ -42,7 +42,7 @@ class Lock(ABC):
         """Take the lock at once, and return True if that worked."""
 
     @abstractmethod
-    def waits(self) -> bool:
+    def can_become_free(self) -> bool:
         """Return True if the lock may become free soon: its holder shows no sign of life."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Lock(ABC):
         """Raise ``PipelineError`` if it is not ours any more. A ``note`` is for whoever has it next."""
 
     @abstractmethod
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return True if nobody else can have taken the lock meanwhile."""
 
     @property
@@ -73,7 +73,7 @@ def lock_of(place: Place) -> Lock:
     return Lease(place) if place.folder is None else FolderLock(place.folder)
 
 
-def locked(lock: BinaryIO | int) -> bool:
+def lock_file(lock: BinaryIO | int) -> bool:
     """Lock an open file, and return True if that worked. It ends with the file or this process."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,7 @@ class FolderLock(Lock):
         """Open the file, and lock it."""
         file = self._path.open("ab")
         # Who had it may have taken the file away, with an output that nothing landed in: then others lock another one.
-        if not (locked(file) and self._is_there(file)):
+        if not (lock_file(file) and self._is_there(file)):
             file.close()
             return False
         self._file = file
@@ -105,7 +105,7 @@ class FolderLock(Lock):
         except FileNotFoundError:
             return False
 
-    def waits(self) -> bool:
+    def can_become_free(self) -> bool:
         """Return False: the holder lives."""
         return False
 
@@ -118,7 +118,7 @@ class FolderLock(Lock):
     def check(self, note: str | None = None) -> None:
         """Do nothing: a file lock is never lost."""
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return True if the lock was taken."""
         return self._file is not None
 
@@ -157,28 +157,28 @@ class Lease(Lock):
     def take(self) -> bool:
         """Make the object, or take it over."""
         started = self._clock()
-        wanted = _Held(token=secrets.token_hex(8), owner=_owner(), machine=_machine(), process=os.getpid())
+        claim = _Held(token=secrets.token_hex(8), owner=_describe_owner(), machine=_find_machine(), process=os.getpid())
         try:
             content, tag = self._place.tagged()
         except FileNotFoundError:
-            if not self._place.create(msgspec.json.encode(wanted)):
+            if not self._place.create(msgspec.json.encode(claim)):
                 return False
         else:
-            found = self._decoded(content)
-            if not self._is_free(found):
+            holder = self._decode_holder(content)
+            if not self._is_free(holder):
                 return False
             # The note stays: what it is about may be neither listed nor completed yet.
-            wanted = replace(wanted, count=found.count + 1, note=found.note)
-            if not self._place.swap(msgspec.json.encode(wanted), tag):
+            claim = replace(claim, count=holder.count + 1, note=holder.note)
+            if not self._place.swap(msgspec.json.encode(claim), tag):
                 return False
-        self._mine, self._renewed, self._found = wanted, started, wanted.note
+        self._mine, self._renewed, self._found = claim, started, claim.note
         self._seen, self._moves, self._lost = None, 0, False
         self._over = threading.Event()
-        _LIVE.add(wanted.token)
-        threading.Thread(target=self._go_on, args=(self._over,), name="lease", daemon=True).start()
+        _LIVE.add(claim.token)
+        threading.Thread(target=self._keep_renewing, args=(self._over,), name="lease", daemon=True).start()
         return True
 
-    def waits(self) -> bool:
+    def can_become_free(self) -> bool:
         """Return True if the holder did not renew the lease since the first look, and may be dead."""
         return self._moves == 0 and not (self._seen is not None and self._seen.token in _LIVE)
 
@@ -192,7 +192,7 @@ class Lease(Lock):
             _LIVE.discard(mine.token)
             with suppress(OSError):  # it ends by itself
                 content, tag = self._place.tagged()
-                if self._decoded(content).token == mine.token:
+                if self._decode_holder(content).token == mine.token:
                     self._place.swap(msgspec.json.encode(_Held(count=mine.count + 1, note=mine.note)), tag)
 
     def check(self, note: str | None = None) -> None:
@@ -208,7 +208,7 @@ class Lease(Lock):
                     "committed: run it again"
                 )
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return True if the lease is ours. It is renewed first if the last renewal is half a term ago."""
         if self._mine is not None and self._clock() - self._renewed > TERM / 2:
             with self._turn:
@@ -225,19 +225,19 @@ class Lease(Lock):
         """User, machine and process."""
         return self._seen.owner if self._seen is not None else ""
 
-    def _is_free(self, found: _Held) -> bool:
-        if not found.token:
+    def _is_free(self, holder: _Held) -> bool:
+        if not holder.token:
             return True
-        if found.machine and found.machine == _machine() and not _lives(found.process):
+        if holder.machine and holder.machine == _find_machine() and not _is_alive(holder.process):
             return True
-        if self._seen is None or (found.token, found.count) != (self._seen.token, self._seen.count):
+        if self._seen is None or (holder.token, holder.count) != (self._seen.token, self._seen.count):
             self._moves += self._seen is not None
-            self._seen, self._since = found, self._clock()
+            self._seen, self._since = holder, self._clock()
             return False
         return self._clock() - self._since >= TERM
 
-    def _go_on(self, over: threading.Event) -> None:
-        """Renew it until it is released or lost."""
+    def _keep_renewing(self, over: threading.Event) -> None:
+        """Renew the lease until it is released or lost."""
         while not over.wait(_RENEWAL):
             with self._turn, suppress(OSError):  # the next time may do
                 if over.is_set() or self._mine is None:
@@ -252,13 +252,13 @@ class Lease(Lock):
         started = self._clock()
         content, tag = self._place.tagged()
         fresh = replace(mine, count=mine.count + 1, note=mine.note if note is None else note)
-        if self._decoded(content).token != mine.token:
+        if self._decode_holder(content).token != mine.token:
             _LIVE.discard(mine.token)
             self._mine, self._lost = None, True
         elif self._place.swap(msgspec.json.encode(fresh), tag):
             self._mine, self._renewed = fresh, started
 
-    def _decoded(self, content: bytes) -> _Held:
+    def _decode_holder(self, content: bytes) -> _Held:
         try:
             return msgspec.json.decode(content, type=_Held)
         except msgspec.DecodeError as error:
@@ -272,13 +272,13 @@ _LIVE: Final = set[str]()
 _RENEWAL: Final = TERM / 6
 
 
-def _owner() -> str:
+def _describe_owner() -> str:
     return f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
 
 
 @cache
-def _machine() -> str:
-    """Distinguishes where a process number means something: a running kernel, and the container; empty if unknown."""
+def _find_machine() -> str:
+    """Return a text that differs where process numbers differ: by kernel and container; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - it points to no path
@@ -286,7 +286,7 @@ def _machine() -> str:
         return ""
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

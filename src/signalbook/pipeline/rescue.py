@@ -47,55 +47,60 @@ def plan(shape: Shape) -> Plan:
     return ALL
 
 
-def rest(shape: Shape, value: JSON) -> JSON:
+def find_rescued(shape: Shape, value: JSON) -> JSON:
     """Return what columns of ``shape`` do not hold of ``value``; ``UNSET`` for nothing."""
     match shape:
         case Struct() if isinstance(value, dict):
-            known = {field.name: field.shape for field in shape.fields}
-            found = ((name, rest(known[name], each) if name in known else each) for name, each in value.items())
-            return {name: each for name, each in found if each is not UNSET} or UNSET
+            shapes = {field.name: field.shape for field in shape.fields}
+            pairs = (
+                (name, find_rescued(shapes[name], member) if name in shapes else member)
+                for name, member in value.items()
+            )
+            return {name: member for name, member in pairs if member is not UNSET} or UNSET
         case MapOf() if isinstance(value, dict):
-            found = ((name, rest(shape.value, each)) for name, each in value.items())
-            return {name: each for name, each in found if each is not UNSET} or UNSET
+            pairs = ((name, find_rescued(shape.value, member)) for name, member in value.items())
+            return {name: member for name, member in pairs if member is not UNSET} or UNSET
         case ListOf() if isinstance(value, list):
-            items = [rest(shape.item, each) for each in value]
+            items = [find_rescued(shape.item, member) for member in value]
             while items and items[-1] is UNSET:
                 items.pop()
-            return [None if each is UNSET else each for each in items] or UNSET
-        case Scalar(sent=str()) if value is not None and not exact.held(shape, value)[1]:
+            return [None if member is UNSET else member for member in items] or UNSET
+        case Scalar(sent=str()) if value is not None and not exact.find_held_part(shape, value)[1]:
             return value
     return UNSET
 
 
-def is_partial(shape: Shape, rest: JSON) -> bool:
-    """Return True if columns of ``shape`` hold some of a value in ``rest``, and not all."""
+def is_partial(shape: Shape, rescued: JSON) -> bool:
+    """Return True if columns of ``shape`` hold some of a value in ``rescued``, and not all."""
 
     def holds_a_part(scalar: Scalar, value: JSON) -> bool:
-        found, whole = exact.held(scalar, value)
-        return found is not None and not whole
+        held_part, whole = exact.find_held_part(scalar, value)
+        return held_part is not None and not whole
 
-    return _any_scalar(shape, rest, holds_a_part)
+    return _has_scalar(shape, rescued, holds_a_part)
 
 
-def has_unfit_number(shape: Shape, rest: JSON) -> bool:
-    """Return True if ``rest`` has a value for a column of numbers that the column cannot hold at all."""
-    return _any_scalar(
-        shape, rest, lambda scalar, value: scalar.kind == "float64" and exact.held(scalar, value)[0] is None
+def has_unfit_number(shape: Shape, rescued: JSON) -> bool:
+    """Return True if ``rescued`` has a value for a column of numbers that the column cannot hold at all."""
+    return _has_scalar(
+        shape,
+        rescued,
+        lambda scalar, value: scalar.kind == "float64" and exact.find_held_part(scalar, value)[0] is None,
     )
 
 
-def _any_scalar(shape: Shape, rest: JSON, test: Callable[[Scalar, JSON], bool]) -> bool:
+def _has_scalar(shape: Shape, rescued: JSON, test: Callable[[Scalar, JSON], bool]) -> bool:
     match shape:
-        case Struct() if isinstance(rest, dict):
+        case Struct() if isinstance(rescued, dict):
             return any(
-                field.name in rest and _any_scalar(field.shape, rest[field.name], test) for field in shape.fields
+                field.name in rescued and _has_scalar(field.shape, rescued[field.name], test) for field in shape.fields
             )
-        case MapOf() if isinstance(rest, dict):
-            return any(_any_scalar(shape.value, value, test) for value in rest.values())
-        case ListOf() if isinstance(rest, list):
-            return any(_any_scalar(shape.item, item, test) for item in rest)
-        case Scalar(sent=str()) if rest is not None:
-            return test(shape, rest)
+        case MapOf() if isinstance(rescued, dict):
+            return any(_has_scalar(shape.value, value, test) for value in rescued.values())
+        case ListOf() if isinstance(rescued, list):
+            return any(_has_scalar(shape.item, item, test) for item in rescued)
+        case Scalar(sent=str()) if rescued is not None:
+            return test(shape, rescued)
     return False
 
 
@@ -111,19 +116,21 @@ def read(shape: Shape, text: object) -> JSON:
     return value if isinstance(value, dict) or not isinstance(shape, Struct) else UNSET
 
 
-def rests(shape: Shape, values: Sequence[JSON]) -> pa.Array:
-    """The array of ``columns.RESCUE`` for decoded payloads."""
-    found = (rest(shape, value) for value in values)
-    return pa.array([None if each is UNSET else exact.dump(each) for each in found], pa.string())
+def build_rescue_array(shape: Shape, values: Sequence[JSON]) -> pa.Array:
+    """Return the array of ``columns.RESCUE`` for decoded payloads."""
+    rescued_values = (find_rescued(shape, value) for value in values)
+    return pa.array([None if rescued is UNSET else exact.dump(rescued) for rescued in rescued_values], pa.string())
 
 
-def whole(value: JSON, rest: JSON) -> JSON:
-    """``value`` with ``rest`` back in its places."""
-    if isinstance(value, dict) and isinstance(rest, dict):
-        return value | {name: whole(value[name], each) if name in value else each for name, each in rest.items()}
-    if isinstance(value, list) and isinstance(rest, list):
-        return [whole(each, more) for each, more in zip(value, rest, strict=False)] + value[len(rest) :]
-    return value if rest is None or rest is UNSET else rest
+def restore(value: JSON, rescued: JSON) -> JSON:
+    """Return ``value`` with ``rescued`` back in its places."""
+    if isinstance(value, dict) and isinstance(rescued, dict):
+        return value | {
+            name: restore(value[name], member) if name in value else member for name, member in rescued.items()
+        }
+    if isinstance(value, list) and isinstance(rescued, list):
+        return [restore(member, more) for member, more in zip(value, rescued, strict=False)] + value[len(rescued) :]
+    return value if rescued is None or rescued is UNSET else rescued
 
 
 class RescuedPaths:

@@ -15,7 +15,7 @@ SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 
 
-def reaches(session: SparkSession, place: Place) -> bool:
+def can_reach(session: SparkSession, place: Place) -> bool:
     """Return True if Spark can read there: it knows folders and HDFS, and gets the addresses of NameNodes.
 
     Over Spark Connect this cannot be checked, and only these are assumed.
@@ -36,15 +36,15 @@ def reaches(session: SparkSession, place: Place) -> bool:
     return True
 
 
-def numbered(session: SparkSession, count: int, parts: int) -> DataFrame:
-    """The numbers below ``count``, in so many parts, or as many as there are numbers.
+def build_numbers(session: SparkSession, count: int, parts: int) -> DataFrame:
+    """Return the numbers below ``count`` in at most ``parts`` partitions.
 
     A single one is a value, for of ranges of one part each Spark 4.1 and later make a single part when they are joined.
     """
     return session.range(0, count, 1, min(count, parts)) if count > 1 else session.sql("VALUES (0)")
 
 
-def union(frames: Sequence[DataFrame]) -> DataFrame:
+def unite_frames(frames: Sequence[DataFrame]) -> DataFrame:
     """Return all rows of at least one frame with the same columns.
 
     Frames are joined in pairs, because Spark analyses everything joined so far again: 256 in a row took 23 seconds.

@@ -105,7 +105,7 @@ def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) ->
     (again,) = fill(lake, registry)
     assert again == Backfill(table=ORDER, filled=0, unfit=1, files=0)
     assert rows(lake) == stored_rows
-    assert len(list(lake.journal.committed())) == 2  # what is reported
+    assert len(list(lake.journal.iterate_committed())) == 2  # what is reported
 
 
 def test_files_gain_different_columns(lake: Lake, tmp_path: Path) -> None:
@@ -208,8 +208,8 @@ def test_a_killed_backfill_is_completed_or_was_never_begun(
     forked = lake.stored is None and lake.table_format != "delta"
     killed_at(stage, progress_done, filled, (lake.place, registry), forked=forked)
     begun = stage != "compacting"
-    assert len(lake.journal.unfinished()) == (begun and stage != "committed")
-    with lake.journal.alone():
+    assert len(lake.journal.list_unfinished()) == (begun and stage != "committed")
+    with lake.journal.lock_output():
         complete_unfinished(lake.journal, lambda _: None)
     assert (rows(lake) == before) != begun
     lake.check_whole()

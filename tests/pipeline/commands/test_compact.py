@@ -41,7 +41,7 @@ def quiet(_: Progress) -> None:
 
 
 def names(lake: Lake) -> list[str]:
-    return [file.name for file in lake.journal.files()[ORDER]]
+    return [file.name for file in lake.journal.find_files()[ORDER]]
 
 
 def test_neighbours_of_a_day_become_one_file(lake: Lake) -> None:
@@ -51,7 +51,7 @@ def test_neighbours_of_a_day_become_one_file(lake: Lake) -> None:
     assert lake.rows() == before
     assert [name.partition("/")[0] for name in sorted(names(lake))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
     assert compact(lake.output, [XID], TARGET, quiet) == []
-    assert len(list(lake.journal.committed())) == 5
+    assert len(list(lake.journal.iterate_committed())) == 5
 
 
 def test_landing_continues_after_a_compaction(lake: Lake) -> None:
@@ -59,11 +59,11 @@ def test_landing_continues_after_a_compaction(lake: Lake) -> None:
     lake.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
     compact(lake.output, (), TARGET, quiet)
     assert [row["a"] for row in lake.rows()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    assert {len(paths) for paths in lake.journal.files().values()} == {2}
+    assert {len(paths) for paths in lake.journal.find_files().values()} == {2}
 
 
 def test_no_file_grows_beyond_the_target(lake: Lake) -> None:
-    size = max(file.bytes for file in lake.journal.files()[ORDER])
+    size = max(file.bytes for file in lake.journal.find_files()[ORDER])
     compact(lake.output, (), 2 * size, quiet)
     assert len(names(lake)) == 3
     assert len(lake.rows()) == 8
@@ -108,8 +108,8 @@ def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, p
     """The next one does what is left, whatever came of it."""
     before = lake.rows()
     killed_at(stage, progress_done, compacted, lake.place, forked=lake.stored is None and lake.table_format != "delta")
-    assert len(lake.journal.unfinished()) == (stage in ("prepared", "committing"))
-    with lake.journal.alone():
+    assert len(lake.journal.list_unfinished()) == (stage in ("prepared", "committing"))
+    with lake.journal.lock_output():
         complete_unfinished(lake.journal, quiet)
     assert lake.rows() == before
     assert len(names(lake)) == (5 if stage == "compacting" else 2)
@@ -138,7 +138,7 @@ def test_interrupted_compaction_that_cannot_be_completed_is_discarded(tmp_path: 
 
     with pytest.raises(PipelineError, match=rf"shop\.order was changed by someone else: {lost} of the files"):
         compact(lake.output, (), TARGET, interfere)
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
     assert lake.put([{"a": 2}], {"a": INT}) == ORDER
     assert len(lake.rows()) == 3 - lost
 
@@ -179,7 +179,7 @@ def test_altered_files_are_not_compacted(lake: Lake) -> None:
 def test_the_batch_of_a_stream_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "PATIENCE", 600.0)
     with ThreadPoolExecutor(1) as pool:
-        with lake.journal.alone():
+        with lake.journal.lock_output():
             future = pool.submit(compact, lake.output, (), TARGET, quiet)
         assert len(future.result()) == 1
 

@@ -174,7 +174,7 @@ def test_refusing_store_is_reported(
         run(job)
     assert refusing.times >= at
     way.fate = storeway.delivered
-    assert len(lands(job).journal.unfinished()) == begun
+    assert len(lands(job).journal.list_unfinished()) == begun
     report = run(job)
     assert report.landed == 9
     assert ("died while committing: that was completed" in report.note) == begun

@@ -67,7 +67,7 @@ def files(output: Path) -> dict[Path, int]:
 
 def places(output: Where) -> dict[str, list[str]]:
     """The ids of events by table; every event is in one place, once."""
-    table_format = Journal.existing(output).table_format()
+    table_format = Journal.open_existing(output).find_table_format()
     assert table_format is not None
     lake = Lake(Path("unused"), table_format, stored=place_of(output))
     landed = [row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))]
@@ -130,12 +130,12 @@ def test_a_killed_replay_is_completed_or_was_never_begun(
     job = make_job(table_format, server)
     relax(definitions)
     killed_at(stage, progress_done, replay, job, forked=server == "local")
-    assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
+    assert len(Journal.open_existing(job.place).list_unfinished()) == (stage in ("prepared", "committing"))
     replay(job)
     assert places(job.place) == AFTER
     staged = [entry.path for entry in (job.place / ".staging").files(deep=True)]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
-    assert not Journal.existing(job.place).unfinished()
+    assert not Journal.open_existing(job.place).list_unfinished()
 
 
 def test_only_selected_letters_are_replayed(make_job: Make, definitions: Path) -> None:
@@ -168,7 +168,7 @@ def test_letters_of_a_dropped_table_are_not_replayed(make_job: Make, definitions
     relax(definitions)
     IcebergTables(folder(job)).catalog.drop_table(("signalbook", "dead_letters"))
     assert replay(job).to_json()["replayed"] == 0
-    assert not Journal.existing(folder(job)).unfinished()
+    assert not Journal.open_existing(folder(job)).list_unfinished()
 
 
 def test_a_folder_without_letters(tmp_path: Path, definitions: Path) -> None:

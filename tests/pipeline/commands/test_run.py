@@ -216,7 +216,7 @@ def test_a_killed_run_is_completed_by_the_next(
     output = place(server, tmp_path / "out", request)
     job_ = job(table_format=table_format, output=output, storage=output.storage)
     killed_at(stage, progress_done, run, job_, forked=server == "local" and table_format != "delta")
-    assert len(Journal.existing(output).unfinished()) == (stage in ("prepared", "committing"))
+    assert len(Journal.open_existing(output).list_unfinished()) == (stage in ("prepared", "committing"))
     report = run(job_)
     assert (report.tally.read, report.landed) == (30, 28)
     completed = "an earlier run of this batch had processed it all and died while committing: that was completed"
@@ -226,7 +226,7 @@ def test_a_killed_run_is_completed_by_the_next(
         f"e-{n}" for n in range(30) if n not in (19, 29)
     )
     assert len(lake.rows(DEAD_LETTERS)) == 2
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
     assert not list((tmp_path / "out").glob(".staging/*"))
     staged = [entry.path for entry in output.files(deep=True) if entry.path.startswith(".staging/")]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
@@ -275,7 +275,7 @@ def test_a_catalog_killed_at_a_stage(
         run(job_, show)
     journal = Journal(job_.place)
     assert journal.is_begun() == (stage != "processing")  # nothing is left of what failed before anything landed
-    assert len(journal.unfinished()) == (stage != "processing")
+    assert len(journal.list_unfinished()) == (stage != "processing")
     with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
         run(job_)
     own_catalog.start()
@@ -349,8 +349,8 @@ def test_batch_is_completed_after_processes_are_killed(
                 os.kill(process_id, signal.SIGKILL)
         ended = driver.wait(300)
         assert ended == (0 if killed == "workers" else -signal.SIGKILL), (tmp_path / "log").read_text()
-        journal = Journal.existing(output)
-        assert (journal.unfinished(), journal.find("b1") is None) == ([], killed != "workers")
+        journal = Journal.open_existing(output)
+        assert (journal.list_unfinished(), journal.find("b1") is None) == ([], killed != "workers")
         assert pipeline.run(job_).landed == 2970
     finally:
         for process_id in processes(driver.pid):
@@ -521,7 +521,7 @@ def test_definitions_that_cannot_be_read_leave_no_output(
     assert run(job_).landed == 28  # which takes none
     with pytest.raises(SignalbookError, match="are not there"):
         run(replace(job_, batch_id="b2"))
-    assert len(list(Journal.existing(output).committed())) == 1
+    assert len(list(Journal.open_existing(output).iterate_committed())) == 1
 
 
 def test_unusable_definition_is_omitted_or_stops_the_run(
@@ -542,7 +542,7 @@ def test_unusable_definition_is_omitted_or_stops_the_run(
     assert words.startswith(f"the definition {xid} cannot be used: ")
     assert list(report.left_out) == [xid]
     assert "lost" in report.to_json()["left_out"][xid][0]
-    entry = Journal.existing(job().output).find(report.batch)
+    entry = Journal.open_existing(job().output).find(report.batch)
     assert entry is not None
     assert entry.report().left_out == report.left_out
 

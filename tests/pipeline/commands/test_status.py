@@ -21,7 +21,7 @@ def streamed(output: Place) -> Journal:
     batch = JournalEntry(
         id="s-1", fingerprint="f", origin="o", table_format="parquet", tally=Tally(), files=(), seconds=0.1, stream="s"
     )
-    with journal.alone():
+    with journal.lock_output():
         journal.prepare(batch)
         journal.commit(batch)
     return journal

@@ -313,7 +313,7 @@ def test_killed_stream_lands_every_message_once(
     job = replace(job, inputs=(topic.url,))
     topic.send(20)
     killed_at(stage, progress_done, followed, job, forked=False)
-    assert len(Journal.existing(job.place).unfinished()) == (stage in ("prepared", "committing"))
+    assert len(Journal.open_existing(job.place).list_unfinished()) == (stage in ("prepared", "committing"))
     if lost:
         shutil.rmtree(tmp_path / "state")
     topic.send(10)

@@ -281,7 +281,7 @@ def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, t
 
     def done(report: Report) -> None:
         reports.append(report)
-        other_job.enter_context(Journal.open(folder(job)).alone(900.0))
+        other_job.enter_context(Journal.open(folder(job)).lock_output(900.0))
         threading.Thread(target=stop_the_next, daemon=True).start()
 
     topic.send(20)

@@ -90,7 +90,7 @@ def landed(job: Job) -> tuple[Counter[tuple[str, int]], Counter[str]]:
     if not Journal(job.place).is_begun():
         return Counter(), Counter()
     lake = Lake(Path("unused"), "parquet", stored=job.place)
-    files = lake.journal.files()
+    files = lake.journal.find_files()
     rows = lake.rows(ACCEPTED) if ACCEPTED in files else []
     letters = lake.rows(DEAD_LETTERS) if DEAD_LETTERS in files else []
     places = [(row["_source"], row["_position"]) for row in rows]

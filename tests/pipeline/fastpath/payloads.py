@@ -12,7 +12,7 @@ from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Sh
 from signalbook.formats.base import read_json
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
-from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
 from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import find_decoder
 
@@ -42,7 +42,7 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
     columns_, refused = decode(amid_others(payloads))
-    kinds = columns.payload(shape)
+    kinds = columns.build_payload(shape)
     accepted = [number for number in range(len(payloads)) if number not in refused]
     if not accepted:
         return {}
@@ -51,13 +51,13 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
     assert [column.type for column in rests] == [pa.string()] * isinstance(schema, JsonSchema)
     for column in rests:
         column.validate(full=True)
-        expected = rescue.rests(shape, [read_json(payloads[number]) for number in accepted]).to_pylist()
+        expected = rescue.build_rescue_array(shape, [read_json(payloads[number]) for number in accepted]).to_pylist()
         assert [text and read_json(text.encode()) for text in column.to_pylist()] == [
             text and read_json(text.encode()) for text in expected
         ]
     if not rests:  # there is no column for what the others do not hold
         values = [schema.decode(payloads[number], content_type) for number in accepted]
-        assert rescue.rests(shape, values).null_count == len(accepted)
+        assert rescue.build_rescue_array(shape, values).null_count == len(accepted)
     table = pa.Table.from_arrays(columns_[: len(kinds)], schema=kinds)
     table.validate(full=True)
     rows = dict(zip(accepted, table.to_pylist(), strict=True))
@@ -72,10 +72,10 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
 def slow(schema: Schema, payload: bytes, shape: Shape, content_type: str = "") -> Row | None:
     """The row of one payload, if it conforms and its values fit their columns."""
     try:
-        arrays = payload_builder(shape, ValueForm.of(schema))([schema.decode(payload, content_type)])
+        arrays = make_payload_builder(shape, ValueForm.of(schema))([schema.decode(payload, content_type)])
     except (PayloadError, *MISFITS):
         return None
-    rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(shape)).to_pylist()
+    rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.build_payload(shape)).to_pylist()
     return rows[0]
 
 

@@ -153,7 +153,7 @@ def packets(pairs: Sequence[Record], topic: str | None) -> pa.RecordBatch:
             sections["payload_format_indicator"] = 1
         keys.append(msgspec.msgpack.encode(sections))
         message = publish(MQTT, value or b"", sections | {"topic_name": topic or ""})
-        encoded.append((value, arrays.encoded_headers(arrays.message_headers(message))))
+        encoded.append((value, arrays.encode_headers(arrays.list_headers(message))))
     batch = records(MQTT, encoded, topic)
     return batch.set_column(5, "key", pa.array(keys, pa.binary()))
 

@@ -166,7 +166,7 @@ def published(sample_events: Sequence[Event]) -> pa.RecordBatch:
         pairs = [(name, text.decode(errors="replace")) for name, text in header_pairs]
         sections = {"qos": 1, "retain": False, "content_type": content_type.decode(), "user_properties": pairs}
         row["key"] = msgspec.msgpack.encode(sections | ({"response_topic": "r"} if event["partition"] else {}))
-        headers = arrays.encoded_headers(arrays.message_headers(publish(MQTT, row["value"], sections)))
+        headers = arrays.encode_headers(arrays.list_headers(publish(MQTT, row["value"], sections)))
         row["headers"] = [{"name": name, "value": text} for name, text in headers]
     return pa.RecordBatch.from_pylist(rows, RECORD_TYPES)
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.pipeline.frames.conftest import GROUP
 
 from signalbook.pipeline import Contract, MessageColumns, PipelineError, typed, validate
-from signalbook.pipeline.columns import DEAD_LETTER, landed
+from signalbook.pipeline.columns import DEAD_LETTER, build_landed
 from signalbook.pipeline.frames.rows import LANDED
 from signalbook.pipeline.sources.mapping import select_messages
 
@@ -173,4 +173,4 @@ def test_validation_is_lazy(spark_session: SparkSession, contract: Contract, mon
 
 
 def test_the_columns_of_outcomes_are_those_of_tables() -> None:
-    assert LANDED.remove_metadata() == pa.schema(list(landed(None))).remove_metadata()
+    assert LANDED.remove_metadata() == pa.schema(list(build_landed(None))).remove_metadata()

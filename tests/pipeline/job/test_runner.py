@@ -51,7 +51,7 @@ def run_commands(folder: Path, events: Path, definitions: Path, later: Path, run
     results.append(backtest(candidate, runner=runner))
     results.append(replay(ReplayJob(output=lake.output, registry=str(later)), runner=runner).to_json())
     results += [lake.rows(ACCEPTED), dead_letters(lake)]
-    results.append(list(lake.journal.committed()))
+    results.append(list(lake.journal.iterate_committed()))
     results.append(infer(InferenceJob(inputs=(str(events),), group="shop"), runner=runner))
     lake.check_whole()
     return constant(msgspec.to_builtins(results, str_keys=True))

@@ -10,9 +10,9 @@ import pytest
 
 from signalbook.formats import find
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import ValueForm, payload_builder
+from signalbook.pipeline.arrays import ValueForm, make_payload_builder
 from signalbook.pipeline.landing.rescue_backfill import RescueBackfill
-from signalbook.pipeline.rescue import rests
+from signalbook.pipeline.rescue import build_rescue_array
 from signalbook.values import JSON
 
 AT = "2026-01-02T03:04:05.123456789Z"
@@ -57,8 +57,8 @@ def test_absent_members_stay_null(format: str, document: Any, value: dict[str, J
     shape = schema.shape()
     if document is PROTO:
         value = schema.decode(schema.encode(value))
-    arrays = [*payload_builder(shape, ValueForm.DECODED)([value]), rests(shape, [value])]
-    rows = pa.Table.from_arrays(arrays, schema=pa.schema([*columns.payload(shape), *columns.RESCUE]))
+    arrays = [*make_payload_builder(shape, ValueForm.DECODED)([value]), build_rescue_array(shape, [value])]
+    rows = pa.Table.from_arrays(arrays, schema=pa.schema([*columns.build_payload(shape), *columns.RESCUE]))
     filled, gained, unfit = RescueBackfill(schema, shape).fill(rows, rows.schema)
     assert (filled.to_pylist(), gained, unfit) == (rows.to_pylist(), 0, 0)
     assert rows["_rescue"].null_count == 0

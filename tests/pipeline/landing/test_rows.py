@@ -12,9 +12,9 @@ import pytest
 
 from signalbook.formats import as_sent, find
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
+from signalbook.pipeline.arrays import ValueForm, build_opaque_arrays, make_payload_builder
 from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
-from signalbook.pipeline.rescue import rests
+from signalbook.pipeline.rescue import build_rescue_array
 from signalbook.values import JSON, dump_json, parse_timestamp
 
 PRICE = {"type": "number", "multipleOf": 0.01}
@@ -48,8 +48,10 @@ BARE = {"id": "a", "gap": None}
 
 def row_of(schema: Any, shape: Any, value: JSON) -> dict[str, Any]:
     """Return the row of a payload in columns of a shape."""
-    arrays = payload_builder(shape, ValueForm.DECODED)([value])
-    return {name: array[0].as_py() for name, array in zip(columns.payload(schema.shape()).names, arrays, strict=True)}
+    arrays = make_payload_builder(shape, ValueForm.DECODED)([value])
+    return {
+        name: array[0].as_py() for name, array in zip(columns.build_payload(schema.shape()).names, arrays, strict=True)
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def row_of(schema: Any, shape: Any, value: JSON) -> dict[str, Any]:
 def test_payload_is_restored(value: JSON) -> None:
     schema = schema_of(SCHEMA)
     row = row_of(schema, schema.shape(), schema.decode(json.dumps(value).encode()))
-    payload = build_payload_reader(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
+    payload = build_payload_reader(schema)({**row, "_rescue": build_rescue_array(schema.shape(), [value])[0].as_py()})
     assert payload == value
     assert schema.validate(payload) == []
 
@@ -113,7 +115,7 @@ def test_large_integers_come_back_as_such() -> None:
 
 @pytest.mark.parametrize("sent", [b'{"a": 1.0}', b"\xff", b"", None])
 def test_payloads_without_schema_are_as_they_were_sent(sent: bytes | None) -> None:
-    arrays = opaque_arrays([sent])
+    arrays = build_opaque_arrays([sent])
     assert read_opaque(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
 
 
@@ -165,7 +167,7 @@ def test_times_of_every_format_have_columns_of_their_own(
     schema = schema_of(document, format)
     assert schema.decode(schema.encode(value)) == value
     landed = row_of(schema, schema.shape(), value)
-    rescued = rests(schema.shape(), [value])[0].as_py()
+    rescued = build_rescue_array(schema.shape(), [value])[0].as_py()
     assert (landed, json.loads(rescued)) == (row, expected_rest)
     assert build_payload_reader(schema)({**landed, "_rescue": rescued}) == value
     assert build_payload_reader(schema)(row_of(schema, as_sent(schema.shape()), value)) == value

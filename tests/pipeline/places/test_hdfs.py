@@ -184,7 +184,7 @@ def test_name_nodes_of_a_service(hdfs: Broker, spark_session: SparkSession, tmp_
     storage = Storage.of({"namenodes": f"127.0.0.1:1, 127.0.0.1:{hdfs.ports['plain']}"})
     output = place_of(f"hdfs://{table_format}{tmp_path}", storage)
     lake = Lake(tmp_path, table_format, stored=output)  # type: ignore[arg-type]
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         lake.put([{"a": 1}], {"a": pa.int32()})
     assert lake.rows() == [{"a": 1}]
     assert [row.a for row in LandedTables.of(output).read_frame(spark_session, ORDER).collect()] == [1]

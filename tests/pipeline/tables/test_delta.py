@@ -50,7 +50,7 @@ def table(lake: Lake) -> DeltaTable:
 
 def settled(lake: Lake) -> list[int]:
     complete_unfinished(lake.journal, lambda _: None)
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
     return [row["a"] for row in lake.rows()]
 
 
@@ -111,7 +111,7 @@ def test_a_folder_that_the_library_does_not_find(tmp_path: Path, name: str) -> N
 def two_tables(lake: Lake) -> JournalEntry:
     """A prepared replay: a letter goes, a row comes."""
     lake.put([{"a": 9}], COLUMNS, DEAD_LETTERS)
-    letters = tuple(lake.journal.files()[DEAD_LETTERS])
+    letters = tuple(lake.journal.find_files()[DEAD_LETTERS])
     from dataclasses import replace
 
     batch = replace(lake.prepared([{"a": 2, "b": "x"}], {"a": INT, "b": TEXT}), removed=letters)
@@ -284,7 +284,7 @@ def test_error_does_not_show_requests_of_a_store(tmp_path: Path, s3proxy: Broker
     with store_way(s3proxy.ports["plain"]) as way:
         stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
         lake = Lake(tmp_path, "delta", stored=stored)
-        with lake.journal.alone():
+        with lake.journal.lock_output():
             lake.put([{"a": 0}], COLUMNS)
             batch = lake.prepared([{"a": 1}], COLUMNS)
             way.fate = refuse

@@ -152,7 +152,7 @@ MEMBERS = [
 
 @pytest.mark.parametrize("members", MEMBERS)
 def test_columns_match_themselves(members: list[str]) -> None:
-    names = ["ce_id", *assign_names(members, taken=["ce_id"])]
+    names = ["ce_id", *assign_names(members, reserved=["ce_id"])]
     columns = pa.schema([(name, pa.string()) for name in names])
     assert {name: field.name for name, field in match_columns(columns, columns).items()} == {
         name: name for name in names
@@ -174,7 +174,7 @@ def struct_of(*members: str) -> Struct:
 
 def landed_columns(members: Iterable[str]) -> pa.Schema:
     """Return the columns of a payload with these members, in ascending order."""
-    return columns.payload(struct_of(*sorted(members)))
+    return columns.build_payload(struct_of(*sorted(members)))
 
 
 ODD_MEMBERS = ["a", "A", "a_", "A_", "A__", "_key", "_KEY", "_key_", ""]
@@ -184,7 +184,7 @@ ODD_MEMBERS = ["a", "A", "a_", "A_", "A__", "_key", "_KEY", "_key_", ""]
 @given(st.lists(st.sets(st.sampled_from(ODD_MEMBERS), min_size=1), min_size=1, max_size=6))
 def test_a_member_keeps_its_column_for_life(versions: list[set[str]]) -> None:
     """Whatever members come and go, a table takes all of them, and no column ever holds two."""
-    table = columns.landed(None).remove_metadata()
+    table = columns.build_landed(None).remove_metadata()
     held: dict[str, str] = {}
     for version in versions:
         members = sorted(version)
@@ -216,7 +216,7 @@ def test_no_column_of_several_tables_holds_two_members(versions: list[set[str]])
 def test_rows_are_renamed_at_any_depth() -> None:
     """The member `A` is in `A_` next to `a`, where `A_` alone would be a member of that name."""
     first, then = (
-        columns.payload(Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=struct_of(*names))),)))
+        columns.build_payload(Struct(fields=(Field(name="o", attribute="", shape=ListOf(item=struct_of(*names))),)))
         for names in (["a", "A"], ["a", "A", "A_"])
     )
     stored = rename_columns(first, then)

@@ -64,7 +64,7 @@ def test_column_dropped_during_a_commit_is_an_error(lake: Lake, change: Callable
     change(table(lake))
     with pytest.raises(PipelineError, match=r"table shop\.order was changed by someone else and does not take"):
         lake.commit(batch)
-    assert lake.journal.unfinished() == [batch]
+    assert lake.journal.list_unfinished() == [batch]
     IcebergTables(lake.output).catalog.rename_table(("shop", "order"), ("shop", "order_then"))
     complete_unfinished(lake.journal, lambda _: None)
     assert lake.rows() == [ROW]
@@ -132,7 +132,7 @@ def test_unknown_commit_state_is_an_error(lake: Lake) -> None:
     staged.rename(place)
     with pytest.raises(PipelineError, match=r"someone else expired snapshots of table shop\.order while batch b002"):
         lake.commit(batch)
-    assert lake.journal.unfinished() == [batch]
+    assert lake.journal.list_unfinished() == [batch]
     place.rename(staged)
     lake.commit(batch)
     assert [row["a"] for row in lake.rows()] == [1, 1, 2]

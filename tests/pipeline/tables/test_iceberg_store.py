@@ -40,7 +40,7 @@ def test_tables_of_a_group_are_listed_with_one_request(
 ) -> None:
     """However many there are, and also if one of them has no metadata yet."""
     lake = Lake.of("iceberg-s3proxy", tmp_path, request)
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         for number in range(3):
             lake.put([{"a": 1}], {"a": pa.int32()}, TableName("shop", f"t{number}"))
         (lake.place / "tables/shop/t9/f.parquet").write(b"")
@@ -67,7 +67,7 @@ def test_tables_are_committed_together(tmp_path: Path, request: pytest.FixtureRe
 
     lake = Lake.of("iceberg-s3proxy", tmp_path, request)
     first, other = TableName("shop", "one"), TableName("shop", "other")
-    with lake.journal.alone():
+    with lake.journal.lock_output():
         batches = [
             lake.prepared([{"a": number}], {"a": pa.int32()}, table) for number, table in enumerate((first, other))
         ]

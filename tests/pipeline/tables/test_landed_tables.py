@@ -327,8 +327,8 @@ def test_definitions_are_found_without_the_journal(
     lake.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
     if kind != "parquet":
         (lake.output / "tables/shop/begun").mkdir()  # by a batch that died
-    monkeypatch.setattr(Journal, "files", None)
-    monkeypatch.setattr(Journal, "committed", None)
+    monkeypatch.setattr(Journal, "find_files", None)
+    monkeypatch.setattr(Journal, "iterate_committed", None)
     landed = LandedTables.of(lake.output)
     assert landed.choose_tables([XID]) == {XID: ORDER}
     assert landed.choose_tables([]) == {other: build_table_name(other), XID: ORDER}

@@ -61,7 +61,7 @@ def widened(lake: Lake) -> JournalEntry:
 
 def replaced(lake: Lake) -> JournalEntry:
     lake.put([{"a": 0}], COLUMNS)
-    batch = replace(lake.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(lake.journal.files()[ORDER]))
+    batch = replace(lake.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(lake.journal.find_files()[ORDER]))
     lake.journal.withdraw(batch)
     lake.journal.prepare(batch)
     return batch
@@ -92,12 +92,12 @@ def test_lost_response_is_resolved_from_the_table(way: Passage, lake: Lake, make
     if len(fates) > 1:
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             lake.commit(batch)
-        assert lake.journal.unfinished() == [batch]
+        assert lake.journal.list_unfinished() == [batch]
         complete_unfinished(lake.journal, lambda _: None)
     else:
         lake.commit(batch)
     assert numbers(lake) == ([1] if make is created else [0, 1])
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
 
 
 @pytest.mark.merge
@@ -123,7 +123,7 @@ def test_a_catalog_that_is_killed_while_a_table_is_committed(
     way.fates = [killed]
     with pytest.raises(PipelineError, match=r"table shop.order: there is no answer of an Iceberg catalog"):
         lake.commit(batch)
-    assert lake.journal.unfinished() == [batch]
+    assert lake.journal.list_unfinished() == [batch]
     own_catalog.start()
     complete_unfinished(lake.journal, lambda _: None)
     assert numbers(lake) == ([1] if make is created else [0, 1])
@@ -168,7 +168,7 @@ def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, m
     else:
         with pytest.raises(PipelineError, match="1 of the files that were to be replaced are no longer in it"):
             lake.commit(batch)
-    assert lake.journal.unfinished() == []
+    assert lake.journal.list_unfinished() == []
 
 
 @pytest.mark.merge
@@ -186,7 +186,7 @@ def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, own_catalog
     own_catalog.start()
     assert compact(lake.output, (), TARGET, lambda _: None) == []
     assert numbers(lake) == [0, 1, 2]
-    assert len(lake.journal.files()[ORDER]) == 1
+    assert len(lake.journal.find_files()[ORDER]) == 1
 
 
 def test_tables_of_another_output(lake: Lake, tmp_path: Path) -> None:

@@ -18,7 +18,13 @@ import pyarrow as pa
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
+from signalbook.pipeline.commit import (
+    PATIENCE,
+    complete_unfinished,
+    convert_disk_errors,
+    prepare_and_commit,
+    sweep_on_failure,
+)
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -80,8 +86,8 @@ def backfill(
     every table is as it was or filled then, and whatever works on the output next completes the one under way.
     """
     check_choice("subjects", subjects, Strategy)
-    journal = Journal.existing(output)
-    with journal.alone(PATIENCE), disk_errors(journal.output):
+    journal = Journal.open_existing(output)
+    with journal.lock_output(PATIENCE), convert_disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         policy = settle_columns(policy or Policy(), journal)
@@ -95,13 +101,15 @@ def backfill(
             schema = None if definition is None else definition.schema_use.schema
             shape = None if definition is None else find_layout(definition).shape
             if schema is not None and shape is not None:
-                work = _Work(journal, table, columns.payload(shape), partial(RescueBackfill, schema, shape), progress)
+                work = _Work(
+                    journal, table, columns.build_payload(shape), partial(RescueBackfill, schema, shape), progress
+                )
                 found += work.do(find_visible_files(journal, table, files))
         return found
 
 
 def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
-    tables = {table: files for table, files in journal.files().items() if table != DEAD_LETTERS}
+    tables = {table: files for table, files in journal.find_files().items() if table != DEAD_LETTERS}
     there = sorted({find_definition(table) for table in tables})
     for xid in definitions:
         if xid not in there:
@@ -124,7 +132,7 @@ class _Work:
         self._journal = journal
         self._table = table
         self._declared = declared
-        self._format = journal.table_format() or "parquet"
+        self._format = journal.find_table_format() or "parquet"
         self._tables = open_tables(journal.output, self._format)
         # The columns of the table, with those that it gains.
         self._columns = self._tables.read_columns(table)
@@ -136,7 +144,7 @@ class _Work:
     def do(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
         """Fill its files, and commit that; nothing if there is nothing to fill or to say."""
         name = f"backfill-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        folder = self._journal.staging(name)
+        folder = self._journal.make_staging(name)
         total = sum(file.bytes for file in files)
         made: list[tuple[DataFile, DataFile]] = []
         with sweep_on_failure(self._journal):
@@ -166,7 +174,7 @@ class _Work:
             seconds=0.0,
             compaction=True,
             changes=True,
-            columns=self._journal.columns() or "typed",
+            columns=self._journal.find_column_kinds() or "typed",
         )
 
     def _rewritten(self, file: DataFile, place: Place) -> DataFile | None:

@@ -101,7 +101,7 @@ class _Comparing:
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
         rebuild = _unread if known is None else build_payload_reader(known)
-        expected = pa.schema([]) if known is None else columns.payload(known.shape())
+        expected = pa.schema([]) if known is None else columns.build_payload(known.shape())
         for first, rows in read_rows(place, "the table file"):
             opaque = _is_opaque(rows.schema)
             named = rows.schema if opaque else rename_columns(expected, rows.schema)
@@ -297,7 +297,7 @@ def backtest(
     """
     if not 0 < job.sample <= 1:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
-    journal = Journal.existing(job.place)
+    journal = Journal.open_existing(job.place)
     progress("reading definitions")
     documents = read_documents(job.registry)
     today = Snapshot.of_registry(job.registry, documents, job.groups)
@@ -328,8 +328,8 @@ def _files(journal: Journal, definitions: Sequence[str]) -> Files:
     """
     found: Files = []
     names = {build_table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
-    table_format = journal.table_format() or "parquet"
-    for table, files in journal.files(lambda table: table.first in names).items():
+    table_format = journal.find_table_format() or "parquet"
+    for table, files in journal.find_files(lambda table: table.first in names).items():
         folder = journal.output / find_table_folder(table, table_format)
         found += [
             (file.bytes, names[table.first], folder / file.name) for file in find_visible_files(journal, table, files)

@@ -18,7 +18,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
+from signalbook.pipeline.commit import (
+    PATIENCE,
+    complete_unfinished,
+    convert_disk_errors,
+    prepare_and_commit,
+    sweep_on_failure,
+)
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
@@ -67,10 +73,10 @@ def compact(
     Returns what was done to each table that had something to do. Raises ``PipelineError``; every table is as it was or
     compacted then, and the next run or compaction completes the one under way.
     """
-    journal = Journal.existing(output)
-    with journal.alone(PATIENCE), disk_errors(journal.output):
+    journal = Journal.open_existing(output)
+    with journal.lock_output(PATIENCE), convert_disk_errors(journal.output):
         complete_unfinished(journal, progress)
-        table_format = journal.table_format()
+        table_format = journal.find_table_format()
         if table_format is None:
             return []
         tables = _chosen(journal, definitions)
@@ -82,7 +88,7 @@ def compact(
 
 
 def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
-    tables = journal.files()
+    tables = journal.find_files()
     there = {find_definition(table) for table in tables}
     for xid in definitions:
         if xid not in there:
@@ -134,7 +140,7 @@ class _Work:
     def do(self, plan: _Plan) -> Compaction:
         """Write what a table is to have instead, and commit that."""
         name = f"compact-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        folder = self.journal.staging(name)
+        folder = self.journal.make_staging(name)
         with sweep_on_failure(self.journal):
             made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
         removed = tuple(file for group in plan for file in group)
@@ -148,7 +154,7 @@ class _Work:
             removed=removed,
             seconds=0.0,
             compaction=True,
-            columns=self.journal.columns() or "typed",
+            columns=self.journal.find_column_kinds() or "typed",
         )
         prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(

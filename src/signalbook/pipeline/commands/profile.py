@@ -167,7 +167,7 @@ def _declared(
 
 
 def _columns(schema: Schema | None, table: pa.Schema) -> tuple[str, ...]:
-    declared = columns.payload(None if schema is None else schema.shape())
+    declared = columns.build_payload(None if schema is None else schema.shape())
     return tuple(_names(rename_columns(table, declared, match_columns), ""))
 
 

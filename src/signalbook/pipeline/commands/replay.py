@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, convert_disk_errors, land
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.runner import Runner
@@ -206,14 +206,14 @@ def replay(
     works on the folder next, or was never begun.
     """
     check(job.policy)
-    journal = Journal.existing(job.place)
-    with journal.alone(PATIENCE), disk_errors(journal.output):
+    journal = Journal.open_existing(job.place)
+    with journal.lock_output(PATIENCE), convert_disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups, job.versions, job.subjects).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
-        found = journal.files(lambda table: table == DEAD_LETTERS)
+        found = journal.find_files(lambda table: table == DEAD_LETTERS)
         files = find_visible_files(journal, DEAD_LETTERS, found.get(DEAD_LETTERS, []))
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
@@ -230,7 +230,7 @@ def _replay_on(
     runner: Runner,
     show: ShowProgress,
 ) -> Replay:
-    table_format = journal.table_format() or "parquet"
+    table_format = journal.find_table_format() or "parquet"
     folder = journal.output / find_table_folder(DEAD_LETTERS, table_format)
     attempt = BatchAttempt(
         journal=journal,

@@ -18,7 +18,7 @@ from signalbook.pipeline.commit import (
     check_same_input,
     check_tables,
     complete_unfinished,
-    disk_errors,
+    convert_disk_errors,
     land,
 )
 from signalbook.pipeline.errors import PipelineError
@@ -102,7 +102,7 @@ def _interrupts(output: Place, batch_id: str) -> Iterator[None]:
 def _left(journal: Journal, batch_id: str) -> str:
     if journal.find(batch_id) is not None:
         return f"batch {batch_id} was committed, and there is nothing left to do"
-    if any(batch.id == batch_id for batch in journal.unfinished()):
+    if any(batch.id == batch_id for batch in journal.list_unfinished()):
         return (
             f"batch {batch_id} was being committed: the same command with this batch id completes it, with another one "
             "its messages would land twice"
@@ -131,7 +131,7 @@ def land_once(
     Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
     """
     journal = Journal.open(job.place)
-    with journal.alone(patience), disk_errors(journal.output):
+    with journal.lock_output(patience), convert_disk_errors(journal.output):
         completed = complete_unfinished(journal, progress)
         check_tables(journal, job)
         done = completed.get(job.batch_id) or journal.find(job.batch_id)

@@ -58,9 +58,9 @@ class Status:
 
 def status(output: Where) -> Status:
     """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
-    journal = Journal.existing(output)
+    journal = Journal.open_existing(output)
     reports, found = list[Report](), dict[str, StreamState]()
-    for batch in journal.committed():
+    for batch in journal.iterate_committed():
         report = batch.report()
         reports.append(report)
         if batch.stream:

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import attempt_of, check
-from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, disk_errors, land
+from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, convert_disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
@@ -118,7 +118,7 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
 def _landed(journal: Journal, name: str) -> int:
     """The number of the last micro-batch that the journal has, -1 without."""
     batch = re.compile(rf"{re.escape(escape(name))}-(\d+)")
-    return max((int(found[1]) for entry in journal.names() if (found := batch.fullmatch(entry))), default=-1)
+    return max((int(found[1]) for entry in journal.list_names() if (found := batch.fullmatch(entry))), default=-1)
 
 
 def _ends(journal: Journal, job: StreamJob, number: int) -> str:
@@ -170,14 +170,14 @@ def stream(
     journal = Journal(job.job.place)
     home = status.home(journal, job.name)
     named = base.explain_failures(source, job.job.inputs)
-    with suppress(Stopped), disk_errors(journal.output), named, ExitStack() as opened:
+    with suppress(Stopped), convert_disk_errors(journal.output), named, ExitStack() as opened:
         # Where nothing was made yet, nothing is unless they can be read.
         early = None if journal.is_begun() else opened.enter_context(_definitions(job.job, home, notify))
         journal.make()
         opened.push(partial(_discard, journal))
         opened.enter_context(_alone(journal, home, job.name))
         # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
-        with journal.alone(_PATIENCE, stop):
+        with journal.lock_output(_PATIENCE, stop):
             complete_unfinished(journal, show)
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
@@ -248,7 +248,7 @@ class MicroBatches:
             if self._stopped or self._stop.is_set():  # ``stop`` may come while Spark prepares a batch
                 raise Stopped("the stream is being stopped")
             try:
-                with disk_errors(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
+                with convert_disk_errors(self._journal.output), self._journal.lock_output(_PATIENCE, self._stop):
                     report = self._land(frame, number)
             except Stopped:  # while others were at work in the folder: it is no failure
                 raise
@@ -404,7 +404,7 @@ def _discard(journal: Journal, kind: object, error: object, trace: object) -> No
 
 def _take(lock: Lock, name: str, taken: ExitStack) -> None:
     while not lock.take():
-        if not lock.waits():
+        if not lock.can_become_free():
             raise PipelineError(
                 f"the stream {name!r} is being run by another process: stop it, or give this one another name"
             )

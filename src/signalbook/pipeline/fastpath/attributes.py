@@ -21,7 +21,7 @@ from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, find_invalid_
 from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import text_maps
+from signalbook.pipeline.arrays import build_text_maps
 from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, combine, encode_texts, find_firsts, make_dense
 from signalbook.pipeline.fastpath.properties import make_hashable
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
@@ -327,7 +327,7 @@ class EnvelopeChecks:
                 captured, placeholder = _capture_placeholder(template, texts), template.names[0]
                 stated = values_by_name.get(placeholder)
                 values_by_name[placeholder] = captured if stated is None else pc.coalesce(captured, stated)
-        return text_maps(values_by_name)
+        return build_text_maps(values_by_name)
 
     def _find_distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """Return attribute names, their distinct values, an event with each, and the number of each event's values."""

@@ -47,7 +47,7 @@ def build_avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
     if schema.writer is not None or isinstance(node, list) or node["type"] == "null":
         raise NoPlan
     members = isinstance(shape, Struct) and bool(shape.fields)
-    fields = columns.payload(shape)
+    fields = columns.build_payload(shape)
     kind = pa.struct(fields) if members else fields[0].type
     read = native.load_module().AvroDecoder(_plan(schema.type, types, kind, frozenset())).read
     return native.build_decoder(read, native.Reading(kind), members=members)

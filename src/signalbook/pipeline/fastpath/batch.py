@@ -18,7 +18,14 @@ import pyarrow as pa
 
 from signalbook.messages.cloudevents import SPECVERSION, Attribute, format_attribute
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import LOWERED, HeaderNames, read_timestamps, taken, text_maps, timestamps
+from signalbook.pipeline.arrays import (
+    LOWERED,
+    HeaderNames,
+    build_text_maps,
+    parse_timestamps,
+    read_timestamps,
+    take_elements,
+)
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import properties
 from signalbook.pipeline.fastpath.native import PayloadSpans
@@ -317,9 +324,9 @@ class EventBatch:
         """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
         places = pa.array(numbers)
         arrays = {name: array.take(places) for name, array in self.attributes.items()}
-        arrays["time"] = timestamps(arrays["time"]) if self.times is None else self.times.take(places)
+        arrays["time"] = parse_timestamps(arrays["time"]) if self.times is None else self.times.take(places)
         extensions = {name: column.texts.take(places) for name, column in self.extensions.items()}
-        return [*arrays.values(), text_maps(extensions) if extensions else _make_nulls(numbers, _MAP)]
+        return [*arrays.values(), build_text_maps(extensions) if extensions else _make_nulls(numbers, _MAP)]
 
     def build_transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
@@ -328,7 +335,7 @@ class EventBatch:
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
         if all(part.messages.records is None for part in self._parts):
             return [*(_make_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
-        return [*(taken(array, numbers) for array in self._delivery), *places]
+        return [*(take_elements(array, numbers) for array in self._delivery), *places]
 
     def find_messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
         """The messages that events came as, by batch and index, with the numbers of these."""

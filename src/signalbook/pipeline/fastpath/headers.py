@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages.payloads.content import Unreadable, unpack_body
-from signalbook.pipeline.arrays import HeaderNames, utf8_text
+from signalbook.pipeline.arrays import HeaderNames, decode_utf8
 from signalbook.pipeline.fastpath.batch import ExtensionColumn
 from signalbook.pipeline.sources.base import ALONE, MessageBatch
 
@@ -61,7 +61,7 @@ class Headers:
 
     def forbid(self, names: Sequence[str]) -> None:
         """Refuse the records that have headers with these names."""
-        self.refused[self._owners[self._named.places(names)]] = True
+        self.refused[self._owners[self._named.find_places(names)]] = True
 
     def read_texts(self, name: str) -> pa.Array:
         """Return the values of a header, null without one.
@@ -72,7 +72,7 @@ class Headers:
 
     def read_values(self, name: str) -> pa.Array:
         """Return the values of a header as bytes, null without one. Repeated headers are refused."""
-        places = self._named.places([name])
+        places = self._named.find_places([name])
         count = len(self.refused)
         if not len(places):
             return pa.nulls(count, pa.binary())
@@ -100,7 +100,7 @@ class Headers:
         try:
             return values.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = list(map(utf8_text, values.to_pylist()))
+            texts = list(map(decode_utf8, values.to_pylist()))
             converted = pa.array(texts, pa.string())
             self.refused |= pc.and_(converted.is_null(), values.is_valid()).to_numpy(zero_copy_only=False)
             return converted

@@ -21,7 +21,7 @@ from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import CORE, SPECVERSION
 from signalbook.messages.payloads.content import unpack_body
 from signalbook.pipeline import rescue
-from signalbook.pipeline.arrays import opaque_arrays
+from signalbook.pipeline.arrays import build_opaque_arrays
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import NO_DATA, EventColumns, ExtensionColumn
@@ -212,9 +212,9 @@ def build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | N
 
     def decode(payloads: PayloadSpans) -> Decoded:
         if sent == NO_DATA:
-            return opaque_arrays([None] * len(payloads)), []
+            return build_opaque_arrays([None] * len(payloads)), []
         sound = np.ones(len(payloads), np.bool_) if isinstance(sent, str) else are_json(payloads)
-        return opaque_arrays(payloads.take(np.flatnonzero(sound)).to_list()), np.flatnonzero(~sound).tolist()
+        return build_opaque_arrays(payloads.take(np.flatnonzero(sound)).to_list()), np.flatnonzero(~sound).tolist()
 
     return decode
 

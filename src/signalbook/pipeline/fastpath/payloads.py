@@ -30,7 +30,7 @@ from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
-from signalbook.pipeline.arrays import ValueForm, builder
+from signalbook.pipeline.arrays import ValueForm, make_builder
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.avro import build_avro_decoder
 from signalbook.pipeline.fastpath.native import (
@@ -237,7 +237,7 @@ def build_json_program(schema: JsonSchema) -> Program:
 
 def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
     """Return the plan of payloads, and first whether their members are columns."""
-    fields = columns.payload(shape)
+    fields = columns.build_payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
     program, whole = _plan_member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
     # A table has no row for a payload that is null.
@@ -293,7 +293,7 @@ def _plan_choices(document: JsonSchemaDocument, node: NormalForm) -> list[Progra
 
 def _find_arrow_type(document: JsonSchemaDocument, node: NormalForm) -> pa.DataType:
     """Return the type of a column for values of a node."""
-    return columns.arrow_type(make_shape(document, node))
+    return columns.find_arrow_type(make_shape(document, node))
 
 
 def _plan_bare_object(part: Objects) -> Program:
@@ -335,7 +335,7 @@ def _plan_member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataTy
         raise NoPlan
     shape = make_shape(document, node)
     return (GUARDED, False, is_lossy(shape)), build_guarded_reading(
-        check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
+        check, None if isinstance(shape, Anything) else make_builder(shape, kind, ValueForm.TYPED)
     )
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from signalbook.messages import parse_sections
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.bindings.options import decode_text
-from signalbook.pipeline.arrays import HeaderNames, escaped, property_pairs
+from signalbook.pipeline.arrays import HeaderNames, decode_escaped, list_property_pairs
 from signalbook.pipeline.sources.amqp_sections import build_sections, read_sections
 from signalbook.pipeline.sources.base import MessageBatch, Offsets, read_addresses
 
@@ -45,9 +45,9 @@ class _Headers:
 
 _HEADERS: Final = {
     "KAFKA": _Headers("headers.", folded=False, read=decode_text),
-    "HTTP": _Headers("headers.", folded=True, read=escaped),
-    "NATS": _Headers("headers.", folded=True, read=escaped),
-    V5: _Headers("user_properties.", folded=False, read=escaped),
+    "HTTP": _Headers("headers.", folded=True, read=decode_escaped),
+    "NATS": _Headers("headers.", folded=True, read=decode_escaped),
+    V5: _Headers("user_properties.", folded=False, read=decode_escaped),
 }
 # The number of each message's value, and values by number.
 _Column = tuple[Offsets, list[Any]]
@@ -110,7 +110,7 @@ def _encode_values(values: pa.Array, read: Callable[[Any], Any]) -> _Column:
 def _read_header(messages: MessageBatch, records: pa.RecordBatch, name: str, manner: _Headers) -> _Column:
     listed, whole = records.column("headers"), len(records) == len(messages)
     names = messages.header_names(folded=manner.folded) if whole else HeaderNames.of(listed, folded=manner.folded)
-    places = names.places([name])
+    places = names.find_places([name])
     if not len(places):
         return np.zeros(len(listed), np.int64), [None]
     owners = pc.list_parent_indices(listed).to_numpy()[places]
@@ -145,7 +145,7 @@ def _read_section(records: pa.RecordBatch, section: str, name: str) -> _Column:
 
 def _build_sections(records: pa.RecordBatch, number: int) -> dict[str, Any]:
     address, headers = (records.column(name)[number].as_py() for name in ("address", "headers"))
-    return build_sections(address, property_pairs(headers))
+    return build_sections(address, list_property_pairs(headers))
 
 
 def make_hashable(value: Any) -> Hashable:

@@ -45,7 +45,7 @@ def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: boo
     """
     if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_PACKAGE):
         raise NoPlan
-    kind = pa.struct(columns.payload(shape))
+    kind = pa.struct(columns.build_payload(shape))
     decoder = native.load_module().ProtobufDecoder(_plan_message(schema.descriptor, kind))
     return native.build_decoder(decoder.read_json if in_json else decoder.read, native.Reading(kind), members=True)
 

@@ -20,7 +20,7 @@ from signalbook.formats.avro.format import AvroSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, ValueForm, builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan, PayloadSpans
 from signalbook.pipeline.landing.rows import find_layout
@@ -68,7 +68,7 @@ def _build_resolved_decoder(
     reader, writer = shapes
     if not (isinstance(reader, Struct) and isinstance(writer, Struct) and reader.fields and writer.fields):
         raise NoPlan
-    kinds = [pa.struct(columns.payload(shape)) for shape in shapes]
+    kinds = [pa.struct(columns.build_payload(shape)) for shape in shapes]
     if isinstance(own_schema, AvroSchema) and isinstance(written, AvroSchema):
         members = _Resolution(written, own_schema).plan_record(
             written.type, own_schema.type, kinds[1], kinds[0], reader
@@ -218,7 +218,9 @@ def _build_default(part: JSONObject, schema: AvroSchema, shape: Shape, arrow_typ
     if "default" not in part:
         raise NoPlan
     try:
-        default = builder(shape, arrow_type, ValueForm.DECODED)([json_encoding.read_default(part, schema.names.types)], True)
+        default = make_builder(shape, arrow_type, ValueForm.DECODED)(
+            [json_encoding.read_default(part, schema.names.types)], True
+        )
     except (*MISFITS, RecursionError):
         raise NoPlan from None
     return lambda array: default.take(pa.array(np.zeros(len(array), np.int64)))

@@ -24,7 +24,7 @@ from signalbook.pipeline.landing.rows import (
 )
 from signalbook.values import JSON
 
-LANDED: Final = columns.written(columns.held(columns.landed(None)))
+LANDED: Final = columns.decode_constants(columns.encode_constants(columns.build_landed(None)))
 """Columns of messages of any definition: those of a table, with the payload in ``data``."""
 # What a serializer of Confluent puts before a payload: a zero byte and a number; text of JSON never begins so.
 _MAGIC: Final = b"\0"
@@ -70,7 +70,7 @@ class TextRowBuilder(RowBuilder):
 
     def _members(self, count: int) -> pa.Schema:
         """The columns of payloads, the last of them what the others do not hold."""
-        return pa.schema([*columns.payload(self._shape), *columns.RESCUE][:count])
+        return pa.schema([*columns.build_payload(self._shape), *columns.RESCUE][:count])
 
     @cached_property
     def _whole(self) -> Callable[[Mapping[str, Any]], JSON]:

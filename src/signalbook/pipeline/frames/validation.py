@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline import columns
-from signalbook.pipeline.columns import written
+from signalbook.pipeline.columns import decode_constants
 from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
@@ -81,7 +81,7 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     check_contract(contract)
     definition = contract.compiled().definitions[contract.definition(xid)]
     records = select_messages(frame, columns)
-    schema = select_readable(written(find_layout(definition).columns))
+    schema = select_readable(decode_constants(find_layout(definition).columns))
     return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
 
 
@@ -147,7 +147,7 @@ def typed_batches(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch
     wanted = build_table_name(xid)
     for table, rows in _processed(contract, RowBuilder, batches):
         if table == wanted:
-            schema = select_readable(columns.written(rows.schema))
+            schema = select_readable(columns.decode_constants(rows.schema))
             yield pa.RecordBatch.from_arrays(_arrays(rows, schema), schema=schema)
 
 

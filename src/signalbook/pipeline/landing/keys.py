@@ -15,7 +15,7 @@ from signalbook.formats.base import is_elsewhere
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.payloads.content import KEY_SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS, ValueForm, builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decoded, PayloadSpans
 from signalbook.values import JSON
@@ -36,8 +36,8 @@ class KeyDecoder:
         self._schema = schema
         self._schema_of_number = definition.key_schema_of_number
         self._shape = shape
-        self._type = columns.arrow_type(shape)
-        self._build = builder(shape, self._type, ValueForm.of(schema))
+        self._type = columns.find_arrow_type(shape)
+        self._build = make_builder(shape, self._type, ValueForm.of(schema))
         self._inputs = [table.get_field_index(name) for name in _INPUTS]
         decode = payloads.find_decoder(schema, typed=definition.policy.typed)
         self._prefixed = definition.policy.wire_prefix != "none"

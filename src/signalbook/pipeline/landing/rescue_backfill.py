@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from signalbook.formats import ListOf, MapOf, Schema, Shape, Struct
 from signalbook.pipeline import columns, exact, rescue
-from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
+from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
 from signalbook.pipeline.landing.rows import build_payload_reader
 from signalbook.values import JSON
 
@@ -38,7 +38,7 @@ class RescueBackfill:
 
     def __init__(self, schema: Schema, shape: Shape, refused: frozenset[str] = frozenset()) -> None:
         self._schema = schema
-        names = columns.payload(shape).names
+        names = columns.build_payload(shape).names
         if isinstance(shape, Struct) and shape.fields:
             pairs = [pair for pair in zip(shape.fields, names, strict=True) if pair[1] not in refused]
             self._members = {field.name: name for field, name in pairs}
@@ -49,7 +49,7 @@ class RescueBackfill:
 
     def find_gaining_columns(self, texts: pa.StringArray) -> pa.Schema:
         """Return the columns that may gain a value from these texts of ``RESCUE``."""
-        fields = columns.payload(self._shape)
+        fields = columns.build_payload(self._shape)
         if self._whole:
             return fields if texts.null_count < len(texts) and columns.PAYLOAD in self._names else pa.schema([])
         parsed = (self._read(text) for text in texts.drop_null().to_pylist())
@@ -68,7 +68,7 @@ class RescueBackfill:
         numbers = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
         rescued_rows = rows.take(pa.array(numbers))
         rescued = [self._read(text) for text in rescued_rows.column(RESCUE).to_pylist()]
-        remaining = [rescue.rest(self._shape, rescued_value) for rescued_value in rescued]
+        remaining = [rescue.find_rescued(self._shape, rescued_value) for rescued_value in rescued]
         declared = [remaining[number] != rescued_value for number, rescued_value in enumerate(rescued)]
         unfit_numbers = [rescue.has_unfit_number(self._shape, rescued_value) for rescued_value in rescued]
         chosen = [
@@ -99,7 +99,7 @@ class RescueBackfill:
     def _rebuild_payload(self, row: Mapping[str, Any], rescued: JSON) -> JSON:
         """Return the payload of a row with all digits; None where it does not conform."""
         payload = self._rebuild(row)
-        return None if self._schema.validate(payload) else rescue.whole(drop_nulls(self._shape, payload), rescued)
+        return None if self._schema.validate(payload) else rescue.restore(drop_nulls(self._shape, payload), rescued)
 
     @cached_property
     def _rebuild(self) -> Callable[[Mapping[str, Any]], JSON]:
@@ -115,13 +115,15 @@ class RescueBackfill:
                 return [None] * len(payloads)
             half = len(payloads) // 2
             return [*self._build_values(payloads[:half]), *self._build_values(payloads[half:])]
-        table = pa.Table.from_arrays(arrays, names=[name for name, _ in self._select_own(columns.payload(self._shape))])
+        table = pa.Table.from_arrays(
+            arrays, names=[name for name, _ in self._select_own(columns.build_payload(self._shape))]
+        )
         rows = iter(table.to_pylist())
         return [None if payload is None else next(rows) for payload in payloads]
 
     @cached_property
     def _build(self) -> Callable[[Sequence[JSON]], list[pa.Array]]:
-        return payload_builder(self._shape, ValueForm.of(self._schema))
+        return make_payload_builder(self._shape, ValueForm.of(self._schema))
 
     def _select_own(self, fields: pa.Schema, held: set[str] | None = None) -> list[tuple[str, pa.Field]]:
         """Return the columns of the payload by the names that the table has for them, all or those ``held``."""
@@ -133,7 +135,7 @@ class RescueBackfill:
         order = np.arange(len(rows))
         order[places] = len(rows) + np.arange(len(places))
         arrays = []
-        own_names = {name for name, _ in self._select_own(columns.payload(self._shape))}
+        own_names = {name for name, _ in self._select_own(columns.build_payload(self._shape))}
         for field in schema:
             column = rows.column(field.name) if field.name in rows.column_names else None
             old = pa.nulls(len(rows), field.type) if column is None else column.cast(field.type).combine_chunks()

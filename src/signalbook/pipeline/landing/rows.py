@@ -28,7 +28,14 @@ from signalbook.messages import Accepted, CompiledDefinition, Message, format_at
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.messages.message import DUPLICATE
 from signalbook.pipeline import arrays, columns, exact, rescue
-from signalbook.pipeline.arrays import MISFITS, ValueForm, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.arrays import (
+    MISFITS,
+    ValueForm,
+    build_opaque_arrays,
+    build_text_map,
+    make_payload_builder,
+    parse_timestamps,
+)
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
@@ -125,7 +132,7 @@ class RowBuilder:
             [
                 *_build_envelope([row.attributes for row in rows]),
                 *self._with_rest(self._build_payloads(rows)),
-                text_map([row.context.items() or None for row in rows]),
+                build_text_map([row.context.items() or None for row in rows]),
                 *_build_transport(rows),
             ],
             pa.array([[build_violation_row(violation) for violation in row.violations] or None for row in rows], _TAG),
@@ -133,18 +140,18 @@ class RowBuilder:
 
     def find_column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
         """Return the finding about the value of a row that causes this ``error`` of its table."""
-        unfitting = None if self._shape is None else arrays.unfitting_value(self._shape, self._decode_payload(row))
+        unfitting = None if self._shape is None else arrays.find_unfitting_value(self._shape, self._decode_payload(row))
         if unfitting is None:
             return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
         path, shape, value = unfitting
-        value_text, kind = shorten(exact.dump(value).decode()), columns.arrow_type(shape)
+        value_text, kind = shorten(exact.dump(value).decode()), columns.find_arrow_type(shape)
         conforms = "" if row.violations else " conforms, but"
         text = f"{value_text}{conforms} does not fit its column, which is {kind}"
         return Finding(path=format_pointer(path), rule="column", message=shorten(text))
 
     def build_decoded(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
         """Return rows whose payloads are decoded columns. Raises one of ``arrays.MISFITS``."""
-        contexts = text_map([row.context.items() or None for row in rows])
+        contexts = build_text_map([row.context.items() or None for row in rows])
         return self.build_batch(
             _build_envelope([row.attributes for row in rows]), arrays, [contexts, *_build_transport(rows)]
         )
@@ -184,7 +191,7 @@ class RowBuilder:
 
     def _build_payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
-            return opaque_arrays([row.payload for row in rows])
+            return build_opaque_arrays([row.payload for row in rows])
         payloads = [row.payload for row in rows if row.payload is not None]
         if self._decode is None or len(payloads) < len(rows):
             return self._build([self._decode_payload(row) for row in rows])
@@ -225,8 +232,8 @@ class RowBuilder:
         shape = self._shape
         assert shape is not None
         assert self._schema is not None
-        build = payload_builder(shape, ValueForm.of(self._schema))
-        return lambda values: [*build(values), rescue.rests(shape, values)]
+        build = make_payload_builder(shape, ValueForm.of(self._schema))
+        return lambda values: [*build(values), rescue.build_rescue_array(shape, values)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +256,8 @@ class Layout:
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
         """Return the layout for payloads of a shape, and for keys of the shape ``read_key``."""
-        held = columns.held(columns.landed(shape, rescue=rescues, key=key))
-        width = len(columns.payload(shape))
+        held = columns.encode_constants(columns.build_landed(shape, rescue=rescues, key=key))
+        width = len(columns.build_payload(shape))
         return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
 
     @cached_property
@@ -287,7 +294,7 @@ def find_layout(definition: CompiledDefinition) -> Layout:
     # had in the first version of the schema with this member.
     earlier = tuple(definition.schemas.earlier(definition.schema_use))
     if (parts, earlier) not in layouts:
-        renamed = restore_first_names((columns.payload(version.shape()) for version in earlier), own_layout.built)
+        renamed = restore_first_names((columns.build_payload(version.shape()) for version in earlier), own_layout.built)
         unchanged = renamed.equals(own_layout.built)
         layouts[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
     return layouts[parts, earlier]
@@ -307,9 +314,9 @@ def _find_shape(schema: Schema, typed: bool) -> Shape:
 def _build_envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
     texts = [{name: format_attribute(value) for name, value in values.items()} for values in attributes]
     arrays = [pa.array([event_texts.get(name) for event_texts in texts], pa.string()) for name in ATTRIBUTES]
-    arrays[_TIME] = timestamps(arrays[_TIME])
+    arrays[_TIME] = parse_timestamps(arrays[_TIME])
     extensions = [[pair for pair in event_texts.items() if pair[0] not in CORE] or None for event_texts in texts]
-    return [*arrays, text_map(extensions)]
+    return [*arrays, build_text_map(extensions)]
 
 
 def _build_transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
@@ -318,7 +325,7 @@ def _build_transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([find_address(message) for message in messages], pa.string()),
         pa.array([read_key(message) for message in messages], pa.binary()),
-        *arrays.header_columns([(message.protocol, arrays.message_headers(message)) for message in messages]),
+        *arrays.build_header_columns([(message.protocol, arrays.list_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
         pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
@@ -371,7 +378,7 @@ def build_payload_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     held, shape = _build_held_reader(schema), schema.shape()
 
     def payload(row: Mapping[str, Any]) -> JSON:
-        return rescue.whole(held(row), rescue.read(shape, row.get(_RESCUE)))
+        return rescue.restore(held(row), rescue.read(shape, row.get(_RESCUE)))
 
     # Protobuf and XML Schema take the names of numbers for these themselves.
     return (lambda row: schema.with_numbers(payload(row))) if isinstance(schema, AvroSchema) else payload
@@ -381,7 +388,7 @@ def _build_held_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """Return a function from landed rows to the part of their payloads that columns hold."""
     shape, text = schema.shape(), has_json_payloads(schema)
     if isinstance(shape, Struct) and shape.fields:
-        return _build_members(shape, columns.payload(shape).names, text)
+        return _build_members(shape, columns.build_payload(shape).names, text)
     whole = _build_value(shape, text)
     return lambda row: whole(row.get(columns.PAYLOAD))
 
@@ -428,11 +435,11 @@ def _find_conversion(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
         case MapOf():
             return list, _build_entries(_build_value(shape.value, in_json))
         case Struct() if shape.fields:
-            return dict, _build_members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
+            return dict, _build_members(shape, [field.name for field in columns.find_arrow_type(shape)], in_json)
         case Struct():
             return object, lambda _: {}
     if shape.sent is not None:
-        return object, partial(exact.sent, shape)
+        return object, partial(exact.restore_sent, shape)
     if shape.kind == "uint64":
         return Decimal, int
     return object, _convert_to_json if in_json else _keep_value
@@ -472,4 +479,4 @@ def _convert_to_json(value: Any) -> Any:
         return format_timestamp(value)
     if isinstance(value, (date, time)):
         return value.isoformat()
-    return exact.number(value) if isinstance(value, Decimal) else value
+    return exact.read_number(value) if isinstance(value, Decimal) else value

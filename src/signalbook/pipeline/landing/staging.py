@@ -64,7 +64,7 @@ def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _
     """
     settings = {"use_dictionary": list(columns.REPETITIVE), **settings}
     writer = pq.ParquetWriter(output.sink, schema, store_schema=False, **settings)
-    writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
+    writer.add_key_value_metadata({_SCHEMA: b64encode(columns.decode_constants(schema).serialize())})
     return writer
 
 

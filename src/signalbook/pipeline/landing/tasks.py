@@ -287,7 +287,7 @@ class Intake:
 
 def settle_columns(policy: Policy, journal: Journal) -> Policy:
     """Return ``policy`` with the kind of columns that the tables have already, if it does not choose one."""
-    return policy if policy.columns != "auto" else replace(policy, columns=journal.columns() or "typed")
+    return policy if policy.columns != "auto" else replace(policy, columns=journal.find_column_kinds() or "typed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +358,7 @@ class BatchAttempt:
     def _stage(self, policy: Policy) -> Place:
         # a folder of its own: workers of a run that died may still be writing to another of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
-        folder = self.journal.staging(name)
+        folder = self.journal.make_staging(name)
         (folder / PROGRESS).make()
         # In files beside the staged ones, not in the tasks' closures: Spark would ship megabytes of definitions with
         # each task.

@@ -85,12 +85,12 @@ class ReportUpload:
         self._client.close()
 
     def _send_all(self) -> None:
-        news = self._journal.news(self._known)
+        news = self._journal.list_new(self._known)
         # What is older than that is noted without being sent, or a registry that is new here would get years of
         # reports.
         self._note(*news[: -self._most])
         for name in news[-self._most :]:
-            batch = self._journal.entry(name)
+            batch = self._journal.read_entry(name)
             if not batch.compaction:
                 self._send(batch.id, batch.report().to_json())
             self._note(name)
@@ -176,7 +176,7 @@ def exposition(output: Where, name: str = "") -> bytes:
     Raises ``PipelineError``.
     """
     found = Metrics(_name(output, ReportOptions(name=name)))
-    _refresh(found, Journal.existing(output), set())
+    _refresh(found, Journal.open_existing(output), set())
     return found.text()
 
 
@@ -201,8 +201,8 @@ def _exposed(
 
 def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
     """Count the batches that were committed since."""
-    for name in journal.news(known):
-        batch = journal.entry(name)
+    for name in journal.list_new(known):
+        batch = journal.read_entry(name)
         known.add(name)
         if not batch.compaction:
             found.add(batch.report())

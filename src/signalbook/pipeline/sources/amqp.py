@@ -149,7 +149,7 @@ def _build_spooled_message(content: bytes) -> SpooledMessage:
         around, body = split_body(content)
         value = body_bytes(body)
         parsed = build_message(around, value)
-        headers = arrays.encoded_headers(arrays.message_headers(parsed))
+        headers = arrays.encode_headers(arrays.list_headers(parsed))
     except AMQPError:
         return SpooledMessage(address=None, value=content, received_at=now)
     return SpooledMessage(address=find_address(parsed), value=value, headers=headers, key=around, received_at=now)

@@ -491,16 +491,16 @@ def find_structured_events(
     def count(places: Offsets) -> Offsets:
         return np.bincount(rows[places], minlength=len(records))
 
-    typed = headers.places([_CONTENT_TYPE])
+    typed = headers.find_places([_CONTENT_TYPE])
     # Only these: to look for every header's value among texts takes longer than all else here.
     types = listed.flatten().field("value").take(pa.array(typed))
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
     once = (count(typed) == 1) & (count(typed[event]) == 1)
     if not _find_protocol(records):
         # Unless attributes are beside it.
-        attribute_places = headers.places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
+        attribute_places = headers.find_places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
         once |= (count(typed) == 0) & (count(attribute_places) == 0)
-    encodings, once = count(headers.places([_CONTENT_ENCODING])), once & present
+    encodings, once = count(headers.find_places([_CONTENT_ENCODING])), once & present
     return once & (encodings == 0), once & (encodings == 1) & (_find_protocol(records) in _ENCODED)
 
 
@@ -510,7 +510,7 @@ def build_transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[
     ``names`` are those of the headers, in lower case where they land so (``arrays.LOWERED``).
     """
     protocol = _find_protocol(records)
-    header_arrays = arrays.header_arrays(protocol, records.column("headers"), names)
+    header_arrays = arrays.build_header_arrays(protocol, records.column("headers"), names)
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
     # Sources of other protocols keep something else in this column.
     keys = records.column("key") if protocol == arrays.KAFKA else pa.nulls(len(records), pa.binary())

@@ -30,7 +30,7 @@ from signalbook.pipeline.sources.base import DamagedFile
 from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
 from signalbook.pipeline.sources.input_file import open_input
 from signalbook.pipeline.sources.salvage import CaptureFile
-from signalbook.pipeline.spark import union
+from signalbook.pipeline.spark import unite_frames
 from signalbook.pipeline.tables.table_names import quote_name
 from signalbook.plugins import install
 
@@ -90,7 +90,7 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
         values |= {name.lower(): f.lit(value) for name, value in folders}
         folder_values = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
         frames.append(frame.withColumns(folder_values))
-    rows = union(frames)
+    rows = unite_frames(frames)
     nothing = f.lit(None).cast("string")
     beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
     return rows.withColumns({**beside, salvage.RULE: nothing, salvage.WHY: nothing})

@@ -27,7 +27,7 @@ from signalbook.pipeline.sources.kafka import build_records, record_message
 from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, read_salvaged
-from signalbook.pipeline.spark import union
+from signalbook.pipeline.spark import unite_frames
 from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
 
 _PARQUET: Final = "parquet"
@@ -100,7 +100,7 @@ class Captures:
             )
             for path in inputs
         ]
-        return union(parts)
+        return unite_frames(parts)
 
     def salvages(self, options: Mapping[str, str]) -> bool:
         """Return True for Parquet, whose row groups are read one by one."""
@@ -143,7 +143,7 @@ class Captures:
                 reason += ": give it the jars of a connector by --jars"
             message = f"Spark cannot read {', '.join(inputs)} as {columns.format}: {reason}"
             raise (DamagedInput if is_damage(error) else PipelineError)(message) from error
-        return union(parts)
+        return unite_frames(parts)
 
 
 KAFKA: Final = Captures(name="kafka-captures", protocol="KAFKA", roles=_KAFKA)

@@ -124,7 +124,7 @@ def record_message(batch: MessageBatch, index: int) -> Message:
     return record(
         row["address"] or "",
         row["value"],
-        arrays.header_pairs(row["headers"]),
+        arrays.list_header_pairs(row["headers"]),
         key=row["key"],
         partition=row["partition"],
         offset=None if row["partition"] is None else row["position"],

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages.message import format_sections
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import HeaderNames, header_pairs
+from signalbook.pipeline.arrays import HeaderNames, list_header_pairs
 from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
 from signalbook.pipeline.sources.base import MessageBatch
 
@@ -135,7 +135,7 @@ def format_headers(listed: pa.ListArray, names: HeaderNames, *, readable: bool) 
 def _restore_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
     """Replace those of ``texts`` in which the value of a header is empty instead of null."""
     rows = pc.unique(pc.list_parent_indices(listed).filter(listed.flatten().field("value").is_null()))
-    exact = [format_sections({"": tuple(header_pairs(headers))}) for headers in listed.take(rows).to_pylist()]
+    exact = [format_sections({"": tuple(list_header_pairs(headers))}) for headers in listed.take(rows).to_pylist()]
     mask = np.zeros(len(texts), np.bool_)
     mask[rows] = True
     return pc.replace_with_mask(texts, mask, pc.utf8_slice_codeunits(pa.array(exact, pa.string()), len('{"":'), -1))
@@ -145,7 +145,7 @@ def read_stated_texts(
     listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]
 ) -> pa.StringArray:
     """Return the last header of a name in each message, read by ``read``, null without one."""
-    places = names.places([name])
+    places = names.find_places([name])
     owners = pc.list_parent_indices(listed).to_numpy()[places]
     encoded = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places)).dictionary_encode()
     texts = pa.array(list(map(read, encoded.dictionary.to_pylist())), pa.string())

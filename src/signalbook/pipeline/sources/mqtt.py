@@ -112,7 +112,7 @@ class Mqtt(SpoolingSource):
             if value is not None:
                 sections[name] = value
         key, address, payload = msgspec.msgpack.encode(sections), _read_topic(received), bytes(received.payload)
-        headers = arrays.encoded_headers(arrays.message_headers(self._build_message(address, key, payload)))
+        headers = arrays.encode_headers(arrays.list_headers(self._build_message(address, key, payload)))
         return SpooledMessage(
             address=address, value=payload, headers=headers, key=key, received_at=time.time_ns() // 1000
         )

@@ -227,7 +227,7 @@ class Nats:
     def message(self, batch: MessageBatch, index: int) -> Message:
         """Return the message, with all that the stream states about it."""
         row = batch.record(index)
-        headers = arrays.text_pairs(row["headers"])
+        headers = arrays.list_text_pairs(row["headers"])
         return message(
             row["address"],
             row["value"],
@@ -242,7 +242,8 @@ class Nats:
         listed, subjects = rows.column("headers"), rows.column("address")
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
         stated = [
-            read_stated_texts(listed, folded, name, arrays.escaped) for name in (*CONTENT_TYPES, "content-encoding")
+            read_stated_texts(listed, folded, name, arrays.decode_escaped)
+            for name in (*CONTENT_TYPES, "content-encoding")
         ]
         bare = pc.equal(pc.list_value_length(listed).fill_null(0), 0)
         implied = [detect_format(body) for body in pc.if_else(bare, rows.column("value"), None).to_pylist()]

@@ -29,7 +29,7 @@ from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, RecordSource, Split
 from signalbook.pipeline.sources.input_file import ENDLESS
 from signalbook.pipeline.sources.inputs import find_files
-from signalbook.pipeline.spark import numbered, reaches
+from signalbook.pipeline.spark import build_numbers, can_reach
 from signalbook.pipeline.tables.spark_sql import quote_identifier
 
 FILE: Final = "_signalbook_file"
@@ -113,7 +113,7 @@ def is_beyond(session: SparkSession, path: str, storage: Storage) -> bool:
         place = place_of(path, storage)
     except PipelineError:  # which Spark may know
         return False
-    return not reaches(session, place)
+    return not can_reach(session, place)
 
 
 def read_salvaged(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
@@ -140,7 +140,7 @@ def read_files(
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [field for field in columns if field.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
-    numbers = numbered(session, len(files), TASKS)
+    numbers = build_numbers(session, len(files), TASKS)
     # Not to be read twice: numbers are all that Spark knows of the files.
     rows = StructType([*fields, *_BESIDE])
     return numbers.mapInArrow(partial(_read, read, files, _convert_to_arrow(rows)), rows)

@@ -222,7 +222,7 @@ class MessageSpool:
         while not (self._place / _format_name(self.end)).create(content):
             self._adopt()
         self._add(self.end, len(content), count)
-        if not self._lock.held():  # the next writer has what is there: it may be confirmed no more, and comes again
+        if not self._lock.is_held():  # the next writer has what is there: it may be confirmed no more, and comes again
             raise self._build_taken_error()
 
     def _add(self, first: int, size: int, count: int) -> None:

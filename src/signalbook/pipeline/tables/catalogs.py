@@ -115,7 +115,7 @@ def set_catalog(journal: Journal, choice: CatalogChoice | None) -> None:
     there = read_catalog_choice(journal.output)
     if choice is None or (there is not None and replace(choice, owner=there.owner) == there):
         return
-    if journal.table_format() is not None or journal.unfinished():
+    if journal.find_table_format() is not None or journal.list_unfinished():
         where = f"the catalog {there}" if there else "a catalog in that folder"
         raise PipelineError(
             f"the tables in {journal.output} are in {where}, not in {choice}: leave the catalog out, or choose another "

@@ -74,7 +74,7 @@ def list_table_columns(definition: CompiledDefinition, *, times: bool = False) -
 
     Times of day are there only if ``times``: Spark has no type for them.
     """
-    landed = columns.written(find_layout(definition).columns)
+    landed = columns.decode_constants(find_layout(definition).columns)
     members = tuple(_list_members(definition))
     required, values = _find_required(definition, members), _find_values(definition, members)
     return tuple(

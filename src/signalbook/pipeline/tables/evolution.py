@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from signalbook.pipeline.columns import RESERVED, rename_column, stated_member
+from signalbook.pipeline.columns import RESERVED, read_stated_member, rename_column
 from signalbook.pipeline.errors import PipelineError
 
 # The path of a column, the field that is there and the one that comes; what the type is to be.
@@ -32,7 +32,7 @@ def refuse(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
     if there.name != coming.name:
         raise Incompatible(f"column {path} and the table's {there.name} are one to SQL, which knows no case")
     if not _has_one_member(there, coming):
-        members = f"{stated_member(coming)!r}, in the table {stated_member(there)!r}"
+        members = f"{read_stated_member(coming)!r}, in the table {read_stated_member(there)!r}"
         raise Incompatible(f"column {path} holds the member {members}")
     raise Incompatible(f"column {path} is {coming.type}, in the table {there.type}")
 
@@ -46,7 +46,7 @@ def promote(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
 
 def _has_one_member(there: pa.Field, coming: pa.Field) -> bool:
     """Return True unless both columns state the member of the payload that they hold, and state different ones."""
-    members = {stated_member(there), stated_member(coming)} - {None}
+    members = {read_stated_member(there), read_stated_member(coming)} - {None}
     return len(members) < 2
 
 
@@ -119,7 +119,7 @@ def restore_first_names(earlier: Iterable[pa.Schema], coming: pa.Schema) -> pa.S
 def has_stated_members(fields: Iterable[pa.Field]) -> bool:
     """Return True if a column, at any depth, states the member that it holds."""
     return any(
-        stated_member(field) is not None
+        read_stated_member(field) is not None
         or has_stated_members(field.type.field(number) for number in range(field.type.num_fields))
         for field in fields
     )
@@ -159,7 +159,7 @@ def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     fields = [field for field in fields if field.name not in RESERVED]
     names = {field.name for field in fields}
     lowered = {name.lower() for name in names}
-    stated = {field.name: stated_member(field) for field in fields}
+    stated = {field.name: read_stated_member(field) for field in fields}
     members = {name: member for name, member in stated.items() if member is not None}
     assigned = set(members.values())
     # The shortest first: in [a, A_, A__] the member A is in A_, and A_ in A__.

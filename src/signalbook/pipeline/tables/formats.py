@@ -39,7 +39,7 @@ def find_visible_files(journal: Journal, table: TableName, files: Sequence[DataF
     Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
     they are. Raises ``PipelineError``.
     """
-    table_format = journal.table_format()
+    table_format = journal.find_table_format()
     if table_format is None:
         return []
     folder = journal.output / find_table_folder(table, table_format)

@@ -131,7 +131,7 @@ def _open_own(output: Place) -> CatalogConnection:
     if output.folder is None:
         return CatalogConnection(catalog=StoreCatalog(NAME, output / TABLES), secrets=output.storage.secrets)
     path = output / CATALOG_DATABASE
-    if not path.exists() and next(Journal(output).names(), None) is not None:
+    if not path.exists() and next(Journal(output).list_names(), None) is not None:
         raise PipelineError(
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
             "or choose another output; a batch that was under way is kept"

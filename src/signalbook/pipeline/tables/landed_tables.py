@@ -25,7 +25,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, in_parallel, place_of
-from signalbook.pipeline.spark import numbered, reaches, union
+from signalbook.pipeline.spark import build_numbers, can_reach, unite_frames
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import align_rows, match_columns, select_readable, unite
 from signalbook.pipeline.tables.formats import open_tables
@@ -156,8 +156,8 @@ class LandedTables:
     @classmethod
     def of(cls, output: Where) -> LandedTables:
         """Return the tables in ``output``. Raises ``PipelineError`` if no batch has landed there."""
-        journal = Journal.existing(output)
-        table_format = journal.table_format()
+        journal = Journal.open_existing(output)
+        table_format = journal.find_table_format()
         if table_format is None:
             raise PipelineError(f"nothing has landed in {journal.output} yet")
         return cls(journal.output, table_format)
@@ -242,7 +242,7 @@ class LandedTables:
                 frames.append(rows.selectExpr(*(values[name] for name in selected)).toDF(*selected))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
-        return union(frames)
+        return unite_frames(frames)
 
     def _read_rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
         """Return the rows of one table and their ``DAY``, read by Spark, or by its workers' Python.
@@ -252,7 +252,7 @@ class LandedTables:
         paths, names, day = self.tables.find_paths(table), format_ddl(columns), f"{DAY_OF_INSTANT} AS {quote_name(DAY)}"
         if not paths:
             return session.createDataFrame([], names).selectExpr("*", day)
-        if not reaches(session, self.output):
+        if not can_reach(session, self.output):
             return self._read_rows_by_workers(session, table, columns)
         base = _find_base(paths) if self.tables.is_by_day(table) else ""
         if not base:
@@ -274,11 +274,11 @@ class LandedTables:
         for some in dealt:
             places = [place for day in some for place in days[day]]
             tasks = max(2, _FRAMES // len(dealt), len(places) // _FILES)
-            rows = numbered(session, len(places), tasks).mapInArrow(
+            rows = build_numbers(session, len(places), tasks).mapInArrow(
                 partial(read_files, places, columns), format_ddl(columns)
             )
             frames.append(rows.selectExpr("*", f"{_build_day_expression(some)} AS {quote_name(DAY)}"))
-        return union(frames)
+        return unite_frames(frames)
 
     def build_view(self, table: TableName, catalog: str) -> str:
         """Return a statement of Spark's SQL that makes a view of the same rows."""
