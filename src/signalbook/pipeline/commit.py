@@ -217,7 +217,8 @@ def check_same_input(committed: JournalEntry, origin: str) -> None:
     """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
     if committed.origin != origin:
         raise PipelineError(
-            f"batch {committed.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+            f"batch {committed.id!r} was committed for other input: a batch id stands for one input; "
+            "give this one its own"
         )
 
 

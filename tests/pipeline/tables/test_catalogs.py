@@ -9,7 +9,13 @@ from tests.pipeline.lake import Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.catalogs import CatalogChoice, parse_catalog, read_catalog_choice, set_catalog
+from signalbook.pipeline.tables.catalogs import (
+    CatalogChoice,
+    build_catalog_section,
+    parse_catalog,
+    read_catalog_choice,
+    set_catalog,
+)
 from signalbook.pipeline.tables.table_names import CATALOG_FILE
 
 REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
@@ -30,7 +36,7 @@ def test_a_section() -> None:
     ("text", "section"), [("prod", {"name": "prod"}), ("https://x/c", {"type": "rest", "uri": "https://x/c"})]
 )
 def test_a_flag(text: str, section: dict[str, str]) -> None:
-    assert parse_catalog(text) == section
+    assert build_catalog_section(text) == section
 
 
 @pytest.mark.parametrize(

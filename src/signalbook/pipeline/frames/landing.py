@@ -26,7 +26,7 @@ from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
-from signalbook.pipeline.tables.catalogs import parse_catalog
+from signalbook.pipeline.tables.catalogs import build_catalog_section, parse_catalog
 from signalbook.values import fingerprint
 
 # By which Spark calls a query in the properties of the thread that runs its batches; it lasts as its checkpoint does.
@@ -64,7 +64,9 @@ def land(
         output=output,
         storage=storage_of(storage),
         table_format=table_format,
-        catalog=parse_catalog(catalog if not isinstance(catalog, str) else parse_catalog(catalog) if catalog else {}),
+        catalog=parse_catalog(
+            catalog if not isinstance(catalog, str) else build_catalog_section(catalog) if catalog else {}
+        ),
         partition=partition,
         batch_id=_named(batch_id, stream),
         policy=contract.policy,

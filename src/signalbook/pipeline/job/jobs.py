@@ -20,7 +20,12 @@ from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
-from signalbook.pipeline.tables.catalogs import CatalogChoice, parse_catalog, substitute_variables
+from signalbook.pipeline.tables.catalogs import (
+    CatalogChoice,
+    build_catalog_section,
+    parse_catalog,
+    substitute_variables,
+)
 
 OnDamage = Literal["land", "stop"]
 
@@ -343,7 +348,7 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
     timing = {name: value for name, value in stream.items() if value is not None}
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
-        more["catalog"] = parse_catalog(more["catalog"])
+        more["catalog"] = build_catalog_section(more["catalog"])
     for name in ("options", "storage"):
         more[name] = {**getattr(found, name), **more.get(name, {})}
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)

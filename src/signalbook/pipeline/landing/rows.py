@@ -240,10 +240,10 @@ class RowBuilder:
 class Layout:
     """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
 
-    ``shape`` is that of its payloads, ``None`` where it names no schema; ``read_key`` is that of the keys of records in the
-    same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload. ``built``
-    are the columns as decoders build them, with the names that the newest version of the schema alone gives them. In
-    ``columns`` they may have the names of earlier versions.
+    ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records
+    in the same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload.
+    ``built`` are the columns as decoders build them, with the names that the newest version of the schema alone gives
+    them. In ``columns`` they may have the names of earlier versions.
     """
 
     shape: Shape | None

@@ -24,7 +24,7 @@ VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
 def substitute_variables(name: str, value: str | float | bool) -> str:
-    """Return the option ``name`` with its variables replaced. Raises ``PipelineError`` for a variable that is not set."""
+    """Return the option ``name`` with its variables replaced. Raises ``PipelineError`` for unset variables."""
 
     def read_variable(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
@@ -83,7 +83,7 @@ def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | 
     return CatalogChoice(name=texts.pop("name", NAME), namespace=levels, properties=texts)
 
 
-def parse_catalog(text: str) -> dict[str, str]:
+def build_catalog_section(text: str) -> dict[str, str]:
     """Return the section for ``--catalog``: a name in pyiceberg's configuration, or the URL of a REST catalog."""
     return {"type": "rest", "uri": text} if text.startswith(("http://", "https://")) else {"name": text}
 

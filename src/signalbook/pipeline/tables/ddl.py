@@ -50,7 +50,8 @@ class TableColumn:
     @property
     def definition(self) -> str:
         """The column in a statement that creates the table: its name, its type and the descriptions."""
-        return f"{quote_identifier(self.name)} {_format_type(self.field.type, _format_defined_member)}{build_comment_clause(self.description)}"
+        data_type = _format_type(self.field.type, _format_defined_member)
+        return f"{quote_identifier(self.name)} {data_type}{build_comment_clause(self.description)}"
 
     @property
     def spark_type(self) -> DataType:
@@ -149,7 +150,8 @@ def _format_shown_member(field: pa.Field) -> str:
 
 
 def _format_defined_member(field: pa.Field) -> str:
-    return f"{quote_identifier(field.name)}: {_format_type(field.type, _format_defined_member)}{build_comment_clause(_read_doc(field))}"
+    data_type = _format_type(field.type, _format_defined_member)
+    return f"{quote_identifier(field.name)}: {data_type}{build_comment_clause(_read_doc(field))}"
 
 
 def _build_type_source(kind: DataType) -> str:
@@ -161,6 +163,7 @@ def _build_type_source(kind: DataType) -> str:
         case ArrayType():
             return f"ArrayType({_build_type_source(kind.elementType)}, {kind.containsNull})"
         case MapType():
-            return f"MapType({_build_type_source(kind.keyType)}, {_build_type_source(kind.valueType)}, {kind.valueContainsNull})"
+            types = f"{_build_type_source(kind.keyType)}, {_build_type_source(kind.valueType)}"
+            return f"MapType({types}, {kind.valueContainsNull})"
         case _:
             return repr(kind)

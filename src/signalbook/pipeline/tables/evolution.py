@@ -152,9 +152,9 @@ class _RenamedRows:
 def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     """Return the columns of payloads by the members that they hold. No two columns hold the same member.
 
-    ``columns.assign_names`` and ``_rename_fields`` add underscores only to names that another column has in another case, or
-    that no member may have. The underscores of ``a_`` beside a column ``a`` therefore belong to the member. Columns of
-    newer tables state their members, if their names have underscores at the end.
+    ``columns.assign_names`` and ``_rename_fields`` add underscores only to names that another column has in another
+    case, or that no member may have. The underscores of ``a_`` beside a column ``a`` therefore belong to the member.
+    Columns of newer tables state their members, if their names have underscores at the end.
     """
     fields = [field for field in fields if field.name not in RESERVED]
     names = {field.name for field in fields}

@@ -311,8 +311,9 @@ class IcebergTables(Tables):
         owner = self._connection.owner
         if owner and iceberg_table.properties.get(OUTPUT_KEY) != owner:
             raise PipelineError(
-                f"table {'.'.join(self.build_identifier(table))} in the catalog is not of {self.output}: give this output a "
-                f"namespace of its own there; or if the table is to be continued, set its {OUTPUT_KEY} to {owner}"
+                f"table {'.'.join(self.build_identifier(table))} in the catalog is not of {self.output}: give this "
+                f"output a namespace of its own there; or if the table is to be continued, "
+                f"set its {OUTPUT_KEY} to {owner}"
             )
 
     def _build_namespace(self, group: str) -> tuple[str, ...]:

@@ -84,12 +84,12 @@ def _build_error(description: str, error: Exception, reason: str) -> PipelineErr
             return PipelineError(f"{description}: {reason}; {_KEPT}")
         case FileNotFoundError():
             return PipelineError(
-                f"{description} has lost a file that its catalog names ({reason}). Put it back, or drop the table from the "
-                "catalog: the next run of this output makes a new one and goes on"
+                f"{description} has lost a file that its catalog names ({reason}). Put it back, or drop the table from "
+                "the catalog: the next run of this output makes a new one and goes on"
             )
     return Outdated(
-        f"{description} was changed by someone else and does not take the batch: {reason}. Undo that, or rename the table: "
-        "the next run of this output makes a new one and goes on"
+        f"{description} was changed by someone else and does not take the batch: {reason}. Undo that, or rename the "
+        "table: the next run of this output makes a new one and goes on"
     )
 
 

@@ -105,7 +105,8 @@ def convert_expression(text: str, kind: pa.DataType, target_type: pa.DataType, d
         return f"IF({text} IS NULL, NULL, named_struct({_convert_members(text, kind, target_type, depth)}))"
     item = f"x{depth}"
     if pa.types.is_list(kind):
-        return f"transform({text}, {item} -> {convert_expression(item, kind.value_type, target_type.value_type, depth + 1)})"
+        value = convert_expression(item, kind.value_type, target_type.value_type, depth + 1)
+        return f"transform({text}, {item} -> {value})"
     if pa.types.is_map(kind):
         value = convert_expression(item, kind.item_type, target_type.item_type, depth + 1)
         return f"transform_values({text}, (k{depth}, {item}) -> {value})"
