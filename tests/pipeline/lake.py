@@ -126,7 +126,7 @@ class Lake:
         name = f"b{self.count:03}"
         attempt = f"{name}-{secrets.token_hex(4)}"
         folder = self.journal.make_staging(attempt)
-        staged = (folder / "f.parquet").output()
+        staged = (folder / "f.parquet").open_output()
         fields = columns if isinstance(columns, pa.Schema) else columns.items()
         schema = pa.schema([*fields, ("_landed_at", TIMESTAMP)])
         pq.write_table(
@@ -183,8 +183,8 @@ class Lake:
             table_ = table_.drop_columns(list({"landed_on"} & set(table_.column_names)))
         else:
             folder = self.place / find_table_folder(table, "parquet")
-            files = sorted(file.path for file in folder.files(deep=True) if file.path.endswith(".parquet"))
-            parts = [pq.ParquetFile((folder / file).arrow_source()).read() for file in files]
+            files = sorted(file.path for file in folder.list_files(deep=True) if file.path.endswith(".parquet"))
+            parts = [pq.ParquetFile((folder / file).open_for_arrow()).read() for file in files]
             table_ = pa.concat_tables(parts, promote_options="default")
         rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in table_.to_pylist()]
         return sorted(rows, key=lambda row: str(next(iter(row.values()))))
@@ -192,7 +192,7 @@ class Lake:
     def check_whole(self) -> None:
         """Check that nothing is half done or left over, and that readers find exactly the files in the journal."""
         assert self.journal.list_unfinished() == []
-        staged = [entry.path for entry in (self.place / ".staging").files(deep=True)]
+        staged = [entry.path for entry in (self.place / ".staging").list_files(deep=True)]
         # Which says in a store that an attempt was swept, and stays for a day.
         assert all(path.endswith("/claim") for path in staged), staged
         for table, files in self.journal.find_files().items():
@@ -200,7 +200,7 @@ class Lake:
             live = {str(folder / file.name) for file in files}
             assert live == self.tables.find_live_paths(table)
             if self.table_format == "parquet":
-                there = {path for entry in folder.files(deep=True) if (path := entry.path).endswith(".parquet")}
+                there = {path for entry in folder.list_files(deep=True) if (path := entry.path).endswith(".parquet")}
                 assert live == {str(folder / path) for path in there}
 
     def at(self, landed_at: datetime) -> Lake:

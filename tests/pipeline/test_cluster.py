@@ -179,9 +179,9 @@ def test_workers_need_no_shared_folder(
         if table != DEAD_LETTERS:
             for file in files:
                 path = lake / find_table_folder(table, table_format) / file.name
-                ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
+                ids.update(pq.ParquetFile(path.open_for_arrow()).read(["ce_id"]).column("ce_id").to_pylist())
     assert len(ids) == ids.total() == EVENTS - wrong
-    staged = [entry.path for entry in lake.files(deep=True) if entry.path.startswith(".staging")]
+    staged = [entry.path for entry in lake.list_files(deep=True) if entry.path.startswith(".staging")]
     assert not [path for path in staged if path.endswith(".parquet")]
 
 

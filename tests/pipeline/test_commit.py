@@ -82,7 +82,7 @@ def test_concurrently_landed_batch_is_landed_once(
     assert complete_unfinished(other.journal, lambda _: None) == {}
     other.put([{"a": 2}], COLUMNS)
     assert [row["a"] for row in lake.rows()] == [1, 2]
-    assert not [entry for entry in lake.place.files(deep=True) if entry.path.startswith((".staging", PREPARED))]
+    assert not [entry for entry in lake.place.list_files(deep=True) if entry.path.startswith((".staging", PREPARED))]
 
 
 def test_concurrently_created_tables_of_another_format_are_an_error(lake: Lake) -> None:

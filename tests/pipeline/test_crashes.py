@@ -45,7 +45,9 @@ def state(output: Place, table_format: TableFormat) -> State:
     """Return what readers see."""
     lake = Lake(UNUSED, table_format, stored=output)
     live = {table: sorted(lake.tables.find_live_paths(table)) for table in (ORDER, DEAD_LETTERS)}
-    files = {table: [place_of(path, output.storage).arrow_source() for path in paths] for table, paths in live.items()}
+    files = {
+        table: [place_of(path, output.storage).open_for_arrow() for path in paths] for table, paths in live.items()
+    }
     rows_by_table = {
         table: [json.dumps(row, default=str) for file in files[table] for row in rows(file)] for table in live
     }

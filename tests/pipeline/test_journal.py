@@ -200,7 +200,7 @@ def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.F
             (output / "catalog.json").write(b"{}")
             journal.sweep()
             raise ZeroDivisionError
-        assert [entry.path for entry in output.files(deep=True)] == []
+        assert [entry.path for entry in output.list_files(deep=True)] == []
         assert not (tmp_path / "deep").exists()
     (output / "tables").make()
     (output / "tables/mine").write(b"x")
@@ -208,7 +208,7 @@ def test_failure_before_a_batch_leaves_nothing(tmp_path: Path, request: pytest.F
     journal = Journal.open(output)
     with suppress(ZeroDivisionError), journal.lock_output():
         raise ZeroDivisionError
-    assert {entry.path for entry in output.files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
+    assert {entry.path for entry in output.list_files(deep=True)} == {".lock", "catalog.json", "tables/mine"}
 
 
 def test_output_with_a_batch_is_not_removed(tmp_path: Path) -> None:

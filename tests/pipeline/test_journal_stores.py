@@ -45,7 +45,7 @@ def test_lifecycle_of_an_entry(output: Place) -> None:
         journal.commit(entry)
         journal.commit(entry)  # again, as after a kill
         assert (journal.list_unfinished(), journal.find("b1"), journal.list_new(())) == ([], entry, ["b1"])
-    assert [listed.path for listed in output.files(deep=True) if listed.path.startswith(".staging")] == []
+    assert [listed.path for listed in output.list_files(deep=True) if listed.path.startswith(".staging")] == []
     assert Journal.open_existing(output).find_table_format() == "parquet"
     assert [listed.id for listed in Journal.open_existing(output).iterate_committed()] == ["b1"]
 
@@ -85,10 +85,10 @@ def test_staged_files_of_dead_runs_are_swept(output: Place, monkeypatch: pytest.
     journal = Journal.open(output)
     staged(journal, "x")
     journal.sweep()
-    assert [entry.path for entry in output.files(deep=True)] == [".staging/x/claim"]
+    assert [entry.path for entry in output.list_files(deep=True)] == [".staging/x/claim"]
     monkeypatch.setattr(journal_module, "_FORGOTTEN", 0)
     journal.sweep()
-    assert list(output.files(deep=True)) == []
+    assert list(output.list_files(deep=True)) == []
 
 
 def test_run_without_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,13 +108,13 @@ def test_prepared_files_are_not_swept(output: Place, monkeypatch: pytest.MonkeyP
     journal.prepare(staged(journal, "x"))
     staged(journal, "y")
     (output / ".staging/y/claim").write(b"prepared")
-    files = type(output).files
+    files = type(output).list_files
 
     def aged(self: Place, *, deep: bool = False) -> Iterator[Stored]:
         for entry in files(self, deep=deep):
             yield entry if entry.path.endswith("y/claim") else replace(entry, modified=0)
 
-    monkeypatch.setattr(type(output), "files", aged)
+    monkeypatch.setattr(type(output), "list_files", aged)
     journal.sweep()
     assert (output / ".staging/x/f").exists()
     assert (output / ".staging/y/f").exists()
@@ -145,7 +145,7 @@ def test_prepared_batch_is_known_before_it_is_listed(output: Place, monkeypatch:
     with first.lock_output():
         entry = staged(first, "x")
         first.prepare(entry)
-    monkeypatch.setattr(type(output), "files", lambda self, *, deep=False: iter(()))
+    monkeypatch.setattr(type(output), "list_files", lambda self, *, deep=False: iter(()))
     with second.lock_output():
         assert second.list_unfinished() == [entry]
 

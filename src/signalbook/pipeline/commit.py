@@ -29,7 +29,7 @@ from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.staging import rename_file
 from signalbook.pipeline.landing.tasks import BatchAttempt
-from signalbook.pipeline.places import Place, Where, in_parallel, place_of
+from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import set_catalog
 from signalbook.pipeline.tables.evolution import Incompatible, rename_columns
@@ -64,7 +64,7 @@ def _run_each(
 ) -> Generator[_Found]:
     """Yield the results of ``work`` for ``items``, several tables at once: they wait for a store or a disk."""
     if len(items) > 1 and tables.concurrent:
-        yield from in_parallel(output, work, items, local=_LOCAL_THREADS)
+        yield from run_in_parallel(output, work, items, local=_LOCAL_THREADS)
     else:
         yield from map(work, items)
 
@@ -77,7 +77,7 @@ def _assign_table(
     tables: Tables, output: Place, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
 ) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
-    columns = pq.read_schema((output / files[0].staged).arrow_source())
+    columns = pq.read_schema((output / files[0].staged).open_for_arrow())
     chosen, stored = _find_accepting_table(tables, table, columns)
     if stored is not columns:
         files = [rename_file(output, file, stored) for file in files]

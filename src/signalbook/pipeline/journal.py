@@ -21,7 +21,7 @@ import msgspec
 
 from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.locks import Lock, lock_of
-from signalbook.pipeline.places import Place, Stored, Where, in_parallel, place_of
+from signalbook.pipeline.places import Place, Stored, Where, place_of, run_in_parallel
 from signalbook.pipeline.reports.report import Report, Tally, read_counters
 from signalbook.pipeline.tables.table_names import (
     CATALOG_DATABASE,
@@ -240,7 +240,7 @@ class Journal:
             self._lock.check()
             claims = (f"{STAGING}/{attempt}/{_CLAIM}" for attempt in self._beginning.attempts)
             mine = {*self._beginning.files, _LOCK, *claims}
-            if {file.path for file in self.output.files(deep=True)} - mine:
+            if {file.path for file in self.output.list_files(deep=True)} - mine:
                 return
             # The lock is the last: until then nobody else begins anything.
             for path in sorted(mine - {_LOCK}):
@@ -317,7 +317,7 @@ class Journal:
                     files_by_table.setdefault(file.table, {})[file.name] = file
         tables_with_files = sorted(table for table, files in files_by_table.items() if files)
         # Or taken away by somebody else: either way readers have it no more.
-        names_by_table = in_parallel(self.output, lambda table: _list_names(homes[table]), tables_with_files)
+        names_by_table = run_in_parallel(self.output, lambda table: _list_names(homes[table]), tables_with_files)
         standing = {
             table: [file for name, file in files_by_table[table].items() if name in names]
             for table, names in zip(tables_with_files, names_by_table, strict=True)
@@ -416,7 +416,7 @@ class Journal:
     def _sweep(self, staging: Place) -> None:
         """Remove the remains of attempts in a store, unless their driver lives after all and has prepared one."""
         attempts: dict[str, list[Stored]] = {}
-        for file in staging.files(deep=True):
+        for file in staging.list_files(deep=True):
             attempt, _, path = file.path.partition("/")
             attempts.setdefault(attempt, []).append(replace(file, path=path))
         forgotten = time.time_ns() - _FORGOTTEN
@@ -450,12 +450,12 @@ class Journal:
         with store_errors(self.output):
             # What is below batches that are prepared are few: deep listings come in pieces, and most want the first.
             deep = self.output.folder is None
-            for file in (self.output / state).files(deep=deep):
+            for file in (self.output / state).list_files(deep=deep):
                 if file.path.endswith(_ENTRY) and "/" not in file.path:
                     yield file
 
     def _read_all(self, state: str, names: Iterable[str]) -> Iterator[JournalEntry]:
-        return in_parallel(self.output, _read, (self.output / state / name for name in names))
+        return run_in_parallel(self.output, _read, (self.output / state / name for name in names))
 
     def _build_path(self, state: str, batch: str) -> Place:
         return self.output / state / f"{escape(batch)}{_ENTRY}"
@@ -484,7 +484,7 @@ def _list_attempts(batch: JournalEntry) -> set[str]:
 
 def _list_names(folder: Place) -> set[str]:
     """Return the paths of all files below a folder."""
-    return {file.path for file in folder.files(deep=True)}
+    return {file.path for file in folder.list_files(deep=True)}
 
 
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:

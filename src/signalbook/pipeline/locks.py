@@ -159,7 +159,7 @@ class Lease(Lock):
         started = self._clock()
         claim = _Held(token=secrets.token_hex(8), owner=_describe_owner(), machine=_find_machine(), process=os.getpid())
         try:
-            content, tag = self._place.tagged()
+            content, tag = self._place.read_tagged()
         except FileNotFoundError:
             if not self._place.create(msgspec.json.encode(claim)):
                 return False
@@ -191,7 +191,7 @@ class Lease(Lock):
                 return
             _LIVE.discard(mine.token)
             with suppress(OSError):  # it ends by itself
-                content, tag = self._place.tagged()
+                content, tag = self._place.read_tagged()
                 if self._decode_holder(content).token == mine.token:
                     self._place.swap(msgspec.json.encode(_Held(count=mine.count + 1, note=mine.note)), tag)
 
@@ -250,7 +250,7 @@ class Lease(Lock):
         if mine is None:
             return
         started = self._clock()
-        content, tag = self._place.tagged()
+        content, tag = self._place.read_tagged()
         fresh = replace(mine, count=mine.count + 1, note=mine.note if note is None else note)
         if self._decode_holder(content).token != mine.token:
             _LIVE.discard(mine.token)

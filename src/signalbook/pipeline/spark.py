@@ -28,9 +28,9 @@ def can_reach(session: SparkSession, place: Place) -> bool:
     try:
         conf = session._jsc.hadoopConfiguration()
         if isinstance(place, HdfsPlace):
-            for name, value in place.storage.hadoop(place.root).items():
+            for name, value in place.storage.build_hadoop_options(place.root).items():
                 conf.set(name, value)
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
+        jvm.org.apache.build_hadoop_options.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
     except Py4JError:
         return False
     return True

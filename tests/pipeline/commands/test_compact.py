@@ -73,7 +73,7 @@ def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.Mon
     monkeypatch.setattr(compact_command, "ROW_GROUP_BYTES", 1)
     compact(lake.output, (), TARGET, quiet)
     compacted_file = next(path for path in lake.files() if "compact-" in path.name)
-    assert pq.ParquetFile(compacted_file.arrow_source()).num_row_groups == 4
+    assert pq.ParquetFile(compacted_file.open_for_arrow()).num_row_groups == 4
 
 
 def test_row_group_is_read_with_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
 
 def test_altered_files_are_not_compacted(lake: Lake) -> None:
     path = lake.files()[0]
-    pq.write_table(pq.ParquetFile(path.arrow_source()).read().slice(0, 1), path.arrow_source())
+    pq.write_table(pq.ParquetFile(path.open_for_arrow()).read().slice(0, 1), path.open_for_arrow())
     with pytest.raises(PipelineError, match="hold 6 rows where the journal counts 7"):
         compact(lake.output, (), TARGET, quiet)
     path.write(b"no parquet")

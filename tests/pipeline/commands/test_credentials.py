@@ -152,7 +152,7 @@ def lands_by_tokens(
     assert (report.tally.read, report.landed, report.tally.dead_lettered) == (11, 10, 1)
     assert "WARN" not in result.stderr
     assert sum(map(tokens.is_valid, tokens.issued)) < len(tokens.issued)
-    contents = [(root / entry.path).read() for entry in root.files(deep=True)]
+    contents = [(root / entry.path).read() for entry in root.list_files(deep=True)]
     for secret in (PROOF, *tokens.issued):
         assert secret not in result.stdout + result.stderr
         assert not any(secret.encode() in content for content in contents)

@@ -133,7 +133,7 @@ def test_a_killed_replay_is_completed_or_was_never_begun(
     assert len(Journal.open_existing(job.place).list_unfinished()) == (stage in ("prepared", "committing"))
     replay(job)
     assert places(job.place) == AFTER
-    staged = [entry.path for entry in (job.place / ".staging").files(deep=True)]
+    staged = [entry.path for entry in (job.place / ".staging").list_files(deep=True)]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
     assert not Journal.open_existing(job.place).list_unfinished()
 

@@ -228,7 +228,7 @@ def test_a_killed_run_is_completed_by_the_next(
     assert len(lake.rows(DEAD_LETTERS)) == 2
     assert lake.journal.list_unfinished() == []
     assert not list((tmp_path / "out").glob(".staging/*"))
-    staged = [entry.path for entry in output.files(deep=True) if entry.path.startswith(".staging/")]
+    staged = [entry.path for entry in output.list_files(deep=True) if entry.path.startswith(".staging/")]
     assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
 
 
@@ -338,7 +338,9 @@ def test_batch_is_completed_after_processes_are_killed(
     with (tmp_path / "wanted").open("rb") as stdin, (tmp_path / "log").open("wb") as log:
         driver = subprocess.Popen([sys.executable, "-c", _LANDS], stdin=stdin, stderr=log, start_new_session=True)
     try:
-        while not any(process_id.path.endswith(".parquet") for process_id in (output / ".staging").files(deep=True)):
+        while not any(
+            process_id.path.endswith(".parquet") for process_id in (output / ".staging").list_files(deep=True)
+        ):
             assert driver.poll() is None, (tmp_path / "log").read_text()
             time.sleep(0.01)
         there = processes(driver.pid)
@@ -514,7 +516,7 @@ def test_definitions_that_cannot_be_read_leave_no_output(
     for wrong_job in wrong:
         with pytest.raises(SignalbookError):
             run(wrong_job)
-    assert [entry.path for entry in output.files(deep=True)] == []
+    assert [entry.path for entry in output.list_files(deep=True)] == []
     assert not (tmp_path / "out").exists()
     assert run(job_).landed == 28
     definitions.unlink()

@@ -161,7 +161,7 @@ class Told:
             name = path.relative_to(self._folder)
             if path.is_file() and name.parts[0] not in ("registry", "conf", "job.toml"):
                 yield str(name), path.read_bytes()
-        for entry in self._lake.files(deep=True):
+        for entry in self._lake.list_files(deep=True):
             yield f"{self._lake}/{entry.path}", (self._lake / entry.path).read()
 
 

@@ -137,7 +137,7 @@ def declare(path: Path, member: str) -> None:
 
 def _check_objects(lake: Place) -> None:
     """Check that no temporary objects remain, and that no object contains the keys."""
-    paths = [entry.path for entry in lake.files(deep=True)]
+    paths = [entry.path for entry in lake.list_files(deep=True)]
     assert not [path for path in paths if path.startswith((".staging", "batches/prepared"))]
     for path in paths:
         content = (lake / path).read()

@@ -420,7 +420,7 @@ def test_failing_source_leaves_no_output(
             command(wrong)
         assert "\n" not in str(caught.value)
         assert "hush" not in str(caught.value)
-        assert [entry.path for entry in output.files(deep=True)] == []
+        assert [entry.path for entry in output.list_files(deep=True)] == []
         assert not (tmp_path / "deep").exists()
         assert not list(tmp_path.glob("state/*"))
 

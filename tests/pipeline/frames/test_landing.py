@@ -135,5 +135,5 @@ def test_an_output_may_be_in_a_store(
     for note in (False, True):
         report = land(texts(), str(output), contract, batch_id="b", table_format="parquet", storage=settings)
         assert (*counts(report), bool(report.note)) == (3, 2, 1, note)
-    (entry,) = (entry_.path for entry_ in (output / "batches").files(deep=True))
+    (entry,) = (entry_.path for entry_ in (output / "batches").list_files(deep=True))
     assert settings["secret_access_key"] not in (output / "batches" / entry).read().decode()

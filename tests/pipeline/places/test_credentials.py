@@ -149,10 +149,10 @@ def test_missing_credentials_are_reported(there: Place, environ: pytest.MonkeyPa
     stores.connect.cache_clear()
     with pytest.raises(PipelineError, match="there are no credentials for S3: set AWS_ACCESS_KEY_ID"):
         there.read()
-    assert place_of(str(there), Storage.of({"anonymous": "true"})).storage.obstore("s3")
+    assert place_of(str(there), Storage.of({"anonymous": "true"})).storage.build_obstore_options("s3")
     with environ.context() as public:
         public.setenv("AWS_SKIP_SIGNATURE", "true")
-        assert there.storage.obstore("s3")
+        assert there.storage.build_obstore_options("s3")
     environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:1/keys")
     with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI does not answer"):
         there.read()
@@ -208,7 +208,7 @@ def test_job_overrides_the_environment(s3proxy: Broker, environ: pytest.MonkeyPa
     there = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(s3proxy.ports["plain"]))
     (there / "f").write(b"x")
     write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
-    assert len(list(there.files(deep=True))) == 3
+    assert len(list(there.list_files(deep=True))) == 3
 
 
 def test_delta_asks_nobody_else(environ: pytest.MonkeyPatch) -> None:

@@ -43,19 +43,19 @@ def fresh_clients() -> Iterator[None]:
 
 def following(file: HdfsPlace) -> HdfsPlace:
     """Return the folder in which the next content after that of ``file`` is claimed."""
-    return file.parent / f".{digest(f'{file.name} {file.tagged()[1]}'.encode())[:32]}.next"
+    return file.parent / f".{digest(f'{file.name} {file.read_tagged()[1]}'.encode())[:32]}.next"
 
 
 def own(folder: HdfsPlace) -> list[str]:
     """Names that nobody is shown."""
-    return [entry.path for entry in folder._listed(deep=True) if module._OWN.search(entry.path)]
+    return [entry.path for entry in folder._list(deep=True) if module._OWN.search(entry.path)]
 
 
 def test_one_of_many_concurrent_swaps_succeeds(folder: HdfsPlace) -> None:
     file = folder / "one"
     file.replace(b"0")
     for turn in range(3):
-        seen, tag = file.tagged()
+        seen, tag = file.read_tagged()
         contents = [f"{turn} {number}".encode() for number in range(6)]
         with ThreadPoolExecutor(6) as pool:
             won = list(pool.map(lambda content, tag=tag: file.swap(content, tag), contents))
@@ -68,11 +68,11 @@ def test_claim_of_a_killed_process_is_completed(folder: HdfsPlace) -> None:
     """The killed process had the right to replace the content: its content is put in place first."""
     file = folder / "one"
     file.replace(b"0")
-    _, tag = file.tagged()
+    _, tag = file.read_tagged()
     (following(file) / "x").replace(b"of the dead")
     assert not file.swap(b"1", tag)
     assert file.read() == b"of the dead"
-    assert file.swap(b"1", file.tagged()[1])
+    assert file.swap(b"1", file.read_tagged()[1])
     assert own(folder) == []
 
 
@@ -80,8 +80,8 @@ def test_delayed_swap_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest.Mo
     """Another content was put in place between the look and the claim of the delayed process."""
     file = folder / "one"
     file.replace(b"0")
-    _, tag = file.tagged()
-    fresh = HdfsPlace._fresh
+    _, tag = file.read_tagged()
+    fresh = HdfsPlace._create_fresh
 
     def late(self: HdfsPlace, content: bytes, below: str = "") -> HdfsPlace:
         fresh_file = fresh(self, content, below)
@@ -97,16 +97,16 @@ def test_delayed_swap_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest.Mo
 
 def test_unfinished_files_are_not_listed(folder: HdfsPlace) -> None:
     (folder / "f").replace(b"x")
-    fresh = (folder / "f")._fresh(b"y")
-    (folder / "f")._fresh(b"y", "below")
+    fresh = (folder / "f")._create_fresh(b"y")
+    (folder / "f")._create_fresh(b"y", "below")
     assert (fresh.read(), len(own(folder))) == (b"y", 3)
-    assert [entry.path for entry in folder.files(deep=True)] == ["f"]
-    assert folder.folders() == []
+    assert [entry.path for entry in folder.list_files(deep=True)] == ["f"]
+    assert folder.list_folders() == []
 
 
 def test_a_file_has_no_files(folder: HdfsPlace) -> None:
     (folder / "f").replace(b"x")
-    assert (list((folder / "f").files()), (folder / "f").folders(), folder.exists()) == ([], [], False)
+    assert (list((folder / "f").list_files()), (folder / "f").list_folders(), folder.exists()) == ([], [], False)
 
 
 def test_lost_responses_are_handled(folder: HdfsPlace, monkeypatch: pytest.MonkeyPatch) -> None:

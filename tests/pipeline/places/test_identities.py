@@ -253,7 +253,7 @@ def test_refusing_server_is_named(
     if way not in (*FEDERATED, "no file"):
         with pytest.raises(OSError, match="Kernel error") as refusal:
             DeltaTable(str(there), storage_options=build_delta_options(there))
-        messages.append(stores.in_few_words(str(refusal.value)))
+        messages.append(stores.shorten_error(str(refusal.value)))
         assert re.search(REFUSALS[way], messages[-1])
     for message in messages:
         assert PROOF not in message
@@ -312,7 +312,7 @@ def test_a_machine_that_is_not_asked(bucket: Place, environ: pytest.MonkeyPatch)
     environ.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(PipelineError, match="NO_GCE_CHECK forbids"):
         bucket.read()
-    assert place_of(str(bucket), Storage.of({"anonymous": "true"})).storage.obstore("gs")
+    assert place_of(str(bucket), Storage.of({"anonymous": "true"})).storage.build_obstore_options("gs")
 
 
 def test_az_is_asked_where_no_machine_answers(
@@ -426,7 +426,7 @@ def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pyte
     for name in ("GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT"):
         environ.setenv(name, "{}")
     with pytest.raises(PipelineError, match="both service_account and service_account_key are set"):
-        place_of(str(bucket), Storage.of({"service_account": "key.json"})).storage.obstore("gs")
+        place_of(str(bucket), Storage.of({"service_account": "key.json"})).storage.build_obstore_options("gs")
 
 
 def test_a_job_may_name_files_of_others(
@@ -449,7 +449,7 @@ def test_files_by_a_name_of_obstore(
     google_role("user", token_server, google, tmp_path)
     environ.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "credentials.json"))
     with pytest.raises(PipelineError, match=f"names no service account's file: use {DEFAULT} for"):
-        bucket.storage.obstore("gs")
+        bucket.storage.build_obstore_options("gs")
 
 
 def test_google_auth_may_be_missing(
@@ -464,7 +464,7 @@ def test_google_auth_may_be_missing(
 
 
 def azure(**settings: str) -> dict[str, str]:
-    config, _ = Storage.of(settings).obstore("az", "abfss://lake@parcels.dfs.core.windows.net")
+    config, _ = Storage.of(settings).build_obstore_options("az", "abfss://lake@parcels.dfs.core.windows.net")
     return config
 
 

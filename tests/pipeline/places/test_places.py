@@ -26,7 +26,7 @@ from tests.pipeline.s3 import KINDS, S3, SERVERS, place, storage_of
 from tests.pipeline.storeway import at_first, cut, now_and_then, store_way
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, in_parallel, place_of, stores
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of, run_in_parallel, stores
 from signalbook.pipeline.places.base import TOGETHER
 
 
@@ -49,11 +49,11 @@ def test_written_content_can_be_read(somewhere: Place) -> None:
     with pytest.raises(FileNotFoundError):
         file.read()
     with pytest.raises(FileNotFoundError):
-        file.size()
+        file.find_size()
     for write in (file.write, file.replace):
         write(b"first")
         write(b"and second")
-        assert (file.read(), file.size(), file.exists()) == (b"and second", 10, True)
+        assert (file.read(), file.find_size(), file.exists()) == (b"and second", 10, True)
     assert (file.name, str(file.parent / "b.json")) == ("b.json", str(file))
     file.delete()
     file.delete()
@@ -65,7 +65,7 @@ def test_special_characters_in_names_are_preserved(somewhere: Place) -> None:
     somewhere.make()
     for name in names:
         (somewhere / name).write(b"x")
-    assert sorted(entry.path for entry in somewhere.files()) == sorted(names)
+    assert sorted(entry.path for entry in somewhere.list_files()) == sorted(names)
     assert all((somewhere / name).read() == b"x" for name in names)
 
 
@@ -93,9 +93,9 @@ def test_swap_requires_the_current_tag(somewhere: Place) -> None:
     somewhere.make()
     file = somewhere / "one"
     (somewhere / "another").replace(b"0")
-    assert not file.swap(b"1", (somewhere / "another").tagged()[1])
+    assert not file.swap(b"1", (somewhere / "another").read_tagged()[1])
     file.replace(b"1")
-    content, tag = file.tagged()
+    content, tag = file.read_tagged()
     assert (content, file.swap(b"2", tag)) == (b"1", True)
     assert not file.swap(b"3", tag)
     assert file.swap(b"2", tag)  # repeated
@@ -103,18 +103,22 @@ def test_swap_requires_the_current_tag(somewhere: Place) -> None:
 
 
 def test_files_and_folders_are_listed(somewhere: Place) -> None:
-    assert (list(somewhere.files()), list(somewhere.files(deep=True)), somewhere.folders()) == ([], [], [])
+    assert (list(somewhere.list_files()), list(somewhere.list_files(deep=True)), somewhere.list_folders()) == (
+        [],
+        [],
+        [],
+    )
     for path in ("x.json", "b/y", "b/c/z", "bb/w"):
         (somewhere / path).parent.make()
         (somewhere / path).write(b"1234")
     before = time.time_ns() - 60_000_000_000
-    entries = list(somewhere.files(deep=True))
+    entries = list(somewhere.list_files(deep=True))
     assert sorted(entry.path for entry in entries) == ["b/c/z", "b/y", "bb/w", "x.json"]
     assert all(entry.size == 4 and entry.modified > before for entry in entries)
-    assert [entry.path for entry in somewhere.files()] == ["x.json"]
-    assert somewhere.folders() == ["b", "bb"]
+    assert [entry.path for entry in somewhere.list_files()] == ["x.json"]
+    assert somewhere.list_folders() == ["b", "bb"]
     (somewhere / "b").clear()
-    assert sorted(entry.path for entry in somewhere.files(deep=True)) == ["bb/w", "x.json"]
+    assert sorted(entry.path for entry in somewhere.list_files(deep=True)) == ["bb/w", "x.json"]
     (somewhere / "b").clear()
 
 
@@ -122,7 +126,7 @@ def test_pipe_is_not_listed_as_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "gone").symlink_to("nowhere")
     (tmp_path / "x").touch()
-    assert [entry.path for entry in place_of(tmp_path).files(deep=True)] == ["x"]
+    assert [entry.path for entry in place_of(tmp_path).list_files(deep=True)] == ["x"]
 
 
 def test_listings_of_several_pages_are_complete(
@@ -134,9 +138,9 @@ def test_listings_of_several_pages_are_complete(
     folder.mkdir(parents=True)
     for number in range(1010):
         (folder / f"{number:04}").touch()
-    assert len(list((stored / "d").files())) == len(list(stored.files(deep=True))) == 1010
+    assert len(list((stored / "d").list_files())) == len(list(stored.list_files(deep=True))) == 1010
     (stored / "d").clear()
-    assert list(stored.files(deep=True)) == []
+    assert list(stored.list_files(deep=True)) == []
 
 
 def test_move_replaces_the_target(somewhere: Place) -> None:
@@ -172,14 +176,14 @@ def test_large_files_come_whole(somewhere: Place, rows: int) -> None:
     """The larger one in several parts."""
     somewhere.make()
     table = pa.table({"n": pa.array(range(rows))})
-    output = (somewhere / "f.parquet").output()
+    output = (somewhere / "f.parquet").open_output()
     pq.write_table(table, output.sink, compression="none")
-    assert output.finish() == (somewhere / "f.parquet").size()
-    assert pq.read_table((somewhere / "f.parquet").arrow_source()).equals(table)
+    assert output.finish() == (somewhere / "f.parquet").find_size()
+    assert pq.read_table((somewhere / "f.parquet").open_for_arrow()).equals(table)
 
 
 def test_abandoned_output_does_not_exist(stored: Place) -> None:
-    output = (stored / "f").output()
+    output = (stored / "f").open_output()
     output.sink.write(b"half of it")
     output.abandon()
     assert not (stored / "f").exists()
@@ -275,7 +279,7 @@ def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, u
 )
 def test_errors_are_one_line(s3proxy: Broker, url: str, key: str, words: str) -> None:
     somewhere = place_of(url, storage_of(s3proxy.ports["plain"], secret_access_key=key))
-    for use in (somewhere.read, lambda: somewhere.write(b""), lambda: list(somewhere.files())):
+    for use in (somewhere.read, lambda: somewhere.write(b""), lambda: list(somewhere.list_files())):
         with pytest.raises(OSError, match=words) as failure:
             use()
         assert failure.value.filename == url
@@ -300,23 +304,23 @@ def test_truncated_responses_are_requested_again(
         uses: list[tuple[Callable[[], object], object]] = [
             ((here / "a").read, b"x" * 1000),
             ((here / "one").read, b"1"),
-            (lambda: (here / "one").tagged()[0], b"1"),
+            (lambda: (here / "one").read_tagged()[0], b"1"),
             (lambda: (here / "one").open().read(), b"1"),
             (lambda: (here / "a").open().read(), b"x" * 1000),
-            (lambda: sorted(entry.path for entry in here.files()), ["a", "b", "c", "one"]),
-            (here.folders, ["d"]),
+            (lambda: sorted(entry.path for entry in here.list_files()), ["a", "b", "c", "one"]),
+            (here.list_folders, ["d"]),
             ((here / "b").delete, None),
             (lambda: (here / "c").move(here / "m"), None),
             ((here / "d").clear, None),
             (lambda: (here / "n").create(b"1"), True),
-            (lambda: (here / "n").swap(b"2", (here / "n").tagged()[1]), True),
+            (lambda: (here / "n").swap(b"2", (here / "n").read_tagged()[1]), True),
             (lambda: cast("StorePlace", here / "l").upload(file), None),
-            (lambda: sorted(entry.path for entry in here.files(deep=True)), ["a", "l", "m", "n", "one"]),
+            (lambda: sorted(entry.path for entry in here.list_files(deep=True)), ["a", "l", "m", "n", "one"]),
         ]
         for use, expected in uses:
             way.fate = at_first(cut)
             assert use() == expected
-    assert sorted(entry.path for entry in there.files(deep=True)) == ["a", "l", "m", "n", "one"]
+    assert sorted(entry.path for entry in there.list_files(deep=True)) == ["a", "l", "m", "n", "one"]
     assert ((there / "n").read(), (there / "l").read()) == (b"2", large)
 
 
@@ -324,11 +328,11 @@ def test_interrupted_listing_continues(s3proxy: Broker, tmp_path: Path, request:
     """Every name occurs once, however often the listing was interrupted."""
     there = place("s3proxy", tmp_path, request)
     names = [f"{number:04}" for number in range(2500)]
-    for _ in in_parallel(there, lambda name: (there / name).write(b""), names):
+    for _ in run_in_parallel(there, lambda name: (there / name).write(b""), names):
         pass
     with store_way(s3proxy.ports["plain"]) as way:
         way.fate = now_and_then(cut, 2)
-        assert [entry.path for entry in place_of(str(there), storage_of(way.own)).files(deep=True)] == names
+        assert [entry.path for entry in place_of(str(there), storage_of(way.own)).list_files(deep=True)] == names
         assert way.count == 5  # of which two ended early
 
 
@@ -342,9 +346,9 @@ def test_secrets_are_not_shown() -> None:
     storage = Storage.of({"secret_access_key": "wrong-4711", "region": "x"})
     store_place = place_of("s3://lake/x", storage)
     assert "wrong-4711" not in f"{store_place!r} {storage!r} {store_place}"
-    assert storage.masked("it is wrong-4711") == "it is ***"
+    assert storage.mask("it is wrong-4711") == "it is ***"
     nested = Storage.of({"access_key_id": "wrong", "secret_access_key": "wrong-4711"})
-    assert nested.masked("wrong has wrong-4711") == "*** has ***"
+    assert nested.mask("wrong has wrong-4711") == "*** has ***"
 
 
 def test_threads_share_a_client(stored: Place) -> None:
@@ -413,7 +417,7 @@ def test_requests_are_made_ahead_of_their_use(url: str, ahead: int) -> None:
         requested.append(number)
         return -number
 
-    results = in_parallel(place_of(url), ask, range(100))
+    results = run_in_parallel(place_of(url), ask, range(100))
     assert [next(results) for _ in range(3)] == [0, -1, -2]
     assert len(requested) <= 3 + ahead
     assert list(results) == [-number for number in range(3, 100)]
@@ -422,7 +426,7 @@ def test_requests_are_made_ahead_of_their_use(url: str, ahead: int) -> None:
 
 def test_failure_of_a_parallel_request_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
+        list(run_in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
 
 
 @pytest.mark.merge

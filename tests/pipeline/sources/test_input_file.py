@@ -48,7 +48,7 @@ class Found:
 
     def __init__(self, source: FileSource, path: Path | Place, *, cuts: int = 1, stop: bool = False) -> None:
         place = place_of(path)
-        size, storage = place.size(), place.storage if isinstance(place, StorePlace) else Storage()
+        size, storage = place.find_size(), place.storage if isinstance(place, StorePlace) else Storage()
         bounds = [(size * n // cuts, size * (n + 1) // cuts) for n in range(cuts)]
         tasks = [Split(path=str(place), start=start, end=end, storage=storage) for start, end in bounds]
         batches = [batch for split in tasks for batch in read_split(source, split, stop=stop)]

@@ -35,7 +35,7 @@ def message(number: int, size: int = 0) -> SpooledMessage:
 
 
 def names(spot: Place) -> list[str]:
-    return sorted(entry.path for entry in spot.files() if entry.path.endswith(".messages"))
+    return sorted(entry.path for entry in spot.list_files() if entry.path.endswith(".messages"))
 
 
 def numbers(spot: Place, start: int, end: int) -> list[int]:

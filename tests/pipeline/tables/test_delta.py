@@ -304,7 +304,7 @@ def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
     for name in names:
         (lake.output / "tables/shop" / name.message / LOG).mkdir(parents=True)
     requested: list[str] = []
-    look = LocalPlace.folders
+    look = LocalPlace.list_folders
 
     def folders(place: LocalPlace) -> list[str]:
         requested.append(place.name)

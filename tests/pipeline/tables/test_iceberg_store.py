@@ -44,7 +44,7 @@ def test_tables_of_a_group_are_listed_with_one_request(
         for number in range(3):
             lake.put([{"a": 1}], {"a": pa.int32()}, TableName("shop", f"t{number}"))
         (lake.place / "tables/shop/t9/f.parquet").write(b"")
-        requested, folders = list[str](), StorePlace.folders
+        requested, folders = list[str](), StorePlace.list_folders
 
         def counted(place: StorePlace) -> list[str]:
             requested.append(str(place))

@@ -228,7 +228,7 @@ class _Work:
         ``schema`` are the columns of the new file by the names of ``declared`` ones.
         """
         count, stored = 0, rename_columns(self._columns, schema)
-        with place.output() as output:
+        with place.open_output() as output:
             with open_file(output, stored) as writer:
                 for group in groups:
                     rows, filled, unfit = filling.fill(group, schema)

@@ -183,11 +183,11 @@ class _Work:
     def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
         """Write all files into one, a row group at a time. Return its rows and bytes."""
         try:
-            schemas = [pq.read_schema(each.arrow_source()) for each in places]
+            schemas = [pq.read_schema(each.open_for_arrow()) for each in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
-            with place.output() as output:
+            with place.open_output() as output:
                 with open_file(output, schema) as writer:
                     for rows in self._row_groups(places):
                         held.append(align_rows(rows, schema))
@@ -204,7 +204,7 @@ class _Work:
             with open_rows(place) as file:
                 for number in range(file.num_row_groups):
                     yield file.read_row_group(number)
-            self.done += place.size()
+            self.done += place.find_size()
             self.show(Progress(stage="compacting", done=self.done, total=self.total))
 
 

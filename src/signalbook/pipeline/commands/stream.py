@@ -382,7 +382,7 @@ def _has_begun(journal: Journal, home: Path, name: str) -> bool:
     places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
     places.append(status.place(journal, name) / spool.RECEIVED)
     with suppress(OSError):  # of a store: nobody knows
-        return any(found.size for place in places for found in place.files(deep=True))
+        return any(found.size for place in places for found in place.list_files(deep=True))
     return True
 
 

@@ -70,7 +70,7 @@ def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _
 
 def open_rows(place: Place) -> pq.ParquetFile:
     """A data file to be read, a row group at once: older Arrow makes a request for each column unless asked to."""
-    return pq.ParquetFile(place.arrow_source(), pre_buffer=True)
+    return pq.ParquetFile(place.open_for_arrow(), pre_buffer=True)
 
 
 def read_rows(
@@ -100,7 +100,7 @@ def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
     a run is killed here, its batch was never begun, and the next run sweeps both files.
     """
     staged = f"{file.staged.removesuffix('.parquet')}-named.parquet"
-    with open_rows(output / file.staged) as source, (output / staged).output() as target, ExitStack() as stack:
+    with open_rows(output / file.staged) as source, (output / staged).open_output() as target, ExitStack() as stack:
         writer = None
         for number in range(source.num_row_groups):
             rows = rename_rows(source.read_row_group(number), schema)
@@ -299,7 +299,7 @@ class StagedFiles:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
             table.file = f"{self._prefix}-{next(self._numbers):05d}.parquet"
-            table.output = (self._folder / table.file).output()
+            table.output = (self._folder / table.file).open_output()
             table.writer = open_file(table.output, rows.schema, _choose_settings(rows, table.held_bytes))
             self._open[table.name] = table
         return table.writer

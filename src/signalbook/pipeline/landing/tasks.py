@@ -436,7 +436,7 @@ def _watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[N
 
 def _read_progress(folder: Place, total: int) -> Progress:
     progress = folder / PROGRESS
-    written = [(progress / file.path).read() for file in progress.files() if file.path.endswith(".json")]
+    written = [(progress / file.path).read() for file in progress.list_files() if file.path.endswith(".json")]
     tasks = [msgspec.json.decode(text, type=TaskProgress) for text in written]
     return Progress(
         stage="processing",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Stored, in_parallel
+from signalbook.pipeline.places.base import Output, Place, Stored, run_in_parallel
 from signalbook.pipeline.places.hdfs import SCHEME, HdfsPlace
 from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
@@ -29,7 +29,7 @@ __all__ = [
     "StorePlace",
     "Stored",
     "Where",
-    "in_parallel",
+    "run_in_parallel",
     "place_of",
 ]
 
@@ -49,7 +49,7 @@ _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
 
 
 def place_of(where: Where, storage: Storage | None = None) -> Place:
-    """The place that a path, a URL or a place stands for; ``storage`` says how stores are reached.
+    """Return the place of a path, a URL or a place; ``storage`` has the settings for stores.
 
     Nothing is looked for yet. Raises ``PipelineError`` for text that is no path, and for a URL that is not supported
     or not whole.
@@ -61,10 +61,10 @@ def place_of(where: Where, storage: Storage | None = None) -> Place:
     if isinstance(where, Path):
         _refuse_url(where)
         return LocalPlace(where.absolute())
-    found = _URL.match(where)
-    scheme, slashes = (found[1].lower(), found[2]) if found else ("", "")
+    match = _URL.match(where)
+    scheme, slashes = (match[1].lower(), match[2]) if match else ("", "")
     if scheme == _FILE:
-        return LocalPlace(_path_of(where))
+        return LocalPlace(_parse_file_url(where))
     if slashes != "//" and scheme not in _MOUNTED and not (slashes and scheme in _KNOWN):
         return LocalPlace(Path(where).absolute())
     if scheme not in (SCHEME, *SCHEMES):
@@ -76,10 +76,12 @@ def place_of(where: Where, storage: Storage | None = None) -> Place:
     return kind.of(where, storage or Storage())
 
 
-def _path_of(url: str) -> Path:
-    """The path of a ``file:`` URL (RFC 8089), as it stands there. Raises ``PipelineError`` for one of a host."""
-    rest = url[len(_FILE) + 1 :]
-    host, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", rest[:1], rest[1:])
+def _parse_file_url(url: str) -> Path:
+    """Return the path of a ``file:`` URL (RFC 8089). Raises ``PipelineError`` for a URL with a host."""
+    remainder = url[len(_FILE) + 1 :]
+    host, slash, path = (
+        remainder[2:].partition("/") if remainder.startswith("//") else ("", remainder[:1], remainder[1:])
+    )
     if slash != "/" or host.lower() not in ("", "localhost"):
         raise PipelineError(f"{url}: a file: URL is file:///PATH, on this machine; or give the path alone")
     return Path("/", path.lstrip("/"))

@@ -56,7 +56,7 @@ class Output(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Give up: nobody will use it."""
+        """Give up the output: it will not be used."""
 
 
 class Place(ABC):
@@ -102,16 +102,16 @@ class Place(ABC):
         """Open for reading, unbuffered and seekable."""
 
     @abstractmethod
-    def arrow_source(self) -> Any:
+    def open_for_arrow(self) -> Any:
         """Return the source from which Arrow reads Parquet."""
 
     @abstractmethod
-    def output(self) -> Output:
-        """Open for writing a large content, which appears once it is finished."""
+    def open_output(self) -> Output:
+        """Open a place for writing a large content, which appears once it is finished."""
 
     @abstractmethod
-    def size(self) -> int:
-        """Bytes that are there."""
+    def find_size(self) -> int:
+        """Return the size of the content in bytes."""
 
     @abstractmethod
     def exists(self) -> bool:
@@ -133,7 +133,7 @@ class Place(ABC):
         """
 
     @abstractmethod
-    def tagged(self) -> tuple[bytes, str]:
+    def read_tagged(self) -> tuple[bytes, str]:
         """Return the content, and a tag that changes with it."""
 
     @abstractmethod
@@ -144,12 +144,12 @@ class Place(ABC):
         """
 
     @abstractmethod
-    def files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """The files right below it, or with ``deep`` on all levels; none where nothing is."""
+    def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
+        """Yield the files right below a place, or with ``deep`` on all levels; none if it does not exist."""
 
     @abstractmethod
-    def folders(self) -> list[str]:
-        """The names of folders right below it."""
+    def list_folders(self) -> list[str]:
+        """Return the names of folders right below a place."""
 
     @abstractmethod
     def make(self) -> None:
@@ -195,33 +195,33 @@ class Ranges(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
         """Read as many bytes as there are and fit."""
         view = memoryview(buffer).cast("B")
-        found = self._range(len(view))
-        view[: len(found)] = found
-        return len(found)
+        content = self._read_range(len(view))
+        view[: len(content)] = content
+        return len(content)
 
     def readall(self) -> bytes:
         """Read the rest."""
-        return self._range(self._size - self._at)
+        return self._read_range(self._size - self._at)
 
     def read(self, size: int | None = -1) -> bytes:
         """Read up to ``size`` bytes."""
-        return self.readall() if size is None or size < 0 else self._range(size)
+        return self.readall() if size is None or size < 0 else self._read_range(size)
 
-    def _range(self, count: int) -> bytes:
+    def _read_range(self, count: int) -> bytes:
         end = min(self._at + count, self._size)
         if end <= self._at:
             return b""
-        found = self._fetch(self._at, end)
-        if len(found) < end - self._at:
+        content = self._fetch(self._at, end)
+        if len(content) < end - self._at:
             raise OSError(errno.EIO, "the file became shorter while it was read", self._name)
         self._at = end
-        return found
+        return content
 
 
 class Upload(Output):
@@ -256,7 +256,7 @@ class Upload(Output):
         self.sink.close()
 
 
-def in_parallel(
+def run_in_parallel(
     output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item], *, local: int = 1
 ) -> Iterator[_Found]:
     """Yield the results of ``look`` for each of ``items``, in order; in a store several at once.
@@ -267,10 +267,10 @@ def in_parallel(
     if together == 1:
         yield from map(look, items)
         return
-    left = iter(items)
+    remaining = iter(items)
     with ThreadPoolExecutor(together) as pool:
-        asked = deque(pool.submit(look, item) for item in islice(left, together))
-        while asked:
-            found = asked.popleft().result()
-            asked.extend(pool.submit(look, item) for item in islice(left, 1))
-            yield found
+        futures = deque(pool.submit(look, item) for item in islice(remaining, together))
+        while futures:
+            result = futures.popleft().result()
+            futures.extend(pool.submit(look, item) for item in islice(remaining, 1))
+            yield result

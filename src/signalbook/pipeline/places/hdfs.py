@@ -70,8 +70,8 @@ class HdfsPlace(Place):
 
         Raises ``PipelineError`` for one without a host, with a user, or with parts that no path can have.
         """
-        scheme, _, rest = url.partition("://")
-        host, _, path = rest.partition("/")
+        scheme, _, remainder = url.partition("://")
+        host, _, path = remainder.partition("/")
         parts = path.rstrip("/").split("/") if path.rstrip("/") else []
         if "@" in host:
             raise PipelineError(  # without the URL
@@ -118,59 +118,61 @@ class HdfsPlace(Place):
     def _at(self) -> str:
         return f"/{self.path}"
 
-    def _ask(self, request: Callable[[Client], _Found]) -> _Found:
-        """Ask the NameNode, again if the connection was lost meanwhile. Raises ``OSError``."""
+    def _request(self, request: Callable[[Client], _Found]) -> _Found:
+        """Send a request to the NameNode, again if the connection was lost. Raises ``OSError``."""
         client = connect(self.root, self.settings)
-        with self._errors():
-            return _repeated(lambda: answered(lambda: request(client)))
+        with self._convert_errors():
+            return _retry(lambda: run_with_timeout(lambda: request(client)))
 
-    def _status(self) -> FileStatus:
-        found = self._ask(lambda client: client.get_file_info(self._at))
-        if found.isdir:
+    def _fetch_status(self) -> FileStatus:
+        status = self._request(lambda client: client.get_file_info(self._at))
+        if status.isdir:
             raise FileNotFoundError(errno.ENOENT, "not there", str(self))
-        return found
+        return status
 
-    def _reader(self) -> FileReader:
-        """The file, open. Raises ``OSError``."""
+    def _open_reader(self) -> FileReader:
+        """Return the opened file. Raises ``OSError``."""
         for _ in range(_LOOKS):
-            length = self.size()
-            reader = self._ask(lambda client: client.read(self._at))
+            length = self.find_size()
+            reader = self._request(lambda client: client.read(self._at))
             if len(reader) >= length:
                 return reader
             # A NameNode may let files be closed before a DataNode has reported their end, and show it only then.
             time.sleep(_LOOK)
         raise OSError(errno.EIO, "HDFS does not show the end of the file, which DataNodes have not reported", str(self))
 
-    def _range(self, reader: FileReader, start: int, end: int) -> bytes:
-        with self._errors():
-            return _repeated(lambda: answered(lambda: reader.read_range(start, end - start))) if end > start else b""
+    def _read_range(self, reader: FileReader, start: int, end: int) -> bytes:
+        with self._convert_errors():
+            return (
+                _retry(lambda: run_with_timeout(lambda: reader.read_range(start, end - start))) if end > start else b""
+            )
 
     def read(self) -> bytes:
         """Read all blocks."""
-        reader = self._reader()
-        return self._range(reader, 0, len(reader))
+        reader = self._open_reader()
+        return self._read_range(reader, 0, len(reader))
 
     def open(self) -> BinaryIO:
         """Open for requests to the DataNodes, one for each read."""
-        reader = self._reader()
-        return cast("BinaryIO", Ranges(lambda start, end: self._range(reader, start, end), len(reader), str(self)))
+        reader = self._open_reader()
+        return cast("BinaryIO", Ranges(lambda start, end: self._read_range(reader, start, end), len(reader), str(self)))
 
-    def arrow_source(self) -> Any:
-        """An open file."""
+    def open_for_arrow(self) -> Any:
+        """Return the opened file."""
         return self.open()
 
-    def output(self) -> Output:
-        """A file without a name in the temporary folder, written when it is finished."""
+    def open_output(self) -> Output:
+        """Return a nameless file in the temporary folder, which is uploaded when it is finished."""
         return Upload(self.upload, _PORTION)
 
-    def size(self) -> int:
+    def find_size(self) -> int:
         """Return the size of the file."""
-        return int(self._status().length)
+        return int(self._fetch_status().length)
 
     def exists(self) -> bool:
         """Return True if the file exists. A folder is not a file, as in stores."""
         try:
-            self._status()
+            self._fetch_status()
         except FileNotFoundError:
             return False
         return True
@@ -181,15 +183,15 @@ class HdfsPlace(Place):
 
     def replace(self, content: bytes) -> None:
         """Write a file next to it and rename that."""
-        fresh = self._fresh(content)
+        fresh = self._create_fresh(content)
         with suppress(FileNotFoundError):  # it was renamed, and the answer lost
             fresh.move(self)
 
     def upload(self, content: bytes | BinaryIO) -> None:
         """Write content as it comes: readers see a part until the file is closed."""
         source = BytesIO(content) if isinstance(content, bytes) else content
-        with self._errors():
-            _repeated(lambda: self._send(source))
+        with self._convert_errors():
+            _retry(lambda: self._send(source))
 
     def _send(self, source: BinaryIO) -> None:
         from hdfs_native import WriteOptions
@@ -198,21 +200,21 @@ class HdfsPlace(Place):
         # Not the one that is wrapped as a file of Python's: when that is collected it is closed, which waits for a
         # NameNode that is away, and makes a part look whole.
         client = connect(self.root, self.settings).inner
-        writer = answered(lambda: client.create(self._at, WriteOptions(overwrite=True)))
+        writer = run_with_timeout(lambda: client.create(self._at, WriteOptions(overwrite=True)))
         while portion := source.read(_PORTION):
-            answered(partial(writer.write, portion))
-        answered(writer.close)
+            run_with_timeout(partial(writer.write, portion))
+        run_with_timeout(writer.close)
 
-    def _fresh(self, content: bytes, below: str = "") -> HdfsPlace:
-        """A new file, or a new folder with it ``below``, beside this one. What a killed process leaves, nobody sees."""
+    def _create_fresh(self, content: bytes, below: str = "") -> HdfsPlace:
+        """Return a new file, or a new folder with a file ``below``, next to this place. Leftovers are invisible."""
         fresh = self.parent / f".{secrets.token_hex(16)}.new"
         (fresh / below).upload(content)
         return fresh
 
-    def _claimed(self, fresh: HdfsPlace) -> bool:
+    def _claim(self, fresh: HdfsPlace) -> bool:
         """Return True if the ``fresh`` file got this name; else remove it."""
         try:
-            self._ask(lambda client: client.rename(fresh._at, self._at, overwrite=False))
+            self._request(lambda client: client.rename(fresh._at, self._at, overwrite=False))
         except FileExistsError:
             fresh.clear()
             return False
@@ -224,7 +226,7 @@ class HdfsPlace(Place):
         """Create by writing a file next to it, renamed only if there is none."""
         if self.exists():  # most that find one write nothing then
             return self._has(content)
-        return self._claimed(self._fresh(content)) or self._has(content)
+        return self._claim(self._create_fresh(content)) or self._has(content)
 
     def _has(self, content: bytes) -> bool:
         try:
@@ -232,14 +234,14 @@ class HdfsPlace(Place):
         except FileNotFoundError:
             return False
 
-    def tagged(self) -> tuple[bytes, str]:
+    def read_tagged(self) -> tuple[bytes, str]:
         """Read with a digest of the content as tag."""
         content = self.read()
         return content, digest(content)
 
     def _is_tagged(self, tag: str) -> bool:
         try:
-            return self.tagged()[1] == tag
+            return self.read_tagged()[1] == tag
         except FileNotFoundError:
             return False
 
@@ -249,12 +251,12 @@ class HdfsPlace(Place):
             return self._has(content)
         following = self.parent / f".{digest(f'{self.name} {tag}'.encode())[:32]}.next"
         name = secrets.token_hex(16)
-        claimed = following._claimed(self._fresh(content, name))
+        claimed = following._claim(self._create_fresh(content, name))
         self._follow(following, tag)
         if not claimed:
             return self._has(content)
         # Still there: it was claimed for a content that had been replaced before, and is nobody's to put in place now.
-        stale = self._ask(lambda client: client.delete((following / name)._at, recursive=False))
+        stale = self._request(lambda client: client.delete((following / name)._at, recursive=False))
         self._forget(following)
         return not stale and self._has(content)
 
@@ -263,69 +265,69 @@ class HdfsPlace(Place):
 
         It is looked at after the claim was seen: from then on this content is replaced by what is there alone.
         """
-        for found in list(following._listed(deep=False)):
+        for claim in list(following._list(deep=False)):
             if self._is_tagged(tag):
                 with suppress(FileNotFoundError):  # somebody else did
-                    HdfsPlace(self.root, found.path.lstrip("/"), self.settings).move(self)
+                    HdfsPlace(self.root, claim.path.lstrip("/"), self.settings).move(self)
         self._forget(following)
 
     def _forget(self, following: HdfsPlace) -> None:
         """Remove it if it is empty: then nobody claims anything by it."""
         with suppress(OSError):
-            self._ask(lambda client: client.delete(following._at, recursive=False))
+            self._request(lambda client: client.delete(following._at, recursive=False))
 
-    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+    def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
         """Yield the files, a thousand for each request."""
         skipped = len(self._at.rstrip("/")) + 1
-        for each in self._listed(deep=deep):
-            path = each.path[skipped:]
+        for status in self._list(deep=deep):
+            path = status.path[skipped:]
             # What is listed is a file itself if its name is all that comes.
-            if path and not each.isdir and not _OWN.search(path):
-                yield Stored(path, int(each.length), int(each.modification_time) * 1_000_000)
+            if path and not status.isdir and not _OWN.search(path):
+                yield Stored(path, int(status.length), int(status.modification_time) * 1_000_000)
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """Return the folders in order."""
-        found = (each.path.rpartition("/")[2] for each in self._listed(deep=False) if each.isdir)
-        return sorted(name for name in found if not _OWN.search(name))
+        names = (status.path.rpartition("/")[2] for status in self._list(deep=False) if status.isdir)
+        return sorted(name for name in names if not _OWN.search(name))
 
-    def _listed(self, *, deep: bool) -> Iterator[FileStatus]:
+    def _list(self, *, deep: bool) -> Iterator[FileStatus]:
         client = connect(self.root, self.settings)
-        with self._errors():
-            found = client.list_status(self._at, deep)
-            while some := self._some(found):
+        with self._convert_errors():
+            statuses = client.list_status(self._at, deep)
+            while some := self._take_some(statuses):
                 yield from some
 
-    def _some(self, found: Iterator[FileStatus]) -> list[FileStatus]:
+    def _take_some(self, statuses: Iterator[FileStatus]) -> list[FileStatus]:
         try:
-            return answered(lambda: list(islice(found, _LISTED)))
+            return run_with_timeout(lambda: list(islice(statuses, _LISTED)))
         except FileNotFoundError:
             return []
 
     def make(self) -> None:
         """Make the folder and its parents."""
-        self._ask(lambda client: client.mkdirs(self._at, create_parent=True))
+        self._request(lambda client: client.mkdirs(self._at, create_parent=True))
 
     def move(self, to: Place) -> None:
         """Rename the file."""
         assert isinstance(to, HdfsPlace)
         assert to.root == self.root
-        self._ask(lambda client: client.rename(self._at, to._at, overwrite=True))
+        self._request(lambda client: client.rename(self._at, to._at, overwrite=True))
 
     def settle(self) -> None:
         """Do nothing: the NameNode's answers are durable."""
 
     def delete(self) -> None:
         """The file."""
-        self._ask(lambda client: client.delete(self._at, recursive=False))
+        self._request(lambda client: client.delete(self._at, recursive=False))
 
     def clear(self) -> None:
         """Remove the folder with its content."""
         with suppress(OSError):  # what is left is removed the next time
-            self._ask(lambda client: client.delete(self._at, recursive=True))
+            self._request(lambda client: client.delete(self._at, recursive=True))
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise what went wrong as ``OSError``, in few words."""
+    def _convert_errors(self) -> Iterator[None]:
+        """Raise errors as ``OSError`` with short texts."""
         try:
             yield
         except FileNotFoundError:
@@ -338,10 +340,10 @@ class HdfsPlace(Place):
             words = f"HDFS does not answer: {str(error).partition(chr(10))[0]}"
             raise OSError(errno.EIO, words, str(self)) from None
         except (RuntimeError, NotImplementedError) as error:
-            raise OSError(errno.EIO, _in_few_words(str(error)), str(self)) from None
+            raise OSError(errno.EIO, _shorten_error(str(error)), str(self)) from None
 
 
-def _repeated(attempt: Callable[[], _Found]) -> _Found:
+def _retry(attempt: Callable[[], _Found]) -> _Found:
     """Repeat an attempt if the connection was lost meanwhile."""
     for _ in range(_TRIES - 1):
         try:
@@ -352,13 +354,13 @@ def _repeated(attempt: Callable[[], _Found]) -> _Found:
     return attempt()
 
 
-def _in_few_words(text: str) -> str:
+def _shorten_error(text: str) -> str:
     """Return an error of hdfs-native in one line, without its place in Java."""
-    found = _REMOTE.search(text)
-    if found is None:
+    match = _REMOTE.search(text)
+    if match is None:
         return f"HDFS: {text.partition(chr(10))[0]}"
-    words = found[2].replace('\\"', '"').replace("\\'", "'")
-    return f"HDFS answers {found[1]}: {words}"
+    words = match[2].replace('\\"', '"').replace("\\'", "'")
+    return f"HDFS answers {match[1]}: {words}"
 
 
 @lru_cache(maxsize=64)
@@ -369,27 +371,27 @@ def connect(root: str, storage: Storage) -> Client:
     except ModuleNotFoundError as error:
         raise PipelineError(f"{root} needs {error.name}: {install('hdfs')}") from error
     try:
-        return Client(root, {**_RETRIES, **storage.hadoop(root)})
+        return Client(root, {**_RETRIES, **storage.build_hadoop_options(root)})
     except (RuntimeError, OSError) as error:
         if "No NameNode hosts found" in str(error):
             raise PipelineError(
                 f"{root} has no port and is no name service that is known: give the NameNode's port, or say where "
                 "NameNodes are, by namenodes in the section storage of the job or by HADOOP_CONF_DIR"
             ) from None
-        raise PipelineError(f"{root} cannot be used: {_in_few_words(str(error))}") from None
+        raise PipelineError(f"{root} cannot be used: {_shorten_error(str(error))}") from None
 
 
-def answered(request: Callable[[], _Found]) -> _Found:
+def run_with_timeout(request: Callable[[], _Found]) -> _Found:
     """Run a request in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
     # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be asked to stop,
     # but panics where it would wait for another NameNode.
-    found: Future[_Found] = Future()
+    future: Future[_Found] = Future()
 
     def ask() -> None:
         try:
-            found.set_result(request())
+            future.set_result(request())
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=ask, name="hdfs", daemon=True).start()
-    return found.result(_PATIENCE)
+    return future.result(_PATIENCE)

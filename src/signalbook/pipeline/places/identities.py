@@ -24,7 +24,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.roles import answers, unmoved
+from signalbook.pipeline.places.roles import build_opener, is_answering
 from signalbook.plugins import install
 
 _SECONDS: Final = 10
@@ -38,7 +38,7 @@ _NATIVE: Final = ("service_account", "authorized_user")
 # Of these google-auth knows how to get a token.
 _FEDERATED: Final = ("external_account", "external_account_authorized_user", "impersonated_service_account")
 # Where such a file has tokens sent to.
-_SHOWN: Final = ("token_url", "token_uri", "token_info_url", "service_account_impersonation_url")
+_URL_MEMBERS: Final = ("token_url", "token_uri", "token_info_url", "service_account_impersonation_url")
 _OAUTH_CODE: Final = re.compile(r"Error code (\w+)|['\"](?:error|status)['\"]: *['\"](\w+)")
 _LOST_FILE: Final = re.compile(r"File '.*' was not found")
 
@@ -59,7 +59,7 @@ _ENTRA: Final = {
 _IMDS: Final = "http://169.254.169.254"
 
 
-def first(variables: Iterable[str]) -> str:
+def find_first(variables: Iterable[str]) -> str:
     """Return the value of the first of these environment variables, or ""."""
     return next(filter(None, map(os.environ.get, variables)), "")
 
@@ -76,28 +76,28 @@ class GoogleTokens:
     file: str
 
     def __call__(self) -> dict[str, Any]:
-        """The token, as obstore takes it. Raises ``OSError`` in words that it passes on."""
+        """Return the token as obstore expects it. Raises ``OSError`` with a text that obstore passes on."""
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         try:
-            asked = _google_credentials(_google_file(self.file))
-            asked.refresh(_google_asks)
+            credentials = _build_google_credentials(_read_google_file(self.file))
+            credentials.refresh(_send_google_request)
         except PipelineError as error:  # the file is another one by now
             raise OSError(str(error)) from None
         except TransportError:
             raise OSError(f"the token service named in {self.file} does not answer") from None
         except (GoogleAuthError, ValueError, KeyError, TypeError) as error:
-            raise OSError(f"no token is given by {self.file}{_why(error)}") from None
-        return {"token": asked.token, "expires_at": asked.expiry.replace(tzinfo=UTC)}
+            raise OSError(f"no token is given by {self.file}{_find_reason(error)}") from None
+        return {"token": credentials.token, "expires_at": credentials.expiry.replace(tzinfo=UTC)}
 
 
-def _why(error: Exception) -> str:
-    """A code, or the name of a file: what else is said may hold what was sent."""
+def _find_reason(error: Exception) -> str:
+    """Return a code, or the name of a file. Other parts of the error may hold what was sent."""
     code, lost = _OAUTH_CODE.search(str(error)), _LOST_FILE.search(str(error))
     return f": {code[1] or code[2]}" if code else f": {lost[0]}" if lost else ""
 
 
-def _google_asks(
+def _send_google_request(
     url: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None, **_: Any
 ) -> Any:
     """Send a request for google-auth, without redirects and with the system's certificates."""
@@ -105,7 +105,7 @@ def _google_asks(
 
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310
     try:
-        with unmoved(proxies=True).open(request, timeout=_SECONDS) as answer:
+        with build_opener(proxies=True).open(request, timeout=_SECONDS) as answer:
             return SimpleNamespace(status=answer.status, headers=answer.headers, data=answer.read(_MOST))
     except urllib.error.HTTPError as error:
         with error:
@@ -114,31 +114,31 @@ def _google_asks(
         raise TransportError(str(error)) from error  # type: ignore[no-untyped-call]
 
 
-def _google_credentials(found: Mapping[str, Any]) -> Any:
+def _build_google_credentials(content: Mapping[str, Any]) -> Any:
     """Return google-auth's credentials for the content of a file."""
     from google.auth import aws, external_account_authorized_user, identity_pool, impersonated_credentials, pluggable
 
-    if found["type"] == "external_account_authorized_user":  # who has scopes already
+    if content["type"] == "external_account_authorized_user":  # who has scopes already
         workforce: Any = external_account_authorized_user.Credentials.from_info
-        return workforce(found)
+        return workforce(content)
     make: Any = identity_pool.Credentials.from_info
-    if found["type"] == "impersonated_service_account":
+    if content["type"] == "impersonated_service_account":
         make = impersonated_credentials.Credentials.from_impersonated_service_account_info
-    elif found["subject_token_type"] == "urn:ietf:params:aws:token-type:aws4_request":  # noqa: S105
+    elif content["subject_token_type"] == "urn:ietf:params:aws:token-type:aws4_request":  # noqa: S105
         make = aws.Credentials.from_info
-    elif "executable" in found["credential_source"]:
+    elif "executable" in content["credential_source"]:
         make = pluggable.Credentials.from_info
-    return make(found, scopes=[_SCOPE])
+    return make(content, scopes=[_SCOPE])
 
 
-def _google_file(path: str) -> dict[str, Any]:
+def _read_google_file(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise PipelineError(f"cannot read {path}, which is to have credentials of Google") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise PipelineError(f"{path} has no credentials of Google")
-    return found
+    return content
 
 
 def of_google(settings: Mapping[str, str]) -> dict[str, str]:
@@ -146,49 +146,49 @@ def of_google(settings: Mapping[str, str]) -> dict[str, str]:
 
     Raises ``PipelineError`` for missing or unusable credentials.
     """
-    found, asks = _asking_google(settings)
+    options, asks = _find_google_identity(settings)
     if asks is None:
         _await_google()
-    return found
+    return options
 
 
-def google_tokens(settings: Mapping[str, str]) -> GoogleTokens | None:
+def find_google_tokens(settings: Mapping[str, str]) -> GoogleTokens | None:
     """Return the source of tokens that obstore cannot get itself, or None. Raises ``PipelineError``."""
-    asks = _asking_google(settings)[1]
+    asks = _find_google_identity(settings)[1]
     return asks if isinstance(asks, GoogleTokens) else None
 
 
-def _asking_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | str | None]:
-    """Settings with who asks Google's stores: a file's tokens, or what names it, or nobody but this machine."""
-    found = dict(settings)
-    if is_true(found.get("anonymous", "") or os.environ.get("GOOGLE_SKIP_SIGNATURE", "")):
-        return found, "anonymous"
-    key, file = found.get("service_account_key", "") or first(_GOOGLE_KEY), found.get("service_account", "")
-    file = file or first(_GOOGLE_FILE)
+def _find_google_identity(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | str | None]:
+    """Return the settings with the identity for Google's stores: a file's tokens, a setting's name, or None."""
+    options = dict(settings)
+    if is_true(options.get("anonymous", "") or os.environ.get("GOOGLE_SKIP_SIGNATURE", "")):
+        return options, "anonymous"
+    key, file = options.get("service_account_key", "") or find_first(_GOOGLE_KEY), options.get("service_account", "")
+    file = file or find_first(_GOOGLE_FILE)
     if key and file:
         raise PipelineError(
             "both service_account and service_account_key are set, by the section storage of the job, or by "
             "GOOGLE_SERVICE_ACCOUNT and GOOGLE_SERVICE_ACCOUNT_KEY: leave one of them out"
         )
     if key:
-        return {**found, "service_account_key": key}, "service_account_key"
-    path = file or _default_file()
+        return {**options, "service_account_key": key}, "service_account_key"
+    path = file or _find_default_file()
     if not path:
-        return found, None
-    content = _google_file(path)
+        return options, None
+    content = _read_google_file(path)
     kind = content.get("type", "service_account")
     if file and kind == "service_account":  # which may name an endpoint, as one by the other name may not
-        return {**found, "service_account": file}, file
-    if file and first(_GOOGLE_FILE):
+        return {**options, "service_account": file}, file
+    if file and find_first(_GOOGLE_FILE):
         raise PipelineError(f"GOOGLE_SERVICE_ACCOUNT names no service account's file: use {_DEFAULT} for {path}")
-    found.pop("service_account", None)
+    options.pop("service_account", None)
     if kind in _NATIVE:
-        return {**found, "application_credentials": path}, path
+        return {**options, "application_credentials": path}, path
     if kind not in _FEDERATED:
         raise PipelineError(f"{path} is of the type {kind!r}; there are: {', '.join(_NATIVE + _FEDERATED)}")
     whose = content.get("source_credentials")
     for part in (content, whose if isinstance(whose, dict) else {}):
-        for name in _SHOWN:
+        for name in _URL_MEMBERS:
             if not str(part.get(name) or "https://").startswith("https://"):
                 raise PipelineError(f"{path}: {name} is not https: no credentials are asked for there")
     source = content.get("credential_source")
@@ -198,42 +198,42 @@ def _asking_google(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleT
         import google.auth  # noqa: F401
     except ModuleNotFoundError:
         raise PipelineError(f"{path}, of the type {kind!r}, needs google-auth: {install('google')}") from None
-    return found, GoogleTokens(path)
+    return options, GoogleTokens(path)
 
 
-def _default_file() -> str:
-    """The file of the application default credentials; empty without."""
+def _find_default_file() -> str:
+    """Return the file of the application default credentials; empty without one."""
     if path := os.environ.get(_DEFAULT, ""):
         return path
     folder = os.environ.get("CLOUDSDK_CONFIG", "") or "~/.config/gcloud"
-    known = Path(folder).expanduser() / "application_default_credentials.json"
-    return str(known) if known.is_file() else ""
+    default_path = Path(folder).expanduser() / "application_default_credentials.json"
+    return str(default_path) if default_path.is_file() else ""
 
 
 def _await_google() -> None:
     """Raise ``PipelineError`` if no metadata server of Google's is near: obstore would try for half a minute."""
-    wanted = (
+    advice = (
         "there are no credentials for Google Cloud Storage: set GOOGLE_APPLICATION_CREDENTIALS, log in by gcloud auth "
         "application-default login, or use the section storage of the job; "
     )
     if is_true(os.environ.get("NO_GCE_CHECK", "")):
-        raise PipelineError(f"{wanted}NO_GCE_CHECK forbids to ask this machine's metadata server")
-    host = first(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")) or "169.254.169.254"
-    if not answers(f"http://{host}/", {"Metadata-Flavor": "Google"}):
-        raise PipelineError(f"{wanted}this machine has no metadata server of Google's at {host}")
+        raise PipelineError(f"{advice}NO_GCE_CHECK forbids to ask this machine's metadata server")
+    host = find_first(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")) or "169.254.169.254"
+    if not is_answering(f"http://{host}/", {"Metadata-Flavor": "Google"}):
+        raise PipelineError(f"{advice}this machine has no metadata server of Google's at {host}")
 
 
-def connection_string() -> dict[str, str]:
+def parse_connection_string() -> dict[str, str]:
     """Return an Azure connection string of the environment by the names of a job. Raises ``PipelineError``."""
     text = os.environ.get(CONNECTION, "")
     if not text:
         return {}
-    found = dict(part.strip().partition("=")[::2] for part in text.split(";") if part.strip())
+    parts = dict(part.strip().partition("=")[::2] for part in text.split(";") if part.strip())
     names = {"AccountName": "account_name", "AccountKey": "account_key", "SharedAccessSignature": "sas_token"}
-    settings = {name: found[theirs] for theirs, name in names.items() if found.get(theirs)}
-    endpoint, suffix = found.get("BlobEndpoint", ""), found.get("EndpointSuffix", "core.windows.net")
+    settings = {name: parts[theirs] for theirs, name in names.items() if parts.get(theirs)}
+    endpoint, suffix = parts.get("BlobEndpoint", ""), parts.get("EndpointSuffix", "core.windows.net")
     if not endpoint and "account_name" in settings:
-        scheme = found.get("DefaultEndpointsProtocol", "https")
+        scheme = parts.get("DefaultEndpointsProtocol", "https")
         endpoint = f"{scheme}://{settings['account_name']}.blob.{suffix}"
     settings.setdefault("account_name", (urlsplit(endpoint).hostname or "").partition(".")[0])
     if not settings["account_name"] or not settings.keys() & {"account_key", "sas_token"}:
@@ -243,9 +243,9 @@ def connection_string() -> dict[str, str]:
     return {**settings, "endpoint": endpoint.rstrip("/")}
 
 
-def lacks_key(settings: Mapping[str, str]) -> bool:
+def is_without_key(settings: Mapping[str, str]) -> bool:
     """Return True if a job has no credentials for Azure and the environment no account key."""
-    return settings.keys().isdisjoint(("account_key", "anonymous", "client_secret", "sas_token")) and not first(
+    return settings.keys().isdisjoint(("account_key", "anonymous", "client_secret", "sas_token")) and not find_first(
         (*KEY, AZ_KEY)
     )
 
@@ -255,68 +255,68 @@ def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
 
     Raises ``PipelineError`` for missing or unusable credentials, or without an account.
     """
-    found = dict(settings)
+    options = dict(settings)
     if is_true(os.environ.get("AZURE_STORAGE_USE_EMULATOR", "")) or "AZURE_FABRIC_TOKEN_SERVICE_URL" in os.environ:
-        return found  # as obstore has it
-    named = found.get("account_name", "") or first(ACCOUNT)
-    account = root.partition("@")[2].partition(".")[0] or named
+        return options  # as obstore has it
+    stated_account = options.get("account_name", "") or find_first(ACCOUNT)
+    account = root.partition("@")[2].partition(".")[0] or stated_account
     if not account:
         raise PipelineError(
             "no account of Azure is named: write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER, or set "
             "account_name in the section storage of the job or AZURE_STORAGE_ACCOUNT_NAME in the environment"
         )
-    found["account_name"] = account
-    if is_true(found.get("anonymous", "") or os.environ.get("AZURE_SKIP_SIGNATURE", "")):
-        return found
-    found |= _way(found)
-    if found["credential_type"] in ("access_key", "sas_token") and named and named != account:
-        raise PipelineError(f"the key or signature is of the account {named}, but {root} is of {account}")
-    return found
+    options["account_name"] = account
+    if is_true(options.get("anonymous", "") or os.environ.get("AZURE_SKIP_SIGNATURE", "")):
+        return options
+    options |= _choose_way(options)
+    if options["credential_type"] in ("access_key", "sas_token") and stated_account and stated_account != account:
+        raise PipelineError(f"the key or signature is of the account {stated_account}, but {root} is of {account}")
+    return options
 
 
-def _way(settings: Mapping[str, str]) -> dict[str, str]:
-    """The first of all ways that is set, first by a job."""
-    entra = {name: settings.get(name, "") or first(variables) for name, variables in _ENTRA.items()}
+def _choose_way(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the first way that is set, first by a job."""
+    entra = {name: settings.get(name, "") or find_first(variables) for name, variables in _ENTRA.items()}
     if key := settings.get("account_key"):
         return {"credential_type": "access_key", "account_key": key}
     if token := settings.get("sas_token"):
         return {"credential_type": "sas_token", "sas_token": token}
     if "client_secret" not in settings:
-        if key := first(KEY) or os.environ.get(AZ_KEY, ""):
+        if key := find_first(KEY) or os.environ.get(AZ_KEY, ""):
             return {"credential_type": "access_key", "account_key": key}
-        if token := first(SAS):
+        if token := find_first(SAS):
             return {"credential_type": "sas_token", "sas_token": token}
         if token := os.environ.get("AZURE_STORAGE_TOKEN", ""):
             return {"credential_type": "bearer_token", "bearer_token": token}
     if entra["client_secret"]:
-        return {"credential_type": "client_secret", **_entra(entra, "client_secret")}
+        return {"credential_type": "client_secret", **_build_entra_options(entra, "client_secret")}
     if entra["federated_token_file"]:
-        return {"credential_type": "workload_identity", **_entra(entra, "federated_token_file")}
+        return {"credential_type": "workload_identity", **_build_entra_options(entra, "federated_token_file")}
     if os.environ.get("AZURE_CLIENT_CERTIFICATE_PATH"):
         raise PipelineError(
             "AZURE_CLIENT_CERTIFICATE_PATH: certificates are not known here; set AZURE_CLIENT_SECRET or "
             "AZURE_FEDERATED_TOKEN_FILE instead"
         )
-    return _managed({"client_id": entra["client_id"]} if entra["client_id"] else {})
+    return _build_managed_options({"client_id": entra["client_id"]} if entra["client_id"] else {})
 
 
-def _entra(entra: Mapping[str, str], proof: str) -> dict[str, str]:
+def _build_entra_options(entra: Mapping[str, str], proof: str) -> dict[str, str]:
     """Return the options for tokens of Entra ID."""
     lacking = [name for name in ("tenant_id", "client_id") if not entra[name]]
     if lacking:
-        shown = " and ".join(f"{name} ({_ENTRA[name][0]})" for name in lacking)
-        raise PipelineError(f"{proof} ({_ENTRA[proof][0]}) is set for Azure without {shown}")
-    found = {name: entra[name] for name in ("tenant_id", "client_id", proof)}
-    host = first(("AZURE_AUTHORITY_HOST", "AZURE_STORAGE_AUTHORITY_HOST")).rstrip("/")
+        missing = " and ".join(f"{name} ({_ENTRA[name][0]})" for name in lacking)
+        raise PipelineError(f"{proof} ({_ENTRA[proof][0]}) is set for Azure without {missing}")
+    options = {name: entra[name] for name in ("tenant_id", "client_id", proof)}
+    host = find_first(("AZURE_AUTHORITY_HOST", "AZURE_STORAGE_AUTHORITY_HOST")).rstrip("/")
     if not host:
-        return found
+        return options
     host = host if "://" in host else f"https://{host}"
     if not host.startswith("https://"):
         raise PipelineError("AZURE_AUTHORITY_HOST is not https: no credentials are sent there")
-    return {**found, "authority_host": host}
+    return {**options, "authority_host": host}
 
 
-def _managed(client: Mapping[str, str]) -> dict[str, str]:
+def _build_managed_options(client: Mapping[str, str]) -> dict[str, str]:
     """Return the options for this machine's or app's tokens, or for those of the program ``az``."""
     cli = {"credential_type": "azure_cli", "use_azure_cli": "true"}
     if is_true(os.environ.get("AZURE_USE_AZURE_CLI", "")):
@@ -332,7 +332,7 @@ def _managed(client: Mapping[str, str]) -> dict[str, str]:
     host = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "").rstrip("/") or _IMDS
     endpoint = os.environ.get("AZURE_MSI_ENDPOINT", "") or f"{host}/metadata/identity/oauth2/token"
     program = shutil.which("az")  # then it is a person's machine, most often
-    if answers(endpoint, {}, once=program is not None):
+    if is_answering(endpoint, {}, once=program is not None):
         return {"credential_type": "managed_identity", "msi_endpoint": endpoint, **client}
     if program:
         return cli

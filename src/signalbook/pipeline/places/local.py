@@ -61,15 +61,15 @@ class LocalPlace(Place):
         """The file."""
         return self.path.open("rb", buffering=0)
 
-    def arrow_source(self) -> str:
-        """The path: Arrow reads files by itself, faster than through Python."""
+    def open_for_arrow(self) -> str:
+        """Return the path: Arrow reads files by itself, faster than through Python."""
         return str(self.path)
 
-    def output(self) -> Output:
-        """The file itself, for nobody looks for it before it is finished."""
+    def open_output(self) -> Output:
+        """Return the file itself, which nobody looks for before it is finished."""
         return _LocalOutput(self.path)
 
-    def size(self) -> int:
+    def find_size(self) -> int:
         """Return the size."""
         return self.path.stat().st_size
 
@@ -103,7 +103,7 @@ class LocalPlace(Place):
         self.replace(content)
         return True
 
-    def tagged(self) -> tuple[bytes, str]:
+    def read_tagged(self) -> tuple[bytes, str]:
         """Read with a digest of the content as tag."""
         content = self.path.read_bytes()
         return content, digest(content)
@@ -112,12 +112,12 @@ class LocalPlace(Place):
         """Replace if the content has the digest."""
         if not self.path.exists():
             return False
-        there, own = self.tagged()
-        if own == tag:
+        there, current_tag = self.read_tagged()
+        if current_tag == tag:
             self.replace(content)
-        return own == tag or there == content
+        return current_tag == tag or there == content
 
-    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+    def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
         """Yield the files in no order."""
         pending = [""]
         while pending:
@@ -126,14 +126,14 @@ class LocalPlace(Place):
                 with os.scandir(self.path / below) as entries:
                     for entry in entries:
                         if entry.is_file():
-                            found = entry.stat()
-                            yield Stored(below + entry.name, found.st_size, found.st_mtime_ns)
+                            status = entry.stat()
+                            yield Stored(below + entry.name, status.st_size, status.st_mtime_ns)
                         elif deep and entry.is_dir():  # and no pipe
                             pending.append(f"{below}{entry.name}/")
             except FileNotFoundError:  # taken away in between, or never there
                 continue
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """Return the folders in order."""
         try:
             with os.scandir(self.path) as entries:

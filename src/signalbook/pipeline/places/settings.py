@@ -21,15 +21,15 @@ from signalbook.pipeline.places.identities import (
     CONNECTION,
     KEY,
     SAS,
-    connection_string,
-    first,
-    google_tokens,
+    find_first,
+    find_google_tokens,
     is_true,
-    lacks_key,
+    is_without_key,
     of_azure,
     of_google,
+    parse_connection_string,
 )
-from signalbook.pipeline.places.roles import keys_of_container, metadata_service
+from signalbook.pipeline.places.roles import find_container_keys, find_metadata_service
 
 _COMMON: Final = frozenset({"allow_http"})
 _SETTINGS: Final[dict[str, frozenset[str]]] = {
@@ -53,7 +53,7 @@ _SETTINGS: Final[dict[str, frozenset[str]]] = {
     ),
 }
 # What obstore calls them otherwise.
-_NAMES: Final = {
+_OBSTORE_NAMES: Final = {
     "anonymous": "skip_signature",
     "sas_token": "sas_key",
     "virtual_hosted": "virtual_hosted_style_request",
@@ -99,10 +99,10 @@ class Storage:
     @classmethod
     def of(cls, section: Mapping[str, str]) -> Storage:
         """Parse a section whose variables are replaced. Raises ``PipelineError`` for an unknown name."""
-        known = _COMMON.union(*_SETTINGS.values())
+        known_settings = _COMMON.union(*_SETTINGS.values())
         for name in section:
-            if name not in known:
-                raise PipelineError(f"storage has no setting {name!r}; there are: {', '.join(sorted(known))}")
+            if name not in known_settings:
+                raise PipelineError(f"storage has no setting {name!r}; there are: {', '.join(sorted(known_settings))}")
         return cls(tuple(sorted(section.items())))
 
     def __repr__(self) -> str:
@@ -115,21 +115,21 @@ class Storage:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All secrets, the longest first, because others may be parts of it."""
-        own = (value for name, value in self.options if name not in _OPEN)
+        """All secrets, the longest first, because some may be parts of others."""
+        values = (value for name, value in self.options if name not in _OPEN)
         parts = (part.partition("=")[2] for part in os.environ.get(CONNECTION, "").split(";") if _SECRET.match(part))
-        every = filter(None, (*own, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))
+        every = filter(None, (*values, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))
         return tuple(sorted(every, key=len, reverse=True))
 
-    def settings(self, kind: str) -> dict[str, str]:
+    def find_settings(self, kind: str) -> dict[str, str]:
         """Return the settings for stores of a kind, ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
         there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
             profile = there.pop("profile", "")
-            there = {**aws_profile(profile, keys=bool(profile) or not _have_keys(there)), **there}
-        if kind == "az" and lacks_key(there):
-            there = {**connection_string(), **there}
-        endpoint = there.get("endpoint", "") or first(_ENDPOINTS[kind])
+            there = {**read_aws_profile(profile, keys=bool(profile) or not _has_keys(there)), **there}
+        if kind == "az" and is_without_key(there):
+            there = {**parse_connection_string(), **there}
+        endpoint = there.get("endpoint", "") or find_first(_ENDPOINTS[kind])
         variable = _ALLOW_HTTP[kind]
         allowed = is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
         if endpoint.startswith("http://") and not allowed:
@@ -139,47 +139,47 @@ class Storage:
             )
         return there
 
-    def obstore(self, kind: str, root: str = "") -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The configuration and the client's options that obstore takes for the store at ``root``; it looks for others.
+    def build_obstore_options(self, kind: str, root: str = "") -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Return the configuration and the client's options that obstore needs for the store at ``root``.
 
         Raises ``PipelineError``, also if there are no credentials and no place is left to ask for some.
         """
-        found = self.settings(kind)
-        client = {"allow_http": is_true(found.pop("allow_http"))} if "allow_http" in found else None
+        settings = self.find_settings(kind)
+        client = {"allow_http": is_true(settings.pop("allow_http"))} if "allow_http" in settings else None
         if kind == "gs":
-            found = of_google(found)
+            settings = of_google(settings)
         if kind == "az":
-            found = of_azure(found, root)
-        config = {_NAMES.get(name, name): value for name, value in found.items()}
+            settings = of_azure(settings, root)
+        config = {_OBSTORE_NAMES.get(name, name): value for name, value in settings.items()}
         if kind == "s3":
             if "endpoint" in config:  # else a variable of this name would go before it
                 config["aws_endpoint_url_s3"] = config["endpoint"]
-            if not _have_keys(found):
-                config |= metadata_service()
+            if not _has_keys(settings):
+                config |= find_metadata_service()
         return config, client
 
-    def credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
+    def find_credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
         """Return the source of keys or tokens that obstore cannot get itself. Raises ``PipelineError``."""
         if kind == "gs":
-            return google_tokens(self.settings(kind))
-        return keys_of_container() if kind == "s3" and not _have_keys(self.settings(kind)) else None
+            return find_google_tokens(self.find_settings(kind))
+        return find_container_keys() if kind == "s3" and not _has_keys(self.find_settings(kind)) else None
 
-    def s3_endpoint(self, bucket: str) -> str:
+    def find_s3_endpoint(self, bucket: str) -> str:
         """Return the endpoint of an S3 bucket as obstore finds it, or "" for those of one zone.
 
         Raises ``PipelineError``.
         """
         if is_true(os.environ.get("AWS_S3_EXPRESS", "")):
             return ""
-        found = self.settings("s3")
-        endpoint = found.get("endpoint", "") or first(_ENDPOINTS["s3"])
+        settings = self.find_settings("s3")
+        endpoint = settings.get("endpoint", "") or find_first(_ENDPOINTS["s3"])
         if endpoint:
             return endpoint
-        host = f"s3.{found.get('region', '') or first(_ENVIRONMENT['region']) or 'us-east-1'}.amazonaws.com"
-        by_name = found.get("virtual_hosted", "") or os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "")
+        host = f"s3.{settings.get('region', '') or find_first(_ENVIRONMENT['region']) or 'us-east-1'}.amazonaws.com"
+        by_name = settings.get("virtual_hosted", "") or os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "")
         return f"https://{bucket}.{host}" if is_true(by_name) else f"https://{host}"
 
-    def hadoop(self, root: str) -> dict[str, str]:
+    def build_hadoop_options(self, root: str) -> dict[str, str]:
         """Return Hadoop's settings for the name service at ``root``, if ``namenodes`` lists its addresses."""
         service, namenodes = root.partition("://")[2], self.get("namenodes")
         if not namenodes or ":" in service:
@@ -193,14 +193,14 @@ class Storage:
             **{f"dfs.namenode.rpc-address.{service}.nn{number}": each for number, each in numbered.items()},
         }
 
-    def masked(self, text: str) -> str:
-        """``text`` without what is secret."""
+    def mask(self, text: str) -> str:
+        """Return ``text`` without secrets."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
-def _have_keys(settings: Mapping[str, str]) -> bool:
+def _has_keys(settings: Mapping[str, str]) -> bool:
     """Return True if the section or environment has S3 credentials other than roles of machines and containers."""
     anonymous = settings.get("anonymous", "") or os.environ.get("AWS_SKIP_SIGNATURE", "")
     if settings.get("access_key_id") or is_true(anonymous):
@@ -211,22 +211,22 @@ def _have_keys(settings: Mapping[str, str]) -> bool:
     return any(all(map(os.environ.get, names)) for names in variables)
 
 
-def aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
+def read_aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
     """Return a profile of AWS's files: region and endpoint, and its keys if ``keys``.
 
     An empty name stands for the environment's, or ``default``. Raises ``PipelineError`` for a missing named profile,
     and for one whose keys are made on demand, if keys are wanted.
     """
-    wanted = name or os.environ.get("AWS_PROFILE", "")
-    profile = wanted or "default"
+    wanted_name = name or os.environ.get("AWS_PROFILE", "")
+    profile = wanted_name or "default"
     home = Path("~/.aws").expanduser()
-    config = _section(Path(os.environ.get("AWS_CONFIG_FILE") or home / "config"), profile, "profile ")
-    secret = _section(Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile, "")
-    found = {**config, **secret}
-    if keys and wanted and not found:
-        raise PipelineError(f"the files of AWS's tools have no profile {wanted!r}")
-    temporary = next((key for key in _TEMPORARY if key in found), None)
-    if keys and temporary and "aws_access_key_id" not in found:
+    config = _read_section(Path(os.environ.get("AWS_CONFIG_FILE") or home / "config"), profile, "profile ")
+    secret = _read_section(Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile, "")
+    section = {**config, **secret}
+    if keys and wanted_name and not section:
+        raise PipelineError(f"the files of AWS's tools have no profile {wanted_name!r}")
+    temporary = next((key for key in _TEMPORARY if key in section), None)
+    if keys and temporary and "aws_access_key_id" not in section:
         raise PipelineError(
             f"the profile {profile!r} has {temporary}, whose keys are made on demand: have the tools do that first, "
             f'by eval "$(aws configure export-credentials --profile {profile} --format env)"'
@@ -236,7 +236,7 @@ def aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
     set_already = {
         name for name, variables in _ENVIRONMENT.items() if any(variable in os.environ for variable in variables)
     }
-    return {names[key]: value for key, value in found.items() if key in names and names[key] not in set_already}
+    return {names[key]: value for key, value in section.items() if key in names and names[key] not in set_already}
 
 
 _KEYS: Final = {
@@ -256,7 +256,7 @@ _ENVIRONMENT: Final = {
 }
 
 
-def _section(path: Path, profile: str, prefix: str) -> dict[str, str]:
+def _read_section(path: Path, profile: str, prefix: str) -> dict[str, str]:
     parser = configparser.RawConfigParser()
     try:
         parser.read(path, encoding="utf-8")

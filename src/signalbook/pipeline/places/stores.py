@@ -89,11 +89,11 @@ class StorePlace(Place):
 
         Raises ``PipelineError`` for one without a bucket, with credentials, or with parts that no key can have.
         """
-        scheme, _, rest = url.partition("://")
-        bucket, _, key = rest.partition("/")
+        scheme, _, remainder = url.partition("://")
+        bucket, _, key = remainder.partition("/")
         parts = key.rstrip("/").split("/") if key.rstrip("/") else []
         account = bucket.rpartition("@")[0]
-        if _SIGNED.search(rest) or ":" in account or (account and SCHEMES[scheme.lower()] != "az"):
+        if _SIGNED.search(remainder) or ":" in account or (account and SCHEMES[scheme.lower()] != "az"):
             raise PipelineError(  # without the URL
                 f"a {scheme}: URL with credentials is not taken, for it is shown and kept: give them in the "
                 "environment, or in the section storage of the job"
@@ -141,32 +141,32 @@ class StorePlace(Place):
 
     def read(self) -> bytes:
         """Read in one request."""
-        return self._ask(lambda store: store.get(self.key).bytes().to_bytes())
+        return self._request(lambda store: store.get(self.key).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
         """Open for one request for each read."""
-        return cast("BinaryIO", Ranges(self._range, self.size(), str(self)))
+        return cast("BinaryIO", Ranges(self._read_range, self.find_size(), str(self)))
 
-    def _range(self, start: int, end: int) -> bytes:
-        return self._ask(lambda store: store.get_range(self.key, start=start, end=end).to_bytes())
+    def _read_range(self, start: int, end: int) -> bytes:
+        return self._request(lambda store: store.get_range(self.key, start=start, end=end).to_bytes())
 
-    def arrow_source(self) -> Any:
-        """An open file."""
+    def open_for_arrow(self) -> Any:
+        """Return the opened file."""
         return self.open()
 
-    def output(self) -> Output:
-        """A file without a name in the temporary folder, uploaded when it is finished, in parts if it is large."""
+    def open_output(self) -> Output:
+        """Return a nameless file in the temporary folder, uploaded when finished, in parts if it is large."""
         return Upload(self.upload, _PART)
 
-    def size(self) -> int:
+    def find_size(self) -> int:
         """Return the size of the object."""
-        with self._errors():
+        with self._convert_errors():
             return int(self._store.head(self.key)["size"])
 
     def exists(self) -> bool:
         """Return True if the object exists. A prefix of keys is not an object."""
         try:
-            self.size()
+            self.find_size()
         except FileNotFoundError:
             return False
         return True
@@ -187,20 +187,20 @@ class StorePlace(Place):
                 content.seek(0)
             store.put(self.key, content, chunk_size=_PART, max_concurrency=4)
 
-        self._ask(put)
+        self._request(put)
 
     def create(self, content: bytes) -> bool:
         """Create with ``If-None-Match: *``."""
         return self._put(content, "create")
 
-    def tagged(self) -> tuple[bytes, str]:
+    def read_tagged(self) -> tuple[bytes, str]:
         """Read with ``ETag`` and version as tag, since stores differ in which of them they use."""
 
         def get(store: ObjectStore) -> tuple[bytes, str]:
-            found = store.get(self.key)
-            return found.bytes().to_bytes(), f"{found.meta['e_tag'] or ''}\n{found.meta['version'] or ''}"
+            response = store.get(self.key)
+            return response.bytes().to_bytes(), f"{response.meta['e_tag'] or ''}\n{response.meta['version'] or ''}"
 
-        return self._ask(get)
+        return self._request(get)
 
     def swap(self, content: bytes, tag: str) -> bool:
         """Replace with ``If-Match``, or the store's own condition."""
@@ -210,9 +210,9 @@ class StorePlace(Place):
     def _put(self, content: bytes, mode: Literal["create"] | dict[str, str]) -> bool:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._errors():
+        with self._convert_errors():
             try:
-                repeated(lambda: self._store.put(self.key, content, mode=cast("Any", mode)), conditional=True)
+                retry(lambda: self._store.put(self.key, content, mode=cast("Any", mode)), conditional=True)
             except (AlreadyExistsError, PreconditionError):
                 pass  # of somebody else, or of ours whose answer was lost
             else:
@@ -222,7 +222,7 @@ class StorePlace(Place):
         except FileNotFoundError:
             return False
 
-    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+    def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
         """Yield the files, a thousand for each request."""
         skipped = len(self.key) + 1 if self.key else 0
         prefix = self.key or None
@@ -230,23 +230,23 @@ class StorePlace(Place):
         def flat(store: ObjectStore) -> Iterable[ObjectMeta]:
             return store.list_with_delimiter(prefix)["objects"]
 
-        for each in self._below(prefix) if deep else self._ask(flat):
-            modified = int(each["last_modified"].timestamp() * 1_000_000) * 1000
-            yield Stored(each["path"][skipped:], int(each["size"]), modified)
+        for entry in self._iterate_below(prefix) if deep else self._request(flat):
+            modified = int(entry["last_modified"].timestamp() * 1_000_000) * 1000
+            yield Stored(entry["path"][skipped:], int(entry["size"]), modified)
 
-    def _below(self, prefix: str | None) -> Iterator[ObjectMeta]:
+    def _iterate_below(self, prefix: str | None) -> Iterator[ObjectMeta]:
         """Yield all objects. If an answer ends early, continue after the last one, as long as they are in order."""
         from obstore.exceptions import BaseError
 
         last, ordered, tries = "", True, 0
         while True:
-            with self._errors():
+            with self._convert_errors():
                 try:
                     for chunk in self._store.list(prefix, offset=last or None):
-                        for each in chunk:
-                            ordered = ordered and last < each["path"]
-                            last, tries = each["path"], 0
-                            yield each
+                        for entry in chunk:
+                            ordered = ordered and last < entry["path"]
+                            last, tries = entry["path"], 0
+                            yield entry
                 except BaseError as error:
                     if _CUT not in str(error) or not ordered or tries == len(_PAUSES):
                         raise
@@ -255,10 +255,10 @@ class StorePlace(Place):
             time.sleep(_PAUSES[tries])
             tries += 1
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """Return the folders in order."""
-        found = self._ask(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
-        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+        prefixes = self._request(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
 
     def make(self) -> None:
         """Do nothing: a key needs no folder."""
@@ -268,7 +268,7 @@ class StorePlace(Place):
         assert isinstance(to, StorePlace)
         assert to.root == self.root
         key = to.key
-        self._ask(lambda store: store.copy(self.key, key))
+        self._request(lambda store: store.copy(self.key, key))
         self.delete()
 
     def settle(self) -> None:
@@ -281,7 +281,7 @@ class StorePlace(Place):
     def clear(self) -> None:
         """Delete all objects below it, except those that cannot be deleted."""
         try:
-            self._delete([f"{self.key}/{each.path}" for each in self.files(deep=True)])
+            self._delete([f"{self.key}/{file.path}" for file in self.list_files(deep=True)])
         except OSError:  # as with folders: what is left is removed the next time
             return
 
@@ -289,38 +289,38 @@ class StorePlace(Place):
         if not keys:
             return
         try:
-            self._ask(lambda store: store.delete(keys if len(keys) > 1 else keys[0]))
+            self._request(lambda store: store.delete(keys if len(keys) > 1 else keys[0]))
         except FileNotFoundError:  # some stores say so
             if len(keys) > 1:
                 for key in keys:
                     self._delete([key])
 
-    def _ask(self, request: Callable[[ObjectStore], _Answer]) -> _Answer:
+    def _request(self, request: Callable[[ObjectStore], _Answer]) -> _Answer:
         """Send a request that may be repeated."""
-        with self._errors():
-            return repeated(lambda: request(self._store))
+        with self._convert_errors():
+            return retry(lambda: request(self._store))
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise what went wrong as ``OSError``, in few words and without what is secret."""
+    def _convert_errors(self) -> Iterator[None]:
+        """Raise errors as ``OSError`` with short texts, without secrets."""
         from obstore.exceptions import BaseError
 
         try:
             yield
         except FileNotFoundError as error:
             if _CODE.search(str(error)) is not None and "NoSuchBucket" in str(error):
-                raise self._failed(errno.EIO, "there is no such bucket") from None
+                raise self._build_error(errno.EIO, "there is no such bucket") from None
             raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
         except BaseError as error:
-            raise self._failed(errno.EIO, self.settings.masked(in_few_words(str(error)))) from None
+            raise self._build_error(errno.EIO, self.settings.mask(shorten_error(str(error)))) from None
         except TimeoutError as error:
-            raise self._failed(errno.EIO, "the store does not answer") from error
+            raise self._build_error(errno.EIO, "the store does not answer") from error
 
-    def _failed(self, number: int, words: str) -> OSError:
+    def _build_error(self, number: int, words: str) -> OSError:
         return OSError(number, words, str(self))
 
 
-def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
+def retry(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
     """Repeat a request of obstore or delta-rs as often as useful.
 
     The libraries repeat incomplete answers only for long contents of objects, and failed connections only for
@@ -337,7 +337,7 @@ def repeated(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answe
     return ask()
 
 
-def in_few_words(text: str) -> str:
+def shorten_error(text: str) -> str:
     """Return an error of obstore or delta-rs in one line, without the sent data."""
     text = _CAUSE.sub(": ", text)
     status, code = _STATUS.search(text), _CODE.search(text) or _OAUTH_CODE.search(text)
@@ -346,9 +346,9 @@ def in_few_words(text: str) -> str:
     if status is not None:
         why = code[code.lastindex or 0] if code else _SILENT.get(status[1].partition(" ")[0], "")
         return f"{who} answers {status[1].strip()}{f' ({why})' if why else ''}"
-    own = _OWN_WORDS.search(first)
-    if own is not None:
-        return own[1]
+    own_text = _OWN_WORDS.search(first)
+    if own_text is not None:
+        return own_text[1]
     if _NO_TLS.search(first):
         return f"{who} has a URL that is not https"
     return f"{who} does not answer" if _LOST.search(first) else first
@@ -365,10 +365,10 @@ def connect(root: str, storage: Storage) -> ObjectStore:
     except ModuleNotFoundError as error:
         raise PipelineError(f"{root} needs {error.name}: {install('pipeline')}") from error
     kind = SCHEMES[root.partition(":")[0]]
-    config, client = storage.obstore(kind, root)
+    config, client = storage.build_obstore_options(kind, root)
     options: Any = {"config": config, "client_options": client, "retry_config": _RETRIES}
-    options["credential_provider"] = storage.credential_provider(kind)
+    options["credential_provider"] = storage.find_credential_provider(kind)
     try:
         return S3Store(root.partition("://")[2], **options) if kind == "s3" else from_url(root, **options)
     except (BaseError, ValueError) as error:
-        raise PipelineError(f"{root} cannot be used: {storage.masked(in_few_words(str(error)))}") from None
+        raise PipelineError(f"{root} cannot be used: {storage.mask(shorten_error(str(error)))}") from None

@@ -124,7 +124,7 @@ class _Sent:
         """Return all names. Raises ``PipelineError``."""
         try:
             if self.place.folder is None:
-                return {found.path for found in self.place.files()}
+                return {found.path for found in self.place.list_files()}
             return set(self.place.read().decode().splitlines())
         except FileNotFoundError:
             return set()

@@ -76,7 +76,7 @@ class _Selection:
     def choose_files(self) -> dict[str, int]:
         """Return the inputs to read with their sizes. Raises ``OSError``, and ``PipelineError`` without any."""
         if _exists(self._place):
-            return {str(self._place): self._place.size()}
+            return {str(self._place): self._place.find_size()}
         if isinstance(self._place, LocalPlace) and self._place.exists() and not self._place.path.is_dir():
             raise PipelineError(f"the input {self._text} is a pipe or device, which is read once: write a file of it")
         root, listed = self._list_files()
@@ -119,7 +119,7 @@ class _Selection:
         """Return a place and the files there that the input names, by their paths below it. Globs come last."""
         if isinstance(self._place, LocalPlace):
             return _list_on_disk(self._place.path)
-        listed = ((file.path, file.size) for file in self._place.files(deep=True))
+        listed = ((file.path, file.size) for file in self._place.list_files(deep=True))
         if _MAGIC.search(str(self._place)) is None:
             return self._place, listed
         if (first := next(listed, None)) is not None:
@@ -128,7 +128,7 @@ class _Selection:
         while _MAGIC.search(str(root)):
             root = root.parent
         patterns = str(self._place)[len(str(root)) + 1 :].split("/")
-        below = ((file.path, file.size) for file in root.files(deep=True))
+        below = ((file.path, file.size) for file in root.list_files(deep=True))
         return root, (pair for pair in below if _match_parts(pair[0].split("/"), patterns))
 
 

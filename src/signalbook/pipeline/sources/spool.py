@@ -24,7 +24,7 @@ import msgspec
 
 from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.locks import lock_of
-from signalbook.pipeline.places import Place, in_parallel
+from signalbook.pipeline.places import Place, run_in_parallel
 from signalbook.pipeline.places.local import sync_folder
 
 _SUFFIX: Final = ".messages"
@@ -164,7 +164,7 @@ class MessageSpool:
         with self._turn:  # never the last one: it is written to, or tells the next what number comes
             gone = [first for first, following in pairwise(self._sizes) if following <= number]
         with self._convert_errors():
-            for _ in in_parallel(self._place, lambda first: (self._place / _format_name(first)).delete(), gone):
+            for _ in run_in_parallel(self._place, lambda first: (self._place / _format_name(first)).delete(), gone):
                 pass
         with self._turn:
             for first in gone:
@@ -381,7 +381,7 @@ def _read_contents(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[
             raise PipelineError(f"cannot read from {place}: {error.strerror or error}") from error
 
     for group in _group_segments(segments):
-        for segment, content in zip(group, in_parallel(place, read, group), strict=True):
+        for segment, content in zip(group, run_in_parallel(place, read, group), strict=True):
             yield segment.first, content
 
 
@@ -420,6 +420,8 @@ def _format_name(first: int) -> str:
 
 def _list_segments(place: Place) -> list[Segment]:
     """Return the existing segments, in the order of their messages."""
-    named_files = ((file.path.removesuffix(_SUFFIX), file) for file in place.files() if file.path.endswith(_SUFFIX))
+    named_files = (
+        (file.path.removesuffix(_SUFFIX), file) for file in place.list_files() if file.path.endswith(_SUFFIX)
+    )
     segments = (Segment(int(name), file.size) for name, file in named_files if name.isdecimal())
     return sorted(segments, key=lambda segment: segment.first)

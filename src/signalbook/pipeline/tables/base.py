@@ -11,7 +11,7 @@ import pyarrow as pa
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.places import Place, in_parallel
+from signalbook.pipeline.places import Place, run_in_parallel
 from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, quote_name
 
 DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quote_name(LANDED_AT)}) DIV 86400000000 AS INT))"
@@ -136,7 +136,7 @@ def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Pla
             if not place.exists():
                 raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
 
-    for _ in in_parallel(output, lambda pair: move(*pair), zip(files, places, strict=True)):
+    for _ in run_in_parallel(output, lambda pair: move(*pair), zip(files, places, strict=True)):
         pass
     for parent in parents:
         parent.settle()

@@ -35,7 +35,7 @@ from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import HdfsPlace, Place, StorePlace, Where, place_of
 from signalbook.pipeline.places.identities import KEY, GoogleTokens
 from signalbook.pipeline.places.roles import ContainerKeys
-from signalbook.pipeline.places.stores import SCHEMES, in_few_words, repeated
+from signalbook.pipeline.places.stores import SCHEMES, retry, shorten_error
 from signalbook.pipeline.tables.base import (
     Outdated,
     Tables,
@@ -93,7 +93,7 @@ class DeltaTables(Tables):
         group = self._find_home(table).parent
         # One look for all tables of a group: in a store it is a request, as each for a log is.
         if str(group) not in self._folders:
-            self._folders[str(group)] = [restore_name(name) for name in group.folders()]
+            self._folders[str(group)] = [restore_name(name) for name in group.list_folders()]
         return [version for version in select_versions(table, self._folders[str(group)]) if self._has_log(version)]
 
     def read_columns(self, table: TableName) -> pa.Schema:
@@ -131,7 +131,7 @@ class DeltaTables(Tables):
         with self._convert_errors(table):
             for attempts_left in reversed(range(_TRIES)):
                 try:
-                    repeated(partial(self._commit, batch, table))
+                    retry(partial(self._commit, batch, table))
                     break
                 except CommitFailedError:
                     # Someone was faster, or we were and the answer was lost: what was done may be all there was to do.
@@ -152,7 +152,7 @@ class DeltaTables(Tables):
         places = move_in(self.output, self._find_home(table), files)
         # Of a run the files have the same columns; a backfill gives each the columns that it gains.
         schemas = [
-            select_readable(pq.read_schema(place.arrow_source())) for place in (places if removed else places[:1])
+            select_readable(pq.read_schema(place.open_for_arrow())) for place in (places if removed else places[:1])
         ]
         columns = _write_comments(reduce(partial(merge, judge=refuse), schemas)) if schemas else None
         if delta_table is None and columns is not None:
@@ -192,14 +192,14 @@ class DeltaTables(Tables):
             with self._convert_errors(table):
                 try:
                     folder = str(self._find_home(table))
-                    self._loaded[table] = repeated(lambda: DeltaTable(folder, storage_options=self._options))
+                    self._loaded[table] = retry(lambda: DeltaTable(folder, storage_options=self._options))
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
 
     def _has_log(self, table: TableName) -> bool:
-        if table not in self._logged and LOG in self._find_home(table).folders():
+        if table not in self._logged and LOG in self._find_home(table).list_folders():
             self._logged.add(table)
         return table in self._logged
 
@@ -222,7 +222,7 @@ class DeltaTables(Tables):
             raise PipelineError(f"table {table} in {self.output}: {self._describe_error(error)}") from None
 
     def _describe_error(self, error: Exception) -> str:
-        return self.output.storage.masked(in_few_words(str(error)))
+        return self.output.storage.mask(shorten_error(str(error)))
 
 
 def build_delta_options(output: Place) -> dict[str, str] | None:
@@ -230,16 +230,16 @@ def build_delta_options(output: Place) -> dict[str, str] | None:
     if output.folder is not None:
         return None
     if isinstance(output, HdfsPlace):
-        return output.storage.hadoop(output.root)
+        return output.storage.build_hadoop_options(output.root)
     assert isinstance(output, StorePlace)
     kind = SCHEMES[output.root.partition(":")[0]]
-    config, client = output.storage.obstore(kind, output.root)
+    config, client = output.storage.build_obstore_options(kind, output.root)
     # Azure's have no prefix in common.
     prefix = {"s3": "aws_", "gs": "google_", "az": ""}[kind]
     options = {f"{prefix}{name.removeprefix(prefix)}": str(value) for name, value in config.items()}
     if client:
         options["allow_http"] = str(client["allow_http"]).lower()
-    keys = output.storage.credential_provider(kind)
+    keys = output.storage.find_credential_provider(kind)
     if isinstance(keys, GoogleTokens):
         raise PipelineError(
             f"Delta's library cannot ask for tokens by {keys.file}: choose tables of Iceberg or Parquet, or a service "
@@ -257,7 +257,7 @@ def build_delta_options(output: Place) -> dict[str, str] | None:
         else:
             # Without it delta-rs looks for credentials and a region by an SDK of its own: by other rules, and for six
             # seconds for each table where no metadata service answers.
-            options["aws_endpoint"] = output.storage.s3_endpoint(urlsplit(str(output)).netloc)
+            options["aws_endpoint"] = output.storage.find_s3_endpoint(urlsplit(str(output)).netloc)
     return {name: value for name, value in options.items() if value}
 
 
@@ -267,10 +267,10 @@ def read_contents(folder: Place) -> tuple[pa.Schema, list[tuple[Place, dict[str,
     Raises ``PipelineError`` for what is no table, or keeps its rows in another way than files have them.
     """
     try:
-        delta_table = repeated(partial(DeltaTable, str(folder), storage_options=build_delta_options(folder)))
+        delta_table = retry(partial(DeltaTable, str(folder), storage_options=build_delta_options(folder)))
         actions = pa.table(delta_table.get_add_actions(flatten=True))
     except (DeltaError, OSError, ValueError) as error:
-        reason = folder.storage.masked(in_few_words(str(error)))
+        reason = folder.storage.mask(shorten_error(str(error)))
         raise PipelineError(f"cannot read the Delta table {folder}: {reason}") from error
     features = _UNKNOWN & set(delta_table.protocol().reader_features or ())
     if features:

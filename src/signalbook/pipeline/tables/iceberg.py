@@ -357,7 +357,7 @@ class IcebergTables(Tables):
 
     def _merge_columns(self, table: TableName, places: Sequence[Place]) -> pa.Schema:
         """Return the columns of a table together with those of files."""
-        schemas = (pq.read_schema(place.arrow_source()) for place in places)
+        schemas = (pq.read_schema(place.open_for_arrow()) for place in places)
         return reduce(lambda one, other: merge(one, other, promote), schemas, self.read_columns(table))
 
     def _add_columns(self, transaction: Transaction, schema: pa.Schema) -> None:

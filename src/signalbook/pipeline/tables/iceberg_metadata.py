@@ -79,7 +79,7 @@ class ParquetFooter:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.metadata = pq.read_metadata(place.arrow_source())
+        self.metadata = pq.read_metadata(place.open_for_arrow())
         self.columns: pa.Schema = self.metadata.schema.to_arrow_schema()
 
 
@@ -97,7 +97,7 @@ def build_data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.
         file_path=str(footer.place),
         file_format=FileFormat.PARQUET,
         partition=statistics.partition(metadata.spec(), schema),
-        file_size_in_bytes=footer.place.size(),
+        file_size_in_bytes=footer.place.find_size(),
         sort_order_id=None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,

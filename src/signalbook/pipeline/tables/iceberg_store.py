@@ -17,7 +17,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
+from signalbook.pipeline.places import Place, Storage, place_of, run_in_parallel
 from signalbook.pipeline.tables.iceberg_metadata import (
     RememberingCatalog,
     build_commit_response,
@@ -66,7 +66,7 @@ class _Input(InputFile):
         self._place = place
 
     def __len__(self) -> int:
-        return self._place.size()
+        return self._place.find_size()
 
     def exists(self) -> bool:
         return self._place.exists()
@@ -82,7 +82,7 @@ class _Output(OutputFile):
         self._place = place
 
     def __len__(self) -> int:
-        return self._place.size()
+        return self._place.find_size()
 
     def exists(self) -> bool:
         return self._place.exists()
@@ -178,19 +178,19 @@ class StoreCatalog(RememberingCatalog):
 
     def list_names(self, namespace: str | Identifier) -> set[str]:
         """Return the names that tables of a namespace may have. A folder without metadata is not a table yet."""
-        return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).folders())
+        return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).list_folders())
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """Return the tables with metadata."""
         levels = self.identifier_to_tuple(namespace)
         folder = self._tables / ".".join(levels)
-        names = folder.folders()
-        inside = in_parallel(folder, lambda name: (folder / name).folders(), names)
+        names = folder.list_folders()
+        inside = run_in_parallel(folder, lambda name: (folder / name).list_folders(), names)
         return [(*levels, name) for name, folders in zip(names, inside, strict=True) if "metadata" in folders]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """The folders."""
-        return [] if namespace else [(name,) for name in self._tables.folders()]
+        return [] if namespace else [(name,) for name in self._tables.list_folders()]
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:  # noqa: ARG002
         """Return no properties: a folder has none."""

@@ -10,7 +10,7 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import CreateTableTransaction, StagedTable, Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 
-from signalbook.pipeline.places import Place, in_parallel
+from signalbook.pipeline.places import Place, run_in_parallel
 from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, SharedSchema, build_data_file, share_schemas
 
 BATCH_KEY: Final = "signalbook.batch"
@@ -42,7 +42,7 @@ class TableTransaction(Transaction):
         metadata = self.table_metadata
         with self._append_snapshot_producer(summary) as append:
             append.append_data_file(build_data_file(metadata, first, self.made_of))
-            for file in in_parallel(
+            for file in run_in_parallel(
                 first.place, lambda place: build_data_file(metadata, ParquetFooter(place), self.made_of), places
             ):
                 append.append_data_file(file)

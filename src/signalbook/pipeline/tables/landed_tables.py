@@ -24,7 +24,7 @@ from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.places import Place, Where, in_parallel, place_of
+from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.spark import build_numbers, can_reach, unite_frames
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import align_rows, match_columns, select_readable, unite
@@ -183,8 +183,8 @@ class LandedTables:
         """Return the first tables of all definitions with a folder. The journal would have to be read whole."""
         groups = self.output / TABLES
         with store_errors(self.output):
-            names = groups.folders()
-            inside = in_parallel(groups, lambda name: (groups / name).folders(), names)
+            names = groups.list_folders()
+            inside = run_in_parallel(groups, lambda name: (groups / name).list_folders(), names)
             first_tables = {
                 TableName(restore_name(name), restore_name(table)).first
                 for name, tables in zip(names, inside, strict=True)
@@ -215,7 +215,10 @@ class LandedTables:
             return None
         ((version, columns),) = parts.items()
         places = [place_of(path, self.output.storage) for path in sorted(self.tables.find_live_paths(version))]
-        if len(places) > max_files or sum(in_parallel(self.output, lambda place: place.size(), places)) > max_bytes:
+        if (
+            len(places) > max_files
+            or sum(run_in_parallel(self.output, lambda place: place.find_size(), places)) > max_bytes
+        ):
             return None
         numbers = pa.record_batch({"number": pa.array(range(len(places)), pa.int64())})
         return read_files(places, columns, iter([numbers]))

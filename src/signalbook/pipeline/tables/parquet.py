@@ -55,7 +55,7 @@ class ParquetTables(Tables):
         group = self._find_home(table).parent
         # One look for all tables of a group: in a store it is a request.
         if str(group) not in self._folders:
-            self._folders[str(group)] = group.folders()
+            self._folders[str(group)] = group.list_folders()
         return select_versions(table, self._folders[str(group)])
 
     def read_columns(self, table: TableName) -> pa.Schema:
@@ -66,7 +66,7 @@ class ParquetTables(Tables):
     def _read_common_metadata(self, table: TableName) -> tuple[pa.Schema, str] | None:
         """Read ``_common_metadata`` and its tag."""
         try:
-            content, tag = (self._find_home(table) / COLUMNS).tagged()
+            content, tag = (self._find_home(table) / COLUMNS).read_tagged()
         except FileNotFoundError:
             return None
         # The same columns are asked for several times in a batch; of hundreds, to read them is most of a commit.
@@ -77,7 +77,7 @@ class ParquetTables(Tables):
 
     def _merge_file_columns(self, table: TableName) -> pa.Schema:
         with _read_errors(table):
-            schemas = (pq.read_schema(place.arrow_source()).remove_metadata() for place in self._list_files(table))
+            schemas = (pq.read_schema(place.open_for_arrow()).remove_metadata() for place in self._list_files(table))
             return reduce(lambda there, coming: merge(there, coming, refuse), schemas, pa.schema([]))
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
@@ -99,13 +99,13 @@ class ParquetTables(Tables):
             return build_day_folder(batch)
         if not is_divided_by_day(batch, table):
             return ""
-        flat = any(file.path.endswith(_SUFFIX) for file in self._find_home(table).files())
+        flat = any(file.path.endswith(_SUFFIX) for file in self._find_home(table).list_files())
         return "" if flat else build_day_folder(batch)
 
     def find_paths(self, table: TableName) -> list[str]:
         """Return the folder, if it has files."""
         home = self._find_home(table)
-        return [str(home)] if any(file.path.endswith(_SUFFIX) for file in home.files(deep=True)) else []
+        return [str(home)] if any(file.path.endswith(_SUFFIX) for file in home.list_files(deep=True)) else []
 
     def find_live_paths(self, table: TableName) -> set[str]:
         """Return the files in the folder."""
@@ -117,7 +117,7 @@ class ParquetTables(Tables):
 
     def is_by_day(self, table: TableName) -> bool:
         """Return True if there are folders of days."""
-        return any(name.startswith(f"{DAY}=") for name in self._find_home(table).folders())
+        return any(name.startswith(f"{DAY}=") for name in self._find_home(table).list_folders())
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Rename each file into its folder, then remove those that are replaced; readers see whole files only.
@@ -163,7 +163,9 @@ class ParquetTables(Tables):
 
     def _list_files(self, table: TableName) -> list[Place]:
         home = self._find_home(table)
-        return [home / path for path in sorted(file.path for file in home.files(deep=True)) if path.endswith(_SUFFIX)]
+        return [
+            home / path for path in sorted(file.path for file in home.list_files(deep=True)) if path.endswith(_SUFFIX)
+        ]
 
     def _find_home(self, table: TableName) -> Place:
         return self.output / find_table_folder(table, "parquet")
@@ -178,7 +180,7 @@ def _build_metadata(schema: pa.Schema) -> bytes:
 def _read_schema(place: Place) -> pa.Schema | None:
     """Return the schema of a file, or None."""
     try:
-        return pq.read_schema(place.arrow_source())
+        return pq.read_schema(place.open_for_arrow())
     except FileNotFoundError:
         return None
 
