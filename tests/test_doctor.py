@@ -27,7 +27,7 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.indexing import INDEX_VERSION
+from signalbook.engine.write.searchindex import INDEX_VERSION
 from signalbook.events.subscription import Credential, Subscription
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.server import check_settings

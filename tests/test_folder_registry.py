@@ -13,7 +13,7 @@ import pytest
 
 from signalbook.documents import DocumentError
 from signalbook.engine.engine import Engine
-from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.nodes import ALL
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.errors import RegistryError

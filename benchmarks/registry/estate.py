@@ -22,7 +22,7 @@ from urllib.parse import quote
 from signalbook.demo import github
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.indexing import complete_index
+from signalbook.engine.write.searchindex import complete_index
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Row

@@ -21,7 +21,7 @@ from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
-from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.pages import PageRequest, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.settings import Settings

@@ -29,7 +29,7 @@ from signalbook.access.review import list_warnings
 from signalbook.api.kernel.origins import is_loopback
 from signalbook.client import Unreachable
 from signalbook.engine.engine import Engine
-from signalbook.engine.write.indexing import is_complete
+from signalbook.engine.write.searchindex import is_complete
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.events.sinks.base import SinkPolicy, find_sink

@@ -11,7 +11,7 @@ from signalbook.access.decisions import Access
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
-from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.pages import PageRequest
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings

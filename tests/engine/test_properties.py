@@ -11,7 +11,7 @@ from tests.conftest import FreshStore
 from tests.examples import examples
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.read.inlining import EXPORT
+from signalbook.engine.read.nodes import EXPORT
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError

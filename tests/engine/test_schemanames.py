@@ -12,7 +12,7 @@ from tests.engine.conftest import Registry
 from signalbook.access.base import Identity
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
-from signalbook.engine.read.inlining import ALL
+from signalbook.engine.read.nodes import ALL
 from signalbook.engine.read.relations import find_relations
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import ViewOptions

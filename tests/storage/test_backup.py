@@ -13,7 +13,7 @@ from tests.postgres import new_database
 from tests.storage.test_migrate import OLD_ROWS, at_revision
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.read.inlining import ALL, EXPORT
+from signalbook.engine.read.nodes import ALL, EXPORT
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings

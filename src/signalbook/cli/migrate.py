@@ -25,7 +25,7 @@ def run(
     nothing where nothing is to be done.
     """
     from signalbook.access import audit
-    from signalbook.engine.write.indexing import complete_index
+    from signalbook.engine.write.searchindex import complete_index
     from signalbook.storage.inspection import inspect
 
     settings = database_settings(db)

@@ -77,8 +77,8 @@ def run(
 
 
 def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> JSONObject:
-    from signalbook.engine.search.finding import FACETS, Search
     from signalbook.engine.search.query import QueryError, parse_query
+    from signalbook.engine.search.results import FACETS, Search
 
     try:
         parsed = parse_query(query)

@@ -46,10 +46,10 @@ from signalbook.engine.write.compatibility import list_doubts
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, make_domain_error
-from signalbook.engine.write.indexing import DocumentDescription, complete_index, describe
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, list_actions
 from signalbook.engine.write.quotas import check_quotas, check_sizes
+from signalbook.engine.write.searchindex import DocumentDescription, complete_index, describe
 from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES

@@ -24,8 +24,8 @@ from signalbook.engine.capabilities import resolve_ignore
 from signalbook.engine.config.configuration import MODELSOURCE
 from signalbook.engine.engine import Batch, Engine, HistoryPruned, Session
 from signalbook.engine.read.filters import parse_filter
-from signalbook.engine.read.inlining import ALL, NOTHING, Inline, parse_inline
-from signalbook.engine.read.paging import PageRequest, Position, parse_sort
+from signalbook.engine.read.nodes import ALL, NOTHING, Inline, parse_inline
+from signalbook.engine.read.pages import PageRequest, Position, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method

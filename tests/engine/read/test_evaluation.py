@@ -14,8 +14,8 @@ from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
-from signalbook.engine.read.inlining import ALL, NOTHING
-from signalbook.engine.read.paging import PageRequest, parse_sort
+from signalbook.engine.read.nodes import ALL, NOTHING
+from signalbook.engine.read.pages import PageRequest, parse_sort
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings

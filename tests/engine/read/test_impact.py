@@ -11,7 +11,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.read import impact
 from signalbook.engine.read.impact import Impact
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.indexing import complete_index
+from signalbook.engine.write.searchindex import complete_index
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.conftest import Registry
 
 from signalbook.engine.read import rendering
-from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.nodes import parse_inline
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.values import dump_json

@@ -213,7 +213,7 @@ def test_unknown_effect_is_explained(engine: Engine, monkeypatch: pytest.MonkeyP
     assert "max_work" in next(affected.effect.why for affected in short.affected if affected.effect.why)
     monkeypatch.setattr(trial, "_MAX_COMPARISONS", 0)
     assert effects(attempt(engine, ADDRESS, NUMBERED))["order"] == "unknown"
-    monkeypatch.setattr(trial, "MOST", 3)
+    monkeypatch.setattr(trial, "MAX_DEPENDENTS", 3)
     few = attempt(engine, ADDRESS, NUMBERED)
     assert (len(few.affected), few.complete) == (3, False)
 

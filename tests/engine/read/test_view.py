@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.conftest import Make, Registry
 
-from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.nodes import parse_inline
 from signalbook.engine.read.rendering import render_document
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError

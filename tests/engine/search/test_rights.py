@@ -16,9 +16,9 @@ from signalbook.access.base import Identity
 from signalbook.access.decisions import Access, ReadingRules
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import finding, text
-from signalbook.engine.search.finding import FACETS, Search, SearchPage
+from signalbook.engine.search import results, text
 from signalbook.engine.search.query import parse_query
+from signalbook.engine.search.results import FACETS, Search, SearchPage
 from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
@@ -112,7 +112,7 @@ def test_search_finds_exactly_the_readable_matches(
     query_options: dict[str, Any] = {"query": parse_query(text), "versions": versions}
     _, every = pages(engine, everything, **query_options)
     expected = [hit for hit in every if is_shown(hit, rules)]
-    with patch.object(finding, "_MANY", many):
+    with patch.object(results, "_MAX_PATTERNS", many):
         page, hits = pages(engine, read_policy({"rules": policy_rules}).access(PAT), **query_options)
     assert hits == expected
     assert (page.count, page.complete) == (len(expected), True)
@@ -139,7 +139,7 @@ def test_fully_hidden_search_makes_no_query(rules: ReadingRules) -> None:
 def test_rules_decide_over_inexact_conditions(engine: Engine) -> None:
     """A server of an older version that still runs writes entries without the words that rights are."""
     body: JSONObject = {"name": "told", "description": "an order"}
-    with patch.object(text, "PLACES", ()), engine.writing() as session:
+    with patch.object(text, "PART_LETTERS", ()), engine.writing() as session:
         target = Xid.parse("/messagegroups/abc/messages/secret-b")
         session.execute(Command(method=Method.PUT, target=target, body=body))
     rules = [

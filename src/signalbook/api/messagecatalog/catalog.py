@@ -16,8 +16,8 @@ from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.metaschemas import format_of
 from signalbook.engine.engine import Session
-from signalbook.engine.read.inlining import EntityNode
-from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.nodes import EntityNode
+from signalbook.engine.read.pages import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError

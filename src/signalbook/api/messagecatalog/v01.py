@@ -40,7 +40,7 @@ from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import PostedVersion
 from signalbook.cncf.messagecatalog.documents import CatalogReader
-from signalbook.engine.read.paging import PageRequest, Position
+from signalbook.engine.read.pages import PageRequest, Position
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid

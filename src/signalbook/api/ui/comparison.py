@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from signalbook.api.ui.attributes import AttributeValues, Shown, moment
 from signalbook.api.ui.documents import detect_language, format_json
 from signalbook.api.ui.pages import Crumb, Page, UIRequest, build_crumbs
-from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.pages import PageRequest
 from signalbook.engine.read.schemas import SchemaReferences, load_schema
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError

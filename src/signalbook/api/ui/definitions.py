@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.pages import PageRequest
 from signalbook.engine.read.schemas import SchemaReferences
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError

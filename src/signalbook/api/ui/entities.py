@@ -23,8 +23,8 @@ from signalbook.api.ui.listing import (
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.engine.capabilities import is_mutable
-from signalbook.engine.read.inlining import NOTHING, Inline
-from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.nodes import NOTHING, Inline
+from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model

@@ -16,8 +16,8 @@ from signalbook.api.ui.comparison import VersionChoice, build_choice, link
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.engine.capabilities import is_mutable
 from signalbook.engine.read.filters import Filter, FilterExpression, Operand, Operator
-from signalbook.engine.read.inlining import NOTHING, EntityNode, Inline
-from signalbook.engine.read.paging import ListedPage, PageRequest, Position, Sort, parse_sort
+from signalbook.engine.read.nodes import NOTHING, EntityNode, Inline
+from signalbook.engine.read.pages import ListedPage, PageRequest, Position, Sort, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import GroupType, Model, ResourceType
 from signalbook.values import JSON, JSONObject, format_timestamp

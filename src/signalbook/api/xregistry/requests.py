@@ -21,8 +21,8 @@ from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.api.registrypaths import NAMES
 from signalbook.engine.capabilities import is_same_specversion, resolve_ignore
 from signalbook.engine.read.filters import parse_filter
-from signalbook.engine.read.inlining import parse_inline
-from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.nodes import parse_inline
+from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write import commands
 from signalbook.engine.write.commands import METHODS, Command, ConfigCommand, DocumentBody, Method

@@ -14,8 +14,8 @@ from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limi
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.xregistry.requests import NEVER_HEADERS, QueryFlags, RegistryRequest
 from signalbook.engine.engine import Session
-from signalbook.engine.read.inlining import EntityNode
-from signalbook.engine.read.paging import ListedPage, PageRequest, Position
+from signalbook.engine.read.nodes import EntityNode
+from signalbook.engine.read.pages import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import DocumentView, View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
 from signalbook.errors import RegistryError

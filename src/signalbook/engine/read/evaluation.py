@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from signalbook.batches import batched
 from signalbook.engine.read.filters import Alternative, Filter, FilterExpression, Value, as_instant
-from signalbook.engine.read.inlining import WHOLE, EntityNode, Inline, Remainder, make_version_node
+from signalbook.engine.read.nodes import WHOLE, EntityNode, Inline, Remainder, make_version_node
 from signalbook.engine.read.paths import Steps, Wild, find_values, is_computed, list_collections
 from signalbook.engine.read.prefilter import store_conditions
 from signalbook.engine.read.rendering import Renderer

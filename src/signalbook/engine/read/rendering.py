@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from signalbook.batches import batched
-from signalbook.engine.read.inlining import (
+from signalbook.engine.read.nodes import (
     NOTHING,
     EntityNode,
     Inline,

@@ -17,7 +17,7 @@ from signalbook.engine.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
 from signalbook.engine.read.impact import MAX_DEPTH, Dependent, Impact, find_direct_dependents, find_impact
-from signalbook.engine.read.inlining import (
+from signalbook.engine.read.nodes import (
     ALL,
     CONFIGURATION,
     EXPORT,
@@ -30,9 +30,9 @@ from signalbook.engine.read.inlining import (
     make_member_node,
     make_version_node,
 )
-from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, page_by_id, page_by_id_backward, page_sorted
+from signalbook.engine.read.pages import ListedPage, PageRequest, Sort, page_by_id, page_by_id_backward, page_sorted
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, make_pointer
-from signalbook.engine.search.finding import Search, SearchPage, search
+from signalbook.engine.search.results import Search, SearchPage, search
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery

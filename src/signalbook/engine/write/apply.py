@@ -21,7 +21,7 @@ from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, find_taken_uri
 from signalbook.confluent.schemas import compute_content_key
 from signalbook.engine.write.context import Documents
-from signalbook.engine.write.indexing import DocumentDescription, describe, index_tree
+from signalbook.engine.write.searchindex import DocumentDescription, describe, index_tree
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
     ResourceCopy,

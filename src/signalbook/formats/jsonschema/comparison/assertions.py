@@ -11,7 +11,7 @@ from math import gcd, lcm, prod
 from typing import Any, Final
 
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
+from signalbook.formats.jsonschema.comparison.applicators import Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import (
     format_first,
     is_definite,

@@ -20,8 +20,8 @@ from signalbook import work
 from signalbook.formats.base import MAX_FINDINGS, format_pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
+from signalbook.formats.jsonschema.comparison.applicators import COMBINED, DELEGATING, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
-from signalbook.formats.jsonschema.comparison.combined import COMBINED, DELEGATING, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import (
     format_first,
     is_definite,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from signalbook.formats.jsonschema.comparison.applicators import Proof
 from signalbook.formats.jsonschema.comparison.assertions import is_possible, make_text
-from signalbook.formats.jsonschema.comparison.combined import Proof
 from signalbook.formats.jsonschema.comparison.facts import SMALL_TYPES, Facts, Literals, json_type
 from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.values import JSON

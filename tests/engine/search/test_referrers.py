@@ -8,7 +8,7 @@ from tests.engine.search.test_finding import find, reading, xids
 from tests.engine.write.test_indexing import OTHER, SCHEMA, avro
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import referring
+from signalbook.engine.search import referrers
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.xid import Xid
@@ -92,14 +92,14 @@ def test_fields_of_a_hidden_schema_are_no_one_s(registry: Registry) -> None:
 def test_searches_from_the_smaller_side(registry: Registry, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     expected = xids(find(registry.engine, text))
     for most in (8, 7, 6, 5):
-        monkeypatch.setattr(referring, "MAX_REFERRERS", most)
+        monkeypatch.setattr(referrers, "MAX_REFERRERS", most)
         page = find(registry.engine, text)
         assert (xids(page), page.complete) == (expected, True), most
 
 
 def test_incomplete_results_are_marked(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = xids(find(registry.engine, "field:customer_id", facets={"type": ("messages",)}))
-    monkeypatch.setattr(referring, "MAX_REFERRERS", 2)
+    monkeypatch.setattr(referrers, "MAX_REFERRERS", 2)
     for name in ("another", "third"):
         registry.put(f"/schemagroups/g/schemas/{name}", avro(SCHEMA))
     page = find(registry.engine, "field:customer_id", facets={"type": ("messages",)})
@@ -179,5 +179,5 @@ def test_parts_are_looked_at_within_bounds(registry: Registry, monkeypatch: pyte
     assert messages(registry, "field:email") == set()
     for name in ("MAX_LINKED_BYTES", "MAX_LINKED_STEPS"):
         with monkeypatch.context() as patched:
-            patched.setattr(referring, name, 5)
+            patched.setattr(referrers, name, 5)
             assert messages(registry, "field:email") == {"fork"}, "all of the schema counts"

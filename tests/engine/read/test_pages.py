@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.conftest import model_of
 
-from signalbook.engine.read.paging import Sort, parse_sort
+from signalbook.engine.read.pages import Sort, parse_sort
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Xid

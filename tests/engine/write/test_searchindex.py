@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.search.finding import Search
 from signalbook.engine.search.query import parse_query
+from signalbook.engine.search.results import Search
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.indexing import complete_index
+from signalbook.engine.write.searchindex import complete_index
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -150,7 +150,7 @@ def test_missing_index_is_built_at_opening(store: Store) -> None:
 def test_interrupted_indexing_continues(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(store)
     before = content(store)
-    monkeypatch.setattr("signalbook.engine.write.indexing._ROWS_PER_PAGE", 3)
+    monkeypatch.setattr("signalbook.engine.write.searchindex._ROWS_PER_PAGE", 3)
     reports: list[int] = []
 
     def stop(progress: int) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from signalbook.engine.read.inlining import ALL, EXPORT, NOTHING, Inline, parse_inline
+from signalbook.engine.read.nodes import ALL, EXPORT, NOTHING, Inline, parse_inline
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.xid import Xid

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.engine.search.query import ANYWHERE, MEMBERS, Query, restrict_to
-from signalbook.engine.search.referring import SchemaReferrer, find_referring
+from signalbook.engine.search.referrers import SchemaReferrer, find_referring
 from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
 from signalbook.engine.search.snippets import MAX_SNIPPETS, Snippet, find_snippets
 from signalbook.engine.search.text import ANY_ENTITY, ENVELOPE, FORMAT, GROUP, PROTOCOL, TYPE, make_facet
