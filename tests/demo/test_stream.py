@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.demo.live import RunningStream, job, streaming
+from signalbook.demo.program import end
 from signalbook.demo.results import DemoFailed
 from signalbook.pipeline import job_options
 
@@ -32,7 +33,7 @@ def test_reports_are_reported_once_and_whole(tmp_path: Path) -> None:
         assert list(stream.news()) == []
         reports.write_text('{"read":1}\n{"read":2}\n')
         assert list(stream.news()) == [{"read": 2}]
-        stream.close()
+        end(process)
 
 
 def test_unexpected_end_of_a_stream_is_explained(tmp_path: Path) -> None:

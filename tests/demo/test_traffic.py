@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, delivery_id, write
+from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, make_plan, write
 
 SOUND = [
-    TrafficTemplate(line=b'{"id":"' + TOKEN + b'"}', definition="/a"),
+    TrafficTemplate(line=b'{"id":"' + TOKEN.encode() + b'"}', definition="/a"),
     TrafficTemplate(line=b"{}", definition="/b", reason="r"),
 ]
 FAULTY = [
@@ -17,25 +17,23 @@ FAULTY = [
 
 
 def test_the_ledger_knows_every_line(tmp_path: Path) -> None:
-    ledger = write(tmp_path / "t", SOUND, FAULTY, count=500, faults_of_each_kind=7, seed=3)
-    texts = {f.name: f.read_bytes() for f in (tmp_path / "t").iterdir()}
-    assert ledger.written == sum(text.count(b"\n") for text in texts.values()) == 500
+    ledger = write(tmp_path / "t", make_plan(SOUND, FAULTY, 500, 7, seed=3))
+    texts = {str(f): f.read_bytes() for f in (tmp_path / "t").iterdir()}
+    assert len(ledger.due) == sum(text.count(b"\n") for text in texts.values()) == 500
     assert ledger.bytes == sum(map(len, texts.values()))
     assert ledger.seeded == {SeededFault.BROKEN_JSON: 7, SeededFault.WRONG_TYPE: 7}
-    assert ledger.landed.total() + len(ledger.sidelined) == 500
-    for (file, position), reason in ledger.sidelined.items():
+    assert list(ledger.due.values()).count("r") == ledger.nonconforming
+    for (file, position), due in ledger.due.items():
         line = texts[file][position:].split(b"\n")[0]
-        assert reason == {b"{": "decode_error", b'{"id":1}': "schema_violation", b"{}": "r"}[line]
+        assert due == {b"{": "decode_error", b'{"id":1}': "schema_violation", b"{}": "r"}.get(line, "/a")
 
 
-def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        write(tmp_path / name, SOUND, FAULTY, count=100, faults_of_each_kind=3, seed=9)
-    assert [(tmp_path / "one" / f.name).read_bytes() for f in sorted((tmp_path / "two").iterdir())] == [
-        f.read_bytes() for f in sorted((tmp_path / "two").iterdir())
-    ]
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert make_plan(SOUND, FAULTY, 100, 3, seed=9) == make_plan(SOUND, FAULTY, 100, 3, seed=9)
+    assert make_plan(SOUND, FAULTY, 100, 3, seed=9) != make_plan(SOUND, FAULTY, 100, 3, seed=8)
 
 
 def test_every_delivery_has_an_id_of_its_own() -> None:
-    assert len({delivery_id(number) for number in range(10_000)}) == 10_000
-    assert len(delivery_id(5)) == 36
+    lines = {SOUND[0].write(number) for number in range(10_000)}
+    assert len(lines) == 10_000
+    assert {len(line) for line in lines} == {len('{"id":""}') + 36}

@@ -151,7 +151,7 @@ def demo(
     from signalbook.demo.steps import run
 
     screen = SafeConsole(markup=True, soft_wrap=True)
-    run(folder, count=count, master=master, with_github=github, with_live=live, console=screen)
+    run(screen, folder, count=count, master=master, with_github=github, with_live=live)
 
 
 def main() -> None:

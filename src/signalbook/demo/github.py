@@ -6,31 +6,25 @@ fetched with npm where npm is there; nothing of them is kept in this package.
 
 from __future__ import annotations
 
-import io
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import jsonschema_rs
 
-from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
-from signalbook.errors import SignalbookError
+from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, cut, spoil
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
 VERSION: Final = "7.6.1"
 HTTP_GROUP: Final = "github.webhooks"
 CLOUDEVENTS_GROUP: Final = "github.cloudevents"
-SCHEMAS: Final = f"/schemagroups/{HTTP_GROUP}/schemas/webhooks"
 FORMAT: Final = "JsonSchema/draft-07"
 
-_EXAMPLES: Final = ("@octokit/webhooks-examples", "package/api.github.com/index.json")
-_DEFINITIONS: Final = ("@octokit/webhooks-schemas", "package/schema.json")
+_SCHEMAS: Final = f"/schemagroups/{HTTP_GROUP}/schemas/webhooks"
 _FETCH_SECONDS: Final = 120
 
 
@@ -54,53 +48,52 @@ class Webhooks:
 
     payloads: tuple[WebhookPayload, ...]
     schema: JSONObject
+    _validators: dict[str, jsonschema_rs.Draft7Validator] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:
         """Names of the definitions that describe a whole payload (``issues$opened``), not a part of one."""
         return tuple(name for name in self.schema["definitions"] if "$" in name)
 
+    def conforms(self, definition: str, body: JSONObject) -> bool:
+        """Return the published schema's own verdict, by the full validator alone; formats only annotate."""
+        if definition not in self._validators:
+            document = {**self.schema, "oneOf": [{"$ref": f"#/definitions/{definition}"}]}
+            self._validators[definition] = jsonschema_rs.Draft7Validator(document, validate_formats=False)
+        return self._validators[definition].is_valid(body)
+
 
 def fetch(folder: Path) -> Webhooks | None:
     """The packages, from ``folder`` if they are there, else by npm; None where npm is missing or cannot fetch."""
-    npm = shutil.which("npm")
     try:
-        examples, schema = (_read_member(folder, package, member, npm) for package, member in (_EXAMPLES, _DEFINITIONS))
-    except _NotFetched:
+        examples = _read_member(folder, "webhooks-examples", "package/api.github.com/index.json")
+        schema = _read_member(folder, "webhooks-schemas", "package/schema.json")
+    except (OSError, subprocess.SubprocessError):
         return None
     return Webhooks(payloads=tuple(_list_payloads(examples, schema)), schema=schema)
 
 
-class _NotFetched(SignalbookError):
-    """npm is not there, or did not bring the package."""
-
-
-def _read_member(folder: Path, package: str, member: str, npm: str | None) -> JSON:
-    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{VERSION}.tgz"
+def _read_member(folder: Path, package: str, member: str) -> JSON:
+    archive = folder / f"octokit-{package}-{VERSION}.tgz"
     if not archive.is_file():
-        if npm is None:
-            raise _NotFetched("npm is not installed")
         folder.mkdir(parents=True, exist_ok=True)
-        command = [npm, "pack", "--silent", f"{package}@{VERSION}"]
-        try:
-            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=_FETCH_SECONDS)  # noqa: S603
-        except (OSError, subprocess.SubprocessError) as error:
-            raise _NotFetched(f"npm cannot fetch {package}: {error}") from None
+        command = ["npm", "pack", "--silent", f"@octokit/{package}@{VERSION}"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=_FETCH_SECONDS)  # noqa: S603
     with tarfile.open(archive) as tar:
-        file = tar.extractfile(member) or io.BytesIO()
+        file = tar.extractfile(member)
+        assert file is not None
         return parse_json(file.read())
 
 
 def _list_payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[WebhookPayload]:
     for entry in examples:
         for body in entry["examples"]:
-            action = body.get("action", "")
-            payload = WebhookPayload(event=entry["name"], action=action, body=body)
             # Of some events the schema has one definition for all actions.
-            if payload.definition not in schema["definitions"]:
-                payload = WebhookPayload(event=entry["name"], action="", body=body)
-            if payload.definition in schema["definitions"]:
-                yield payload
+            for action in (body.get("action", ""), ""):
+                payload = WebhookPayload(event=entry["name"], action=action, body=body)
+                if payload.definition in schema["definitions"]:
+                    yield payload
+                    break
 
 
 def webhook_definitions(webhooks: Webhooks) -> JSONObject:
@@ -149,19 +142,18 @@ def _format_title(name: str) -> str:
 
 
 def _build_http(name: str) -> JSONObject:
-    event = name.split("$")[0]
     return {
         "name": _format_title(name),
         "protocol": "HTTP",
         "protocoloptions": {
             "method": "POST",
             "headers": [
-                {"name": "X-GitHub-Event", "value": event, "required": True},
+                {"name": "X-GitHub-Event", "value": name.split("$")[0], "required": True},
                 {"name": "X-GitHub-Delivery", "value": "{delivery}", "required": True},
             ],
         },
         "dataschemaformat": FORMAT,
-        "dataschemauri": f"{SCHEMAS}#/definitions/{name}",
+        "dataschemauri": f"{_SCHEMAS}#/definitions/{name}",
         "datacontenttype": "application/json",
     }
 
@@ -179,105 +171,55 @@ def _build_cloudevent(name: str) -> JSONObject:
     }
 
 
-def sound_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
-    """Templates of all real payloads, as HTTP deliveries and as CloudEvents over HTTP.
+def sound_templates(webhooks: Webhooks, *, cloudevents: bool) -> list[TrafficTemplate]:
+    """Templates of all real payloads: HTTP deliveries as GitHub sends them, or ``cloudevents`` over HTTP.
 
     A payload that does not meet its published definition (some are older than it) carries ``schema_violation``.
     """
-    judge = _Judge(webhooks.schema)
-    http: list[TrafficTemplate] = []
-    cloudevents: list[TrafficTemplate] = []
-    for payload in webhooks.payloads:
-        reason = "" if judge.conforms(payload.definition, payload.body) else "schema_violation"
-        http.append(_build_http_template(payload, payload.body, reason=reason))
-        cloudevents.append(_build_cloudevent_template(payload, payload.body, reason=reason))
-    return http, cloudevents
+    return [_build_template(webhooks, payload, payload.body, None, cloudevents) for payload in webhooks.payloads]
 
 
-def faulty_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
-    """Templates of conforming payloads with one fault each, as HTTP deliveries and as CloudEvents over HTTP."""
-    judge = _Judge(webhooks.schema)
-    http: list[TrafficTemplate] = []
-    cloudevents: list[TrafficTemplate] = []
-    for payload in webhooks.payloads:
-        if not judge.conforms(payload.definition, payload.body):
-            continue
-        for fault, body in _make_schema_faults(judge, payload):
-            http.append(_build_http_template(payload, body, fault=fault))
-            cloudevents.append(_build_cloudevent_template(payload, body, fault=fault))
-        http.append(_build_http_template(payload, payload.body, event="unheard_of", fault=SeededFault.UNKNOWN_EVENT))
-        http.append(_build_http_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
-        event = partial(_build_cloudevent_template, payload, payload.body)
-        cloudevents.append(event(type="unheard.of", fault=SeededFault.UNKNOWN_EVENT))
-        cloudevents.append(event(fault=SeededFault.BROKEN_JSON))
-        cloudevents.append(event(source="https://impostor.example/x", fault=SeededFault.BAD_SOURCE))
-    return http, cloudevents
+def faulty_templates(webhooks: Webhooks, *, cloudevents: bool) -> list[TrafficTemplate]:
+    """Templates of conforming payloads with one fault each; only CloudEvents have a source."""
+    faults = [fault for fault in SeededFault if cloudevents or fault is not SeededFault.BAD_SOURCE]
+    return [
+        _build_template(webhooks, payload, body, fault, cloudevents)
+        for payload in webhooks.payloads
+        if webhooks.conforms(payload.definition, payload.body)
+        for fault in faults
+        if (body := _spoil(webhooks, payload, fault)) is not None
+    ]
 
 
-class _Judge:
-    """The published schema's own verdict, by the full validator alone; formats only annotate."""
-
-    def __init__(self, schema: JSONObject) -> None:
-        self._schema = schema
-        self._validators: dict[str, jsonschema_rs.Draft7Validator] = {}
-
-    def conforms(self, definition: str, body: JSONObject) -> bool:
-        if definition not in self._validators:
-            document = {**self._schema, "oneOf": [{"$ref": f"#/definitions/{definition}"}]}
-            self._validators[definition] = jsonschema_rs.Draft7Validator(document, validate_formats=False)
-        return self._validators[definition].is_valid(body)
+def _spoil(webhooks: Webhooks, payload: WebhookPayload, fault: SeededFault) -> JSONObject | None:
+    """Return the payload with a fault of its content, None if its schema allows all of that kind."""
+    bodies = spoil(payload.body, fault)
+    if REASONS[fault] != "schema_violation":
+        return next(bodies)
+    return next((body for body in bodies if not webhooks.conforms(payload.definition, body)), None)
 
 
-def _make_schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[SeededFault, JSONObject]]:
-    for fault, variants in (
-        (SeededFault.WRONG_TYPE, wrong_types(payload.body)),
-        (SeededFault.MISSING_FIELD, missing_fields(payload.body)),
-    ):
-        for body in variants:
-            if not judge.conforms(payload.definition, body):
-                yield fault, body
-                break
-
-
-def _build_http_template(
-    payload: WebhookPayload, body: JSONObject, *, event: str = "", reason: str = "", fault: SeededFault | None = None
+def _build_template(
+    webhooks: Webhooks, payload: WebhookPayload, body: JSONObject, fault: SeededFault | None, cloudevents: bool
 ) -> TrafficTemplate:
-    headers = {"X-GitHub-Event": event or payload.event, "X-GitHub-Delivery": TOKEN.decode()}
-    definition = f"/messagegroups/{HTTP_GROUP}/messages/{message_id(payload.definition)}"
-    return TrafficTemplate.of(_build_line(headers, body, fault), definition, fault, reason)
-
-
-def _build_cloudevent_template(
-    payload: WebhookPayload,
-    body: JSONObject,
-    *,
-    type: str = "",
-    source: str = "",
-    reason: str = "",
-    fault: SeededFault | None = None,
-) -> TrafficTemplate:
-    account = (body.get("sender") or {}).get("login") if isinstance(body.get("sender"), dict) else None
-    name = cloudevent_type(payload.definition)
-    headers = {
-        "X-GitHub-Event": payload.event,
-        "X-GitHub-Delivery": TOKEN.decode(),
-        "ce-specversion": "1.0",
-        "ce-type": type or name,
-        "ce-source": source or f"https://github.com/{quote(account or 'github')}",
-        "ce-id": TOKEN.decode(),
-    }
-    definition = f"/messagegroups/{CLOUDEVENTS_GROUP}/messages/{name}"
-    return TrafficTemplate.of(_build_line(headers, body, fault), definition, fault, reason)
-
-
-def _build_line(headers: dict[str, str], body: JSONObject, fault: SeededFault | None) -> bytes:
-    text = dump_json(body)
-    if fault is SeededFault.BROKEN_JSON:
-        text = broken(text)
-    request = {
-        "method": "POST",
-        "path": "/webhooks",
-        "headers": {"Content-Type": "application/json", **headers},
-        "body": text.decode("utf-8", "ignore"),
-    }
-    return dump_json(request)
+    headers = {"Content-Type": "application/json", "X-GitHub-Event": payload.event, "X-GitHub-Delivery": TOKEN}
+    group, message = HTTP_GROUP, message_id(payload.definition)
+    if cloudevents:
+        group, message = CLOUDEVENTS_GROUP, cloudevent_type(payload.definition)
+        sender = body.get("sender")
+        account = quote(sender["login"]) if isinstance(sender, dict) else "github"
+        headers |= {"ce-specversion": "1.0", "ce-id": TOKEN, "ce-type": message}
+        headers["ce-source"] = f"https://github.com/{account}"
+    if fault is SeededFault.UNKNOWN_EVENT:
+        headers["ce-type" if cloudevents else "X-GitHub-Event"] = "unheard.of"
+    if fault is SeededFault.BAD_SOURCE:
+        headers["ce-source"] = "https://impostor.example/x"
+    text = cut(dump_json(body), fault).decode("utf-8", "ignore")
+    request = {"method": "POST", "path": "/webhooks", "headers": headers, "body": text}
+    reason = "" if webhooks.conforms(payload.definition, body) else "schema_violation"
+    return TrafficTemplate(
+        line=dump_json(request),
+        definition=f"/messagegroups/{group}/messages/{message}",
+        reason=REASONS[fault] if fault else reason,
+        fault=fault,
+    )

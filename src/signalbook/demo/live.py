@@ -10,57 +10,57 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
-from random import Random
 from subprocess import Popen
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.markup import escape
 
 from signalbook.client import Client, Refused
-from signalbook.demo import kafka, parcels, results
+from signalbook.demo import kafka, parcels, results, traffic
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, OutputFolder, ShownTable, misplaced
-from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
+from signalbook.demo.results import DemoFailed, OutputFolder
+from signalbook.demo.traffic import Place, TrafficTemplate
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.plugins import install
 from signalbook.values import JSONObject
 
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
 COMMAND: Final = "signalbook pipeline stream --job job.toml"
-_TAIL: Final = 2000
+_LOG_CHARS: Final = 2000
+_TOPIC: Final = "parcels"
+_GROUPS: Final = (parcels.PARCELS, parcels.FLEET)
+_CHANGED: Final = ("example.parcels", "example.parcels.delivered")
+_STRUCTURED: Final = [("content-type", b"application/cloudevents+json")]
+_TIMEOUT_SECONDS: Final = 900.0
+_POLL_SECONDS: Final = 0.1
+_KAFKA_TIMEOUTS: Final = dict.fromkeys(("bootstrap_timeout_ms", "max_block_ms", "delivery_timeout_ms"), 300_000)
 
 
 class RunningStream:
     """A stream under way, by what it writes into the files ``stream.jsonl`` and ``stream.log`` of a folder."""
 
     def __init__(self, folder: Path, process: Popen[bytes]) -> None:
+        self._folder = folder
         self._process = process
-        self._reports = (folder / "stream.jsonl").open("rb")
-        self._log = folder / "stream.log"
+        self._seen = 0
 
     def news(self) -> Iterator[JSONObject]:
         """The reports of batches that were committed since this was asked last. Raises ``DemoFailed``."""
         # Asked before reading: what it wrote before its end is read all the same.
         ended = self._process.poll() is not None
-        while True:
-            place = self._reports.tell()
-            line = self._reports.readline()
-            # A line that is being written is read at the next look.
-            if not line.endswith(b"\n"):
-                self._reports.seek(place)
-                break
+        # What is behind the last line break is being written.
+        lines = (self._folder / "stream.jsonl").read_bytes().split(b"\n")[:-1]
+        for line in lines[self._seen :]:
             yield json.loads(line)
+        self._seen = len(lines)
         if ended:
-            output = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            output = (self._folder / "stream.log").read_text(errors="replace")[-_LOG_CHARS:].strip()
             raise DemoFailed(f"the stream ended by itself; it said:\n{output}")
-
-    def close(self) -> None:
-        """End it, after the batch at work."""
-        end(self._process)
-        self._reports.close()
 
 
 @contextmanager
@@ -69,16 +69,16 @@ def streaming(job: Path) -> Iterator[RunningStream]:
     folder = job.parent
     command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", job.name, "--json"]
     with (folder / "stream.jsonl").open("wb") as out, (folder / "stream.log").open("wb") as log:
-        stream = RunningStream(folder, keep(command, folder, out, log))
+        process = keep(command, folder, out, log)
     try:
-        yield stream
+        yield RunningStream(folder, process)
     finally:
-        stream.close()
+        end(process)  # after the batch at work
 
 
 def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Path, master: str) -> str:
     """A job file for a topic: ten lines."""
-    job_file: dict[str, object] = {
+    job_file = {
         "registry": url,
         "groups": list(groups),
         "inputs": [address],
@@ -90,229 +90,158 @@ def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Pat
     return "\n".join([*lines, "", "[stream]", 'name = "live"', "interval = 1", ""])
 
 
-if TYPE_CHECKING:
-    from kafka import KafkaProducer
-
-_STRUCTURED: Final = [("content-type", b"application/cloudevents+json")]
-_PATIENCE_MS: Final = 300_000
-_KAFKA_TIMEOUTS: Final = dict.fromkeys(("bootstrap_timeout_ms", "max_block_ms", "delivery_timeout_ms"), _PATIENCE_MS)
-
-
-class KafkaTopic:
-    """A topic that only this sends to.
-
-    ``due`` has for each record, by partition and offset, the xid of the message whose table it must land in, or the
-    reason that it must become a dead letter for.
-    """
-
-    def __init__(self, producer: KafkaProducer, name: str) -> None:
-        self.name = name
-        self.due: dict[Place, str] = {}
-        self._producer = producer
-        self._partitions = len(producer.partitions_for(name))  # asked for, it is made
-        self._numbers = count()
-
-    def send(self, templates: Sequence[TrafficTemplate]) -> list[Place]:
-        """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
-        # All are sent before the first is waited for, so that the producer makes batches of them.
-        waiting = [(template, self._send(template)) for template in templates]
-        self._producer.flush()
-        return [self._enter(template, future.get()) for template, future in waiting]
-
-    def _send(self, template: TrafficTemplate) -> Any:
-        number = next(self._numbers)
-        value = template.line.replace(TOKEN, delivery_id(number))
-        return self._producer.send(self.name, value, headers=_STRUCTURED, partition=number % self._partitions)
-
-    def _enter(self, template: TrafficTemplate, record: Any) -> Place:
-        place = (f"kafka:{self.name}/{record.partition}", int(record.offset))
-        self.due[place] = template.reason or template.definition
-        return place
-
-
-@contextmanager
-def topic(servers: str, name: str) -> Iterator[KafkaTopic]:
-    """A new topic of the cluster at ``servers``; each record is in it once."""
-    from kafka import KafkaProducer
-
-    with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **_KAFKA_TIMEOUTS) as producer:
-        yield KafkaTopic(producer, name)
-
-
-_TOPIC: Final = "parcels"
-_GROUPS: Final = (parcels.PARCELS, parcels.FLEET)
-_CHANGED: Final = ("example.parcels", "example.parcels.delivered")
-_FAULTS_PER_THOUSAND: Final = 10
-_TIMEOUT_SECONDS: Final = 900.0
-_POLL_SECONDS: Final = 0.1
-
-
-@dataclass(slots=True, kw_only=True)
-class Stage:
-    """The common state of the acts. ``read`` and ``reasons`` count what the stream has reported.
-
-    ``fingerprint`` is that of the definitions it used last.
-    """
-
-    console: Console
-    url: str
-    lake: OutputFolder
-    topic: KafkaTopic
-    stream: RunningStream
-    master: str
-    read: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    fingerprint: str = ""
-
-
 def run(console: Console, folder: Path, url: str, *, count: int, seed: int, master: str) -> None:
     """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which defines the carrier's events.
 
     Raises ``NotInstalled`` before anything is begun where there is no Kafka, ``NotStarted`` if it does not start, and
     ``DemoFailed`` when a single event is not where it must be.
     """
-    jars = _check_needed()
+    kafka.jars("kafka")
+    if find_spec("kafka") is None:
+        raise NotInstalled(f"there is no client of Kafka: {install('kafka')}")
+    connector = kafka.jars("spark")
+    from kafka import KafkaProducer
+
     home = (folder / "live").absolute()
     broker = kafka.cluster(home / "kafka")
     with console.status("starting Kafka"):
         broker.open()
     try:
         servers = f"127.0.0.1:{broker.ports['plain']}"
-        lake = OutputFolder(folder=folder / "lake" / "live", table_format="iceberg")
-        text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
+        lake = OutputFolder(folder=folder / "lake" / "live")
+        text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, connector, master)
         (home / "job.toml").write_text(text, encoding="utf-8")
-        with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:
+        with (
+            KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **_KAFKA_TIMEOUTS) as producer,
+            streaming(home / "job.toml") as stream,
+        ):
             console.print(f"Kafka is at {servers}. [bold]{COMMAND}[/], with these lines:\n\n{escape(text)}")
-            _play(Stage(console=console, url=url, lake=lake, topic=events, stream=stream, master=master), count, seed)
+            _Stage(console, url, lake, producer, stream).play(count, seed, master)
     finally:
         broker.stop()
 
 
-def _check_needed() -> Path:
-    """The folder with Spark's connector, where all else is there too."""
-    kafka.jars("kafka")
-    if find_spec("kafka") is None:
-        raise NotInstalled(f"there is no client of Kafka: {install('kafka')}")
-    return kafka.jars("spark")
+@dataclass(slots=True)
+class _Stage:
+    """What the acts share.
 
+    ``due`` has for each record the xid of the message whose table it must land in, or the reason that it must become a
+    dead letter for. ``read`` and ``reasons`` count what the stream has reported, ``fingerprint`` is that of the
+    definitions it used last.
+    """
 
-def _play(on: Stage, count: int, seed: int) -> None:
-    _as_defined(on, count, seed)
-    early = _change(on, max(1, count // 10), seed)
-    _run_again(on, early)
-    _add_up(on)
+    console: Console
+    url: str
+    lake: OutputFolder
+    producer: KafkaProducer
+    stream: RunningStream
+    due: dict[Place, str] = field(default_factory=dict)
+    read: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    fingerprint: str = ""
 
+    def play(self, count: int, seed: int, master: str) -> None:
+        """Send events, change a definition, replay dead letters, check where everything is."""
+        sound, faulty = parcels.sound_templates(), parcels.faulty_templates()
+        plan = traffic.make_plan(sound, faulty, count, max(1, count // 500), seed)
+        faults = sum(template.fault is not None for template in plan)
+        self._send(plan, f"{count:,} events as the registry defines them, {faults:,} of them with a fault")
 
-def _as_defined(on: Stage, count: int, seed: int) -> None:
-    random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
-    sound, faulty = parcels.templates(seed)
-    faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
-    plan = random.choices(sound, k=count - faults) + random.choices(faulty, k=faults)
-    random.shuffle(plan)
-    _send(on, plan, f"{count:,} events as the registry defines them, {faults:,} of them with a fault")
+        self.console.rule("[bold]A definition changes while the stream runs", align="left")
+        count = max(1, count // 10)
+        newer, unknown = ((templates * count)[:count] for templates in parcels.later_templates().values())
+        early = self._send_early(newer, "schema_violation", f"{count:,} deliveries with a co2 that nobody declared")
+        early |= self._send_early(unknown, "no_match", f"{count:,} events of a type that is not defined")
+        results.show_reasons(self.console, self.reasons)
+        before = self.lake.read(*_CHANGED).column_names
+        self._ask_too_much()
+        self._change(newer, f"{count:,} deliveries with co2")
+        new = [name for name in self.lake.read(*_CHANGED).column_names if name not in before]
+        if new != ["co2"]:
+            raise DemoFailed(f"the new column of {_CHANGED[1]} should be co2, but it is {', '.join(new) or 'none'}")
+        self.console.print("[green]✓[/] the stream was never stopped, and its table has a new column")
+        columns = ("ce_source", "parcel", "to", "co2")
+        results.show_rows(self.console, self.lake, *_CHANGED, columns, having="co2")
 
+        self.console.rule("[bold]Dead letters replayed", align="left")
+        self._import("parcels-returned", "the message example.parcels.returned and its schema")
+        with self.console.status("replaying the dead letters by the definitions of now"):
+            result = replay(ReplayJob(registry=self.url, output=self.lake.folder, groups=_GROUPS, master=master))
+        landed, stay = result.report.landed, result.report.tally.dead_lettered
+        self.console.print(f"{result.replayed:,} dead letters: {landed:,} moved to their tables, {stay:,} stay")
+        ends = list(self.lake.ends(_GROUPS))
+        results.check(self.due | early, ends)
+        dead = sum(not end.startswith("/") for _, end in ends)
+        self.console.print(
+            f"[green]✓[/] {len(ends):,} sent = {len(ends) - dead:,} landed + {dead:,} dead letters, each in its one "
+            "place, once, by partition and offset"
+        )
 
-def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
-    """Events that run ahead of their definitions, one of which is changed then; what becomes of the early ones."""
-    on.console.rule("[bold]A definition changes while the stream runs", align="left")
-    later = parcels.later_templates(seed)
-    newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
-    early = _send(on, _mark_early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
-    early |= _send(on, _mark_early(unknown, "no_match"), f"{count:,} events of a type that is not defined")
-    results.reasons(on.console, on.reasons)
-    before = on.lake.columns(*_CHANGED)
-    _ask_too_much(on)
-    judged = on.fingerprint
-    _import(on, "parcels-co2", "Version 2 of the schema delivered, with co2")
-    _send_until_judged_anew(on, newer, f"{count:,} deliveries with co2", judged)
-    new = [name for name in on.lake.columns(*_CHANGED) if name not in before]
-    if new != ["co2"]:
-        raise DemoFailed(f"the new column of {_CHANGED[1]} should be co2, but it is {', '.join(new) or 'none'}")
-    on.console.print("[green]✓[/] the stream was never stopped, and its table has a new column")
-    group, message = _CHANGED
-    columns = ("ce_source", "parcel", "to", "co2")
-    results.rows(on.console, on.lake, ShownTable(group=group, message=message, columns=columns, having="co2"))
-    return early
+    def _send(self, templates: Sequence[TrafficTemplate], description: str) -> list[Place]:
+        """Send events, wait until the stream has processed them, and return their places."""
+        partitions = len(self.producer.partitions_for(_TOPIC))  # asked for, the topic is made
+        with self.console.status(f"sending {description}"):
+            # All are sent before the first is waited for, so that the producer makes batches of them.
+            futures = [
+                self.producer.send(_TOPIC, template.write(number), headers=_STRUCTURED, partition=number % partitions)
+                for number, template in enumerate(templates, start=len(self.due))
+            ]
+            self.producer.flush()
+        records = [future.get() for future in futures]
+        places = [(f"kafka:{_TOPIC}/{record.partition}", int(record.offset)) for record in records]
+        for place, template in zip(places, templates, strict=True):
+            self.due[place] = template.reason or template.definition
+        self.console.print(f"sent: {description}")
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        with self.console.status("waiting for the stream"):
+            while self.read < len(self.due):
+                for report in self.stream.news():
+                    self._take(report)
+                if time.monotonic() > deadline:
+                    raise DemoFailed(f"{len(self.due):,} events were sent, but only {self.read:,} read in time")
+                time.sleep(_POLL_SECONDS)
+        return places
 
+    def _take(self, report: JSONObject) -> None:
+        self.read += report["read"]
+        self.reasons.update(report["reasons"])
+        self.fingerprint = report["fingerprint"]
+        self.console.print(
+            f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
+            f"{report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
+        )
 
-def _mark_early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTemplate]:
-    return [replace(template, reason=reason) for template in templates]
+    def _send_early(self, templates: Sequence[TrafficTemplate], reason: str, description: str) -> dict[Place, str]:
+        """Send events that run ahead of their definition, and return where they must be once it is known."""
+        places = self._send([replace(template, reason=reason) for template in templates], description)
+        return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
+    def _ask_too_much(self) -> None:
+        """Show that a change is refused which earlier events do not meet: the schema's own rule is against it."""
+        document = parcels.carrier_definitions("parcels-co2")
+        version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
+        version["schema"]["required"].append("co2")
+        try:
+            with Client(self.url, timeout=120) as client:
+                client.import_document(document)
+        except Refused as error:
+            self.console.print(f"refused: a Version 2 that requires co2, for {escape(error.faults[0].message)}")
+        else:
+            raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 
-def _run_again(on: Stage, early: dict[Place, str]) -> None:
-    on.console.rule("[bold]Dead letters replayed", align="left")
-    _import(on, "parcels-returned", "the message example.parcels.returned and its schema")
-    with on.console.status("replaying the dead letters by the definitions of now"):
-        result = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
-    on.topic.due |= early
-    stay = result.report.tally.dead_lettered
-    on.console.print(f"{result.replayed:,} dead letters: {result.report.landed:,} moved to their tables, {stay:,} stay")
+    def _change(self, templates: Sequence[TrafficTemplate], description: str) -> None:
+        """Register Version 2, and send events until the stream goes by it.
 
+        It goes on with the definitions it has while the registry does not answer it. Events sent by then are among the
+        dead letters, and replayed with them.
+        """
+        former, deadline = self.fingerprint, time.monotonic() + _TIMEOUT_SECONDS
+        self._import("parcels-co2", "Version 2 of the schema delivered, with co2")
+        self._send(templates, description)
+        while self.fingerprint == former and time.monotonic() < deadline:
+            self._send(templates, f"{description}, again, for the registry had not answered the stream in time")
 
-def _add_up(on: Stage) -> None:
-    ends = list(on.lake.ends(_GROUPS))
-    wrong = misplaced(on.topic.due, ends)
-    if wrong:
-        raise DemoFailed("the result is not what was sent:\n  " + "\n  ".join(wrong))
-    dead = sum(not end.startswith("/") for _, end in ends)
-    on.console.print(
-        f"[green]✓[/] {len(ends):,} sent = {len(ends) - dead:,} landed + {dead:,} dead letters, each in its one "
-        "place, once, by partition and offset"
-    )
-
-
-def _ask_too_much(on: Stage) -> None:
-    """A change that what was said before does not meet: the schema's own rule is against it."""
-    document = parcels.carrier_definitions("parcels-co2")
-    version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
-    version["schema"]["required"].append("co2")
-    try:
-        with Client(on.url, timeout=120) as client:
-            client.import_document(document)
-    except Refused as error:
-        on.console.print(f"refused: a Version 2 that requires co2, for {escape(error.faults[0].message)}")
-    else:
-        raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
-
-
-def _import(on: Stage, document: str, description: str) -> None:
-    with Client(on.url, timeout=120) as client:
-        client.import_document(parcels.carrier_definitions(document))
-    on.console.print(f"registered: {description}")
-
-
-def _send(on: Stage, templates: Sequence[TrafficTemplate], description: str) -> dict[Place, str]:
-    """Send events and wait until the stream has landed them; the xids of what they are meant to be, by their places."""
-    with on.console.status(f"sending {description}"):
-        places = on.topic.send(templates)
-    on.console.print(f"sent: {description}")
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    with on.console.status("waiting for the stream"):
-        while on.read < len(on.topic.due):
-            for report in on.stream.news():
-                _print_report(on, report)
-            if time.monotonic() > deadline:
-                raise DemoFailed(
-                    f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_TIMEOUT_SECONDS:,.0f} s"
-                )
-            time.sleep(_POLL_SECONDS)
-    return {place: template.definition for place, template in zip(places, templates, strict=True)}
-
-
-def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], description: str, judged: str) -> None:
-    """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
-    the registry does not answer it, and what was sent by then is among the dead letters."""
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    _send(on, templates, description)
-    while on.fingerprint == judged and time.monotonic() < deadline:
-        _send(on, templates, f"{description}, again, for the registry had not answered the stream in time")
-
-
-def _print_report(on: Stage, report: JSONObject) -> None:
-    on.read += report["read"]
-    on.reasons.update(report["reasons"])
-    on.fingerprint = report["fingerprint"]
-    on.console.print(
-        f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
-        f"{report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
-    )
+    def _import(self, document: str, description: str) -> None:
+        with Client(self.url, timeout=120) as client:
+            client.import_document(parcels.carrier_definitions(document))
+        self.console.print(f"registered: {description}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -16,15 +15,21 @@ from pyiceberg.expressions import AlwaysTrue
 from rich.console import Console
 from rich.table import Table as Grid
 
-from signalbook.demo.traffic import Place, SeededFault, TrafficLedger
+from signalbook.demo.traffic import Place, TrafficLedger
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.tables.catalogs import NAME
 from signalbook.pipeline.tables.table_names import CATALOG_DATABASE
 
-_COLUMNS: Final = ("source", "position", "reason")
-_LANDED: Final = ("_source", "_position")
-_DEAD_LETTERS: Final = ("signalbook", "dead_letters")
+_DEAD_LETTERS: Final = "dead_letters"
+_MAX_TEXTS: Final = 5
+_MAX_MESSAGES: Final = 15
+_SHOWN_ROWS: Final = 4
+_MAX_CELL_CHARS: Final = 24
+
+
+class DemoFailed(SignalbookError):
+    """Something did not come out as the ledger says it must."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,146 +37,79 @@ class OutputFolder:
     """An output folder of the pipeline and the format of its tables."""
 
     folder: Path
-    table_format: Literal["iceberg", "parquet"]
+    table_format: Literal["iceberg", "parquet"] = "iceberg"
 
-    def dead_letters(self, batch: str) -> pa.Table:
-        """Return the source and reason of each dead letter of a batch."""
-        if self.table_format == "iceberg":
-            return self._load_rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
-        dataset = ds.dataset(self.folder / "dead_letters", format="parquet")
-        return dataset.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
-
-    def head(self, group: str, message: str, count: int, having: str = "") -> pa.Table:
-        """The first rows of a landed table, in Iceberg of those that have the column ``having``."""
-        if self.table_format == "iceberg":
-            return self._load_rows((group, message), ("*",), f"{having} IS NOT NULL" if having else "", count)
-        return ds.dataset(self.folder / "tables" / group / message, format="parquet").head(count)
-
-    def columns(self, group: str, message: str) -> list[str]:
-        """The names of the columns of a landed table."""
-        return list(self.head(group, message, 1).column_names)
+    def read(self, group: str, message: str, columns: Sequence[str] = (), *, having: str = "") -> pa.Table:
+        """The table of a message with these ``columns``, or all; in Iceberg of the rows that have ``having``."""
+        if self.table_format == "parquet":
+            folder = self.folder / message if message == _DEAD_LETTERS else self.folder / "tables" / group / message
+            return ds.dataset(folder, format="parquet").to_table(columns=list(columns) or None)
+        condition = f"{having} IS NOT NULL" if having else AlwaysTrue()
+        table = self._open_catalog().load_table((group, message))
+        return table.scan(condition, tuple(columns) or ("*",)).to_arrow()
 
     def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
-        """Yield the outcome of each message in an Iceberg output, its xid or a reason, by its source."""
-        dead_letters = self._load_rows(_DEAD_LETTERS, _COLUMNS)
-        yield from zip(_list_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
-        for group in groups:
-            name = group.rpartition("/")[2]
-            for table in self._open_catalog().list_tables((name,)):
-                landed = self._load_rows((name, table[-1]), _LANDED)
-                yield from ((place, f"{group}/messages/{table[-1]}") for place in _list_places(landed, _LANDED))
+        """Yield where each message was read, with the xid of the definition whose table it is in, or the reason."""
+        for group in ("signalbook", *(group.rpartition("/")[2] for group in groups)):
+            for message in self._list_tables(group):
+                if message == _DEAD_LETTERS:
+                    for row in self.read(group, message, ("source", "position", "reason")).to_pylist():
+                        yield (row["source"], row["position"]), row["reason"]
+                else:
+                    for row in self.read(group, message, ("_source", "_position")).to_pylist():
+                        yield (row["_source"], row["_position"]), f"/messagegroups/{group}/messages/{message}"
 
-    def _load_rows(
-        self, table: tuple[str, str], columns: tuple[str, ...], condition: str = "", most: int | None = None
-    ) -> pa.Table:
-        return self._open_catalog().load_table(table).scan(condition or AlwaysTrue(), columns, limit=most).to_arrow()
+    def _list_tables(self, group: str) -> list[str]:
+        if self.table_format == "parquet":
+            pattern = _DEAD_LETTERS if group == "signalbook" else f"tables/{group}/*"
+            return [path.name for path in self.folder.glob(pattern)]
+        catalog = self._open_catalog()
+        # In a tuple the name of a namespace may have dots.
+        return [table[-1] for table in catalog.list_tables((group,))] if catalog.namespace_exists((group,)) else []
 
     def _open_catalog(self) -> SqlCatalog:
         # Opened anew each time: a stream may commit to it meanwhile.
         return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG_DATABASE}")
 
 
-def _list_places(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[Place]:
-    source, position = (rows[name].to_pylist() for name in columns[:2])
-    return zip(source, position, strict=True)
-
-
-_MAX_TEXTS: Final = 5
-
-
-class DemoFailed(SignalbookError):
-    """Something did not come out as the ledger says it must."""
-
-
-def dead_letter_reasons(lake: OutputFolder, batch: str) -> dict[Place, str]:
-    """The reason of each dead letter of a batch, by file name and byte offset."""
-    rows = lake.dead_letters(batch).to_pylist()
-    return {(Path(row["source"]).name, row["position"]): row["reason"] for row in rows}
-
-
-def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place, str]) -> list[str]:
-    """Return the differences from the ledger in words, empty without any."""
-    texts = []
-    if report.tally.read != ledger.written:
-        texts.append(f"{ledger.written} lines were written, but {report.tally.read} read")
-    texts += _compare_counts("landed in", ledger.landed, report.tally.landed)
-    texts += _compare_counts("dead letters for", Counter(ledger.sidelined.values()), report.tally.reasons)
-    for place in sorted(ledger.sidelined.keys() | sidelined.keys()):
-        expected, got = ledger.sidelined.get(place, "landing"), sidelined.get(place, "landing")
-        if expected != got:
-            texts.append(f"{place[0]}, byte {place[1]}: {expected} was due, it came to {got}")
-    return _limit_texts(texts)
-
-
-def misplaced(due: Mapping[Place, str], outcomes: Iterable[tuple[Place, str]]) -> list[str]:
-    """Return the messages that are not in their one place once, in words, empty without any.
+def check(due: Mapping[Place, str], ends: Iterable[tuple[Place, str]]) -> None:
+    """Raise ``DemoFailed`` unless each message is in its one place, once.
 
     Both arguments give the outcome of a message: the xid of the definition it landed for, or a reason.
     """
-    ends: dict[Place, list[str]] = {place: [] for place in due}
-    for place, end in outcomes:
-        ends.setdefault(place, []).append(end)
-    return _limit_texts(
-        [
-            _describe_misplacement(place, due.get(place), got)
-            for place, got in sorted(ends.items())
-            if got != [due.get(place)]
-        ]
-    )
+    ends_by_place: dict[Place, list[str]] = {place: [] for place in due}
+    for place, end in ends:
+        ends_by_place.setdefault(place, []).append(end)
+    texts = [
+        f"{source}, offset {position}: {due.get((source, position), 'nothing')} was due, "
+        f"there is {' and '.join(got) or 'nothing'}"
+        for (source, position), got in sorted(ends_by_place.items())
+        if got != [due.get((source, position))]
+    ]
+    if len(texts) > _MAX_TEXTS:
+        texts[_MAX_TEXTS:] = [f"and {len(texts) - _MAX_TEXTS} more"]
+    if texts:
+        raise DemoFailed("the result is not what was sent:\n  " + "\n  ".join(texts))
 
 
-def _describe_misplacement(place: Place, due: str | None, got: list[str]) -> str:
-    source, position = place
-    return f"{source}, offset {position}: {due or 'nothing'} was due, there is {' and '.join(got) or 'nothing'}"
-
-
-def _limit_texts(texts: list[str]) -> list[str]:
-    return texts[:_MAX_TEXTS] + ([f"and {len(texts) - _MAX_TEXTS} more"] if len(texts) > _MAX_TEXTS else [])
-
-
-def _compare_counts(label: str, expected: Mapping[str, int], got: Mapping[str, int]) -> list[str]:
-    names = sorted(name for name in expected.keys() | got.keys() if expected.get(name, 0) != got.get(name, 0))
-    return [f"{label} {name}: {expected.get(name, 0)} were due, there are {got.get(name, 0)}" for name in names]
-
-
-_MESSAGES: Final = 15
-_SHOWN_ROWS: Final = 4
-_WIDTH: Final = 24
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownTable:
-    """A table to show some columns of, of rows that have the column ``having``."""
-
-    group: str
-    message: str
-    columns: tuple[str, ...]
-    having: str = ""
-
-
-def messages(console: Console, report: Report) -> None:
-    """Landed and rejected per message, the busiest first."""
+def show_messages(console: Console, report: Report) -> None:
+    """Print landed and rejected messages by definition, the busiest first."""
     tally = report.tally
     grid = Grid(title="Messages", title_justify="left")
     grid.add_column("message definition", no_wrap=True)
     grid.add_column("landed", justify="right")
     grid.add_column("rejected", justify="right")
-    busiest = (tally.landed + tally.rejected).most_common()
-    for xid, _ in busiest[:_MESSAGES]:
-        grid.add_row(_shorten(xid), f"{tally.landed[xid]:,}", f"{tally.rejected[xid]:,}")
-    if len(busiest) > _MESSAGES:
-        remaining = [xid for xid, _ in busiest[_MESSAGES:]]
-        landed, rejected = (sum(counts[xid] for xid in remaining) for counts in (tally.landed, tally.rejected))
-        grid.add_row(f"… {len(remaining)} more", f"{landed:,}", f"{rejected:,}", style="dim")
+    busiest = [xid for xid, _ in (tally.landed + tally.rejected).most_common()]
+    for xid in busiest[:_MAX_MESSAGES]:
+        _, _, group, _, message = xid.split("/")
+        grid.add_row(f"{group} / {message}", f"{tally.landed[xid]:,}", f"{tally.rejected[xid]:,}")
+    if others := busiest[_MAX_MESSAGES:]:
+        landed, rejected = (sum(counts[xid] for xid in others) for counts in (tally.landed, tally.rejected))
+        grid.add_row(f"… {len(others)} more", f"{landed:,}", f"{rejected:,}", style="dim")
     console.print(grid)
 
 
-def _shorten(xid: str) -> str:
-    _, _, group, _, message = xid.split("/")
-    return f"{group} / {message}"
-
-
-def reasons(console: Console, counts: Mapping[str, int]) -> None:
+def show_reasons(console: Console, counts: Mapping[str, int]) -> None:
     """Print the number of dead letters by reason."""
     grid = Grid(title="Dead letters", title_justify="left")
     grid.add_column("reason")
@@ -181,31 +119,31 @@ def reasons(console: Console, counts: Mapping[str, int]) -> None:
     console.print(grid)
 
 
-def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -> None:
-    """Print the seeded faults and that all were found."""
-    words = [f"{count:,} {fault.value}" for fault, count in seeded.items()]
-    if nonconforming:
-        words.append(f"{nonconforming:,} real payloads that do not meet their own published schema")
+def show_faults(console: Console, ledger: TrafficLedger) -> None:
+    """Print the seeded faults, all of which were found."""
+    words = [f"{count:,} {fault}" for fault, count in ledger.seeded.items()]
+    if ledger.nonconforming:
+        words.append(f"{ledger.nonconforming:,} real payloads that do not meet their own published schema")
     console.print(
         "[green]✓[/] each of these became a dead letter for its reason, and nothing else: " + ", ".join(words)
     )
 
 
-def rows(console: Console, lake: OutputFolder, table: ShownTable) -> None:
-    """A few rows of a landed table: ``table.columns`` name members of nested columns with dots."""
-    data = lake.head(table.group, table.message, _SHOWN_ROWS, table.having)
-    grid = Grid(title=f"{table.group} / {table.message}: {data.num_columns} columns, among them", title_justify="left")
-    picked = {path: _pick(data, path) for path in table.columns}
-    for path, column in picked.items():
+def show_rows(
+    console: Console, lake: OutputFolder, group: str, message: str, columns: Sequence[str], *, having: str = ""
+) -> None:
+    """Print a few rows of a landed table. ``columns`` name members of nested columns with dots."""
+    data = lake.read(group, message, having=having).slice(0, _SHOWN_ROWS)
+    grid = Grid(title=f"{group} / {message}: {data.num_columns} columns, among them", title_justify="left")
+    picked = []
+    for path in columns:
+        name, *members = path.split(".")
+        column = pc.struct_field(data[name], members) if members else data[name]
         grid.add_column(f"{path}\n[dim]{_describe_type(column.type)}[/]", overflow="ellipsis", no_wrap=True)
-    for cells in zip(*(column.to_pylist() for column in picked.values()), strict=True):
+        picked.append(column.to_pylist())
+    for cells in zip(*picked, strict=True):
         grid.add_row(*map(_format_cell, cells))
     console.print(grid, soft_wrap=False)
-
-
-def _pick(data: pa.Table, path: str) -> pa.ChunkedArray:
-    name, *members = path.split(".")
-    return pc.struct_field(data[name], members) if members else data[name]
 
 
 def _describe_type(type: pa.DataType) -> str:
@@ -214,4 +152,4 @@ def _describe_type(type: pa.DataType) -> str:
 
 def _format_cell(value: object) -> str:
     text = "" if value is None else str(value)
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+    return text if len(text) <= _MAX_CELL_CHARS else text[: _MAX_CELL_CHARS - 1] + "…"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Final, Self
+from typing import Final
 
 from signalbook.values import JSONObject
 
@@ -24,7 +24,7 @@ class SeededFault(StrEnum):
 
 
 # The dead-letter reason (messages.Reason) every fault of a kind must end with.
-REASONS: Final[dict[SeededFault | None, str]] = {
+REASONS: Final = {
     SeededFault.WRONG_TYPE: "schema_violation",
     SeededFault.MISSING_FIELD: "schema_violation",
     SeededFault.UNKNOWN_EVENT: "no_match",
@@ -33,31 +33,30 @@ REASONS: Final[dict[SeededFault | None, str]] = {
 }
 
 
-def wrong_types(value: JSONObject) -> Iterator[JSONObject]:
-    """Copies of ``value``, each with one top-level member turned into a number that nobody declares there."""
-    for name, member in value.items():
-        # The action says which definition is meant.
-        if name != "action" and isinstance(member, (dict, list, str)):
-            yield {**value, name: -0.5}
+def spoil(payload: JSONObject, fault: SeededFault | None) -> Iterator[JSONObject]:
+    """Yield copies of ``payload``, each with one top-level member of a wrong type, or without it, by ``fault``.
+
+    Yield the payload itself for other faults. The action stays: it says which definition is meant.
+    """
+    for name, member in payload.items():
+        if fault is SeededFault.WRONG_TYPE and name != "action" and isinstance(member, (dict, list, str)):
+            yield {**payload, name: -0.5}
+        if fault is SeededFault.MISSING_FIELD and name != "action":
+            yield {key: value for key, value in payload.items() if key != name}
+    if fault not in (SeededFault.WRONG_TYPE, SeededFault.MISSING_FIELD):
+        yield payload
 
 
-def missing_fields(value: JSONObject) -> Iterator[JSONObject]:
-    """Copies of ``value``, each without one top-level member."""
-    for name in value:
-        if name != "action":
-            yield {key: member for key, member in value.items() if key != name}
-
-
-def broken(text: bytes) -> bytes:
-    """JSON text cut off in the middle: no longer JSON."""
-    return text[: max(1, len(text) // 2)]
+def cut(text: bytes, fault: SeededFault | None) -> bytes:
+    """Return JSON text, cut off in the middle if that is the ``fault``."""
+    return text[: len(text) // 2] if fault is SeededFault.BROKEN_JSON else text
 
 
 Place = tuple[str, int]
 """Where a message was read: a file and a byte offset, or a partition of a topic and an offset."""
 
 # Stands in a template for the id that makes each delivery its own.
-TOKEN: Final = b"@@DELIVERY@@"
+TOKEN: Final = "@@DELIVERY@@"  # noqa: S105  no secret
 _PARTS: Final = 8
 
 
@@ -65,8 +64,8 @@ _PARTS: Final = 8
 class TrafficTemplate:
     """A line of traffic without its id, and its expected outcome.
 
-    ``definition`` is the xid of the intended message. With a ``reason`` it must become a dead letter for that;
-    ``fault`` is the kind of the seeded fault (None for a real payload that never conformed to its published schema).
+    ``definition`` is the xid of the intended message, whose table it must land in. With a ``reason`` it must become a
+    dead letter; ``fault`` is the kind of the seeded fault (None for a payload that conforms, or never did).
     """
 
     line: bytes
@@ -74,96 +73,58 @@ class TrafficTemplate:
     reason: str = ""
     fault: SeededFault | None = None
 
-    @classmethod
-    def of(cls, line: bytes, definition: str, fault: SeededFault | None, reason: str = "") -> Self:
-        """A template with the reason that every ``fault`` of its kind must end with, or with another ``reason``."""
-        return cls(line=line, definition=definition, reason=reason or REASONS.get(fault, ""), fault=fault)
+    def write(self, number: int) -> bytes:
+        """Return the line with an id that is distinct for each ``number`` below 2**48: a GUID as GitHub sends it."""
+        # Multiplying by Knuth's constant makes the ids of neighbours look different.
+        guid = b"%08x-%04x-4000-8000-%012x" % (number * 2654435761 % 2**32, number % 2**16, number)
+        return self.line.replace(TOKEN.encode(), guid)
 
 
 @dataclass(slots=True, kw_only=True)
 class TrafficLedger:
-    """The written traffic and its expected outcome: counts per definition, and the lines that become dead letters.
+    """The written traffic; ``due`` is the xid of the message whose table each line must land in, or a reason."""
 
-    ``sidelined`` has the reason by file name and byte offset.
-    """
-
-    written: int = 0
-    bytes: int = 0
-    landed: Counter[str] = field(default_factory=Counter)
+    due: dict[Place, str] = field(default_factory=dict)
     seeded: Counter[SeededFault] = field(default_factory=Counter)
     nonconforming: int = 0
-    sidelined: dict[Place, str] = field(default_factory=dict)
+    bytes: int = 0
 
-    def enter(self, file: str, position: int, template: TrafficTemplate, size: int) -> None:
-        """Note one written line; ``position`` is the byte offset it begins at."""
-        self.written += 1
-        self.bytes += size
-        if not template.reason:
-            self.landed[template.definition] += 1
-            return
-        self.sidelined[file, position] = template.reason
-        if template.fault is None:
-            self.nonconforming += 1
-        else:
+    def enter(self, place: Place, template: TrafficTemplate) -> None:
+        """Note one message."""
+        self.due[place] = template.reason or template.definition
+        if template.fault is not None:
             self.seeded[template.fault] += 1
+        elif template.reason:
+            self.nonconforming += 1
 
 
-def write(
-    folder: Path,
-    sound: Sequence[TrafficTemplate],
-    faulty: Sequence[TrafficTemplate],
-    *,
-    count: int,
-    faults_of_each_kind: int,
-    seed: int,
-    progress: Callable[[int], None] = lambda _: None,
-) -> TrafficLedger:
-    """Write ``count`` deliveries to JSON-lines files in ``folder`` (made here, must not exist).
+def make_plan(
+    sound: Sequence[TrafficTemplate], faulty: Sequence[TrafficTemplate], count: int, faults_of_each_kind: int, seed: int
+) -> list[TrafficTemplate]:
+    """Return ``count`` templates in a random order, the same for the same ``seed``.
 
-    ``sound`` templates that carry a reason are real payloads that do not conform; they take their share like the
-    others. Of each kind of fault in ``faulty`` exactly ``faults_of_each_kind`` lines are strewn in. The same ``seed``
-    gives the same files. ``progress`` gets the number of lines written since the last call.
+    Of each kind of fault in ``faulty`` exactly ``faults_of_each_kind`` are strewn in. ``sound`` templates that carry a
+    reason are real payloads that do not conform; they take their share like the others.
     """
     random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
-    plan = _plan(sound, faulty, count, faults_of_each_kind, random)
-    folder.mkdir(parents=True)
-    ledger = TrafficLedger()
-    size = -(-len(plan) // _PARTS)
-    for part in range(_PARTS):
-        chunk = plan[part * size : (part + 1) * size]
-        _write_part(folder / f"deliveries-{part}.jsonl", chunk, part * size, ledger)
-        progress(len(chunk))
-    return ledger
-
-
-def _plan(
-    sound: Sequence[TrafficTemplate],
-    faulty: Sequence[TrafficTemplate],
-    count: int,
-    faults_of_each_kind: int,
-    random: Random,
-) -> list[TrafficTemplate]:
     plan: list[TrafficTemplate] = []
     for kind in SeededFault:
         templates = [template for template in faulty if template.fault is kind]
-        if templates:
-            plan += random.choices(templates, k=faults_of_each_kind)
+        plan += random.choices(templates, k=faults_of_each_kind if templates else 0)
     plan += random.choices(sound, k=count - len(plan))
     random.shuffle(plan)
     return plan
 
 
-def _write_part(path: Path, chunk: Sequence[TrafficTemplate], first: int, ledger: TrafficLedger) -> None:
-    with path.open("wb") as file:
-        position = 0
-        for number, template in enumerate(chunk, start=first):
-            line = template.line.replace(TOKEN, delivery_id(number)) + b"\n"
-            file.write(line)
-            ledger.enter(path.name, position, template, len(line))
-            position += len(line)
-
-
-def delivery_id(number: int) -> bytes:
-    """A GUID of the form GitHub sends, distinct for each ``number`` below 2**48."""
-    # Multiplying by Knuth's constant makes the ids of neighbours look different.
-    return b"%08x-%04x-4000-8000-%012x" % (number * 2654435761 % 2**32, number % 2**16, number)
+def write(folder: Path, plan: Sequence[TrafficTemplate]) -> TrafficLedger:
+    """Write a line for each template of ``plan`` to JSON-lines files in ``folder``, which must not exist."""
+    folder.mkdir(parents=True)
+    ledger = TrafficLedger()
+    size = -(-len(plan) // _PARTS)
+    for first in range(0, len(plan), size):
+        path = folder / f"deliveries-{first // size}.jsonl"
+        with path.open("wb") as file:
+            for number, template in enumerate(plan[first : first + size], start=first):
+                ledger.enter((str(path), file.tell()), template)
+                ledger.bytes += file.write(template.write(number) + b"\n")
+    return ledger
