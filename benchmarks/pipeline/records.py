@@ -145,7 +145,7 @@ def by_subjects(kind: str) -> Contract:
                 )
             )  # fmt: skip
     found = Subjects({(each.subject, each.version): each for each in known}, {each.subject: 2 for each in known})
-    messages, schemas = found.definitions("topic")
+    messages, schemas = found.build_definitions("topic")
     return Snapshot(messages=messages, schemas=schemas, selected=tuple(messages), subjects="topic").compile(Policy())
 
 

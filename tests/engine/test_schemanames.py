@@ -61,7 +61,7 @@ def by_pipeline(registry: Registry, path: str) -> bytes | None:
     with registry.engine.reading() as view:
         exported = view.render_entity(ROOT, ViewOptions(inline=ALL, doc=True))
     snapshot = Snapshot.of_documents([("registry", exported)])
-    return Snapshot.from_json(snapshot.to_json()).imported(path, f"{ORDER}/versions/1")
+    return Snapshot.from_json(snapshot.to_json()).find_import(path, f"{ORDER}/versions/1")
 
 
 CASES: list[tuple[str, JSONObject, bool]] = [
@@ -295,7 +295,7 @@ def resolvers(registry: Registry) -> list[Resolve]:
         with registry.engine.reading() as view:
             return SchemaReferences(view, "").find_content(Xid.parse(version), name)
 
-    return [viewed, lambda name: snapshot.imported(name, version)]
+    return [viewed, lambda name: snapshot.find_import(name, version)]
 
 
 def is_usable(body: JSONObject, resolve: Resolve) -> bool:

@@ -115,7 +115,7 @@ class GeneratorInput:
             return None
         inline = definition.definition.get("dataschema")
         if use.resource or inline is None:
-            return self.snapshot.schema(use.document)
+            return self.snapshot.find_schema(use.document)
         content = inline.encode() if isinstance(inline, str) else dump_json(inline)
         return SchemaDocument(content=content, format=use.schema.format, xid=use.document)
 

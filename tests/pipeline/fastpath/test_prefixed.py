@@ -123,9 +123,9 @@ def definitions_of(
     schema_versions: Sequence[SchemaVersion], strategy: Strategy
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     latest = {version.subject: version.version for version in schema_versions}
-    return Subjects({(version.subject, version.version): version for version in schema_versions}, latest).definitions(
-        strategy
-    )
+    return Subjects(
+        {(version.subject, version.version): version for version in schema_versions}, latest
+    ).build_definitions(strategy)
 
 
 @cache

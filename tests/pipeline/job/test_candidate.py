@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.candidate import find_affected, with_candidate
 from signalbook.pipeline.job.snapshot import Snapshot
 
 ACCEPTED, DELIVERED, NOTED = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "noted"))
@@ -31,7 +31,7 @@ def changed(today: dict[str, Any], candidate: str | Path, *definitions: str, gro
     """The last part of the xids of all definitions that say something else then."""
     documents = [("today", today)]
     tomorrow = with_candidate(documents, groups, str(candidate), definitions)
-    xids = affected(Snapshot.of_documents(documents, groups), tomorrow)
+    xids = find_affected(Snapshot.of_documents(documents, groups), tomorrow)
     return [xid.rpartition("/")[2] for xid in xids]
 
 

@@ -18,7 +18,7 @@ from signalbook.client import Client, NotFound, Unreachable
 from signalbook.messages import parse_flags
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import definitions as following
-from signalbook.pipeline.job.definitions import Definitions, kept_name
+from signalbook.pipeline.job.definitions import Definitions, build_file_name
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.server import build
 from signalbook.settings import Settings
@@ -33,10 +33,12 @@ class Followed:
     def __init__(self, path: Path, registry: str = "", *flags: str) -> None:
         self.said: list[str] = []
         cache_file, policy = path.parent / "kept.json", parse_flags(flags)
-        self.definitions = Definitions(registry or str(path), (), policy, kept=cache_file, notify=self.said.append)
+        self.definitions = Definitions(
+            registry or str(path), (), policy, snapshot_file=cache_file, notify=self.said.append
+        )
 
     def types(self) -> set[str]:
-        return {xid.rpartition("/")[2] for xid in self.definitions.current().selected}
+        return {xid.rpartition("/")[2] for xid in self.definitions.read_current().selected}
 
 
 @pytest.fixture
@@ -53,8 +55,8 @@ def rewrite(definitions: Path, parcels: Any) -> Callable[..., None]:
 
 def test_new_definitions_are_followed(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     followed = Followed(definitions)
-    before = followed.definitions.current()
-    assert followed.definitions.current() is before
+    before = followed.definitions.read_current()
+    assert followed.definitions.read_current() is before
     rewrite(late=parcels.message("late"))
     assert "late" in followed.types()
     assert [words.partition(":")[0] for words in followed.said] == ["new definitions"]
@@ -63,9 +65,9 @@ def test_new_definitions_are_followed(definitions: Path, rewrite: Callable[..., 
 def test_rereading_equal_definitions_is_no_change(definitions: Path) -> None:
     """A registry without a change feed is read every few seconds, and other changes cause reading too."""
     followed = Followed(definitions)
-    before = followed.definitions.current()
+    before = followed.definitions.read_current()
     definitions.write_text(definitions.read_text() + " ")
-    assert followed.definitions.current().fingerprint == before.fingerprint
+    assert followed.definitions.read_current().fingerprint == before.fingerprint
     assert followed.said == []
 
 
@@ -110,7 +112,7 @@ def test_broken_definition_is_omitted_until_it_is_repaired(
     followed = Followed(definitions)
     rewrite(late=parcels.message("late"), bad=parcels.message("bad", **BROKEN), worse=5)
     for _ in range(3):
-        snapshot = followed.definitions.current()
+        snapshot = followed.definitions.read_current()
     assert {xid.rpartition("/")[2]: omission.known_by for xid, omission in snapshot.left_out.items()} == {
         "bad": "definition", "worse": "nothing"}  # fmt: skip
     assert "late" in followed.types()
@@ -119,20 +121,20 @@ def test_broken_definition_is_omitted_until_it_is_repaired(
     assert "messages/bad cannot be used: " in warnings[0]
     assert "nonsense" in warnings[0]
     again = Followed(definitions, "http://127.0.0.1:1")
-    assert again.definitions.current().left_out.keys() == snapshot.left_out.keys()
+    assert again.definitions.read_current().left_out.keys() == snapshot.left_out.keys()
     rewrite(late=parcels.message("late"), bad=parcels.message("bad"), worse=parcels.message("worse"))
-    assert followed.definitions.current().left_out == {}
+    assert followed.definitions.read_current().left_out == {}
 
 
 def test_stored_definitions_are_used_if_the_registry_is_down(definitions: Path) -> None:
     nowhere = "http://127.0.0.1:1"
     with pytest.raises(Unreachable):
         Followed(definitions, nowhere)
-    snapshot = Followed(definitions).definitions.current()
+    snapshot = Followed(definitions).definitions.read_current()
     again = Followed(definitions, nowhere)
-    assert again.definitions.current().fingerprint == snapshot.fingerprint
+    assert again.definitions.read_current().fingerprint == snapshot.fingerprint
     assert "kept from before" in again.said[0]
-    assert kept_name("a", ()) != kept_name("a", ("/messagegroups/x",)) != kept_name("b", ())
+    assert build_file_name("a", ()) != build_file_name("a", ("/messagegroups/x",)) != build_file_name("b", ())
 
 
 @contextmanager
@@ -166,8 +168,8 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
     with served(tmp_path) as url, Client(url) as client:
         client.import_document(document)
         followed = Followed(definitions, url)
-        before = followed.definitions.current()
-        assert followed.definitions.current() is before
+        before = followed.definitions.read_current()
+        assert followed.definitions.read_current() is before
         document["messagegroups"]["parcels"]["messages"] = {"late": parcels.message("late")}
         client.import_document(document)
         assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted", "late"}
@@ -282,7 +284,7 @@ def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parc
         followed = Followed(tmp_path / "kept.json", url)
 
         def types() -> list[str]:
-            compiled_definitions = followed.definitions.current().compile(parse_flags(())).definitions
+            compiled_definitions = followed.definitions.read_current().compile(parse_flags(())).definitions
             definitions = (
                 compiled_definitions[f"/messagegroups/g/messages/{name}"].definition for name in ("pinned", "latest")
             )

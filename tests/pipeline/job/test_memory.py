@@ -6,10 +6,10 @@ import gc
 
 import pytest
 
-from signalbook.pipeline.job.memory import Latest, uncollected
+from signalbook.pipeline.job.memory import Latest, pause_collection
 
 
-@uncollected()
+@pause_collection()
 def failing() -> None:
     assert not gc.isenabled()
     raise ValueError("x")
@@ -44,7 +44,7 @@ def test_large_results_are_frozen_for_the_collector(
     monkeypatch.setattr(gc, "freeze", lambda: counted.append("freeze"))
     monkeypatch.setattr(gc, "unfreeze", lambda: counted.append("unfreeze"))
     gc.collect(0)
-    with uncollected():
+    with pause_collection():
         objects = [[number] for number in range(object_count)]
     assert counted == ["count"] * (object_count > 1000) + ["freeze", "unfreeze"] * old
     assert len(objects) == object_count

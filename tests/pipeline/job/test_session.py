@@ -73,7 +73,7 @@ def test_spark_hides_settings_with_secrets(
     assert not re.search(pattern, "spark.executorEnv.AWS_REGION")
     (tmp_path / "spark-defaults.conf").write_text("spark.redaction.regex of[.]mine\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert re.search(module._redaction(), "spark.of.mine")
+    assert re.search(module._build_redaction(), "spark.of.mine")
 
 
 @pytest.mark.usefixtures("spark_session")

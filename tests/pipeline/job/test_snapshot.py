@@ -19,8 +19,8 @@ from signalbook.messages import Accepted, Contract, Message, Policy, Rejected, p
 from signalbook.messages.matching.contract import Deferred
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
-from signalbook.pipeline.job.memory import uncollected
-from signalbook.pipeline.job.snapshot import Snapshot, compiled
+from signalbook.pipeline.job.memory import pause_collection
+from signalbook.pipeline.job.snapshot import Snapshot, compile_cached
 
 PARCEL = "/schemagroups/parcels/schemas/parcel"
 
@@ -147,9 +147,9 @@ def test_contracts_of_alternating_jobs_are_cached(parcels: Any) -> None:
     snapshots = {name: Snapshot.of_documents([(name, parcels.catalogue())]) for name in "abc"}
 
     def contract(name: str) -> Contract:
-        return compiled(name, Policy(), lambda: snapshots[name])
+        return compile_cached(name, Policy(), lambda: snapshots[name])
 
-    with uncollected():
+    with pause_collection():
         first, second = contract("a"), contract("b")
         assert (contract("a"), contract("b")) == (first, second)
         reference = ref(first)
@@ -178,8 +178,8 @@ def test_a_schema_is_shipped_once(parcels: Any) -> None:
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = {"confluent.id": "42"}
     shipped = snapshot(document)
     assert [bool(schema.get("schema")) for schema in shipped.schemas.values()].count(True) == 1
-    assert {shipped.schema(f"{PARCEL}{end}") for end in ("", "/versions/1", "?confluent.id=42")} == {
-        shipped.schema(PARCEL)
+    assert {shipped.find_schema(f"{PARCEL}{end}") for end in ("", "/versions/1", "?confluent.id=42")} == {
+        shipped.find_schema(PARCEL)
     }
 
 
@@ -203,7 +203,7 @@ def test_another_word_is_another_fingerprint(parcels: Any) -> None:
 )
 def test_schemas_are_found_by_reference(parcels: Any, reference: str, is_found: bool) -> None:
     """The reference is an xid, a fragment or a URL; nothing is fetched (K-39)."""
-    document = snapshot(parcels.catalogue()).schema(reference)
+    document = snapshot(parcels.catalogue()).find_schema(reference)
     assert (document is not None) == is_found
     assert document is None or document.xid == f"{PARCEL}/versions/1"
 
@@ -470,10 +470,10 @@ def test_missing_schema_does_not_affect_other_messages(parcels: Any) -> None:
 def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels: Any) -> None:
     document = parcels.catalogue()
     document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["labels"] = labels
-    schema = snapshot(document).schema(f"{PARCEL}?confluent.id=42")
+    schema = snapshot(document).find_schema(f"{PARCEL}?confluent.id=42")
     assert schema is not None
     assert schema.xid == f"{PARCEL}/versions/1"
-    assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None
+    assert snapshot(parcels.catalogue()).find_schema(f"{PARCEL}?confluent.id=42") is None
 
 
 def test_members_that_have_no_columns_are_named_before_a_message_is_read() -> None:

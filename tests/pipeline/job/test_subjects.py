@@ -80,7 +80,7 @@ def test_softly_deleted_versions_still_decode(registry: Registry) -> None:
     registry.register("t-value", {**TWO, "doc": "the third"})
     registry.send("DELETE", "/subjects/t-value/versions/3")
     assert outcome(registry.snapshot(), "t", ids[1], b"\x06\x02x") == {"a": 3, "b": "x"}
-    assert (registry.snapshot().message(f"{GROUP}/t-value") or {})["versionid"] == "2"
+    assert (registry.snapshot().find_message(f"{GROUP}/t-value") or {})["versionid"] == "2"
     registry.send("DELETE", "/subjects/t-value")
     with pytest.raises(PipelineError):
         registry.snapshot()
@@ -170,7 +170,7 @@ def test_subjects_are_named_after_topics_records_or_both(registry: Registry) -> 
     for strategy, selected in expected.items():
         snapshot = Snapshot.load(registry.url, subjects=strategy)
         assert {
-            xid.rpartition("/")[2]: (snapshot.message(xid) or {})["protocoloptions"] for xid in snapshot.selected
+            xid.rpartition("/")[2]: (snapshot.find_message(xid) or {})["protocoloptions"] for xid in snapshot.selected
         } == selected
     assert outcome(Snapshot.load(registry.url, subjects="record"), "any", 2, b"\x06") == {"a": 3}
     unknown = outcome(Snapshot.load(registry.url, subjects="record"), "any", 99, b"\x06")
@@ -251,12 +251,14 @@ def test_stream_checks_the_registry_before_each_batch(registry: Registry, tmp_pa
     url = f"confluent+{registry.url}/compat/confluent"
     registry.register("t-value", ONE)
     warnings: list[str] = []
-    following = Definitions(url, (), Policy(), kept=tmp_path / "kept.json", notify=warnings.append, subjects="topic")
+    following = Definitions(
+        url, (), Policy(), snapshot_file=tmp_path / "kept.json", notify=warnings.append, subjects="topic"
+    )
     for turn in range(2):
-        before = following.current()
-        assert following.current().fingerprint == before.fingerprint
+        before = following.read_current()
+        assert following.read_current().fingerprint == before.fingerprint
         number = registry.register("t-value", {**TWO, "doc": str(turn)})
-        assert outcome(following.current(), "t", number, b"\x06\x02x") == {"a": 3, "b": "x"}
+        assert outcome(following.read_current(), "t", number, b"\x06\x02x") == {"a": 3, "b": "x"}
     assert [words.partition(":")[0] for words in warnings] == ["new definitions"] * 2
 
 

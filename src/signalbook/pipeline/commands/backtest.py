@@ -21,7 +21,7 @@ from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome,
 from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, violations_of
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.candidate import affected, with_candidate
+from signalbook.pipeline.job.candidate import find_affected, with_candidate
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
@@ -303,7 +303,7 @@ def backtest(
     today = Snapshot.of_registry(job.registry, documents, job.groups)
     tomorrow = with_candidate(documents, job.groups, job.candidate, job.definitions)
     checked = tomorrow.check(job.policy)
-    changed = affected(today, tomorrow)
+    changed = find_affected(today, tomorrow)
     spoilt = [found.finding(xid).message for xid, found in checked.left_out.items() if xid in changed]
     if spoilt:  # one that is broken today as well is no difference
         raise PipelineError("\n".join(["the candidate cannot be used:", *spoilt]))

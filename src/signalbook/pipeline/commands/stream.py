@@ -30,9 +30,9 @@ from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import attempt_of, check
 from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, convert_disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
-from signalbook.pipeline.job.definitions import Definitions, kept_name
+from signalbook.pipeline.job.definitions import Definitions, build_file_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
-from signalbook.pipeline.job.session import SparkRunner, java_lock, open_session
+from signalbook.pipeline.job.session import SparkRunner, open_java_lock, open_session
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.locks import Lock, lock_of
@@ -210,8 +210,10 @@ def stream(
 
 def _definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
     """Return the definitions of a stream, kept in its folder."""
-    kept = home / kept_name(job.registry, job.groups, job.subjects)
-    return closing(Definitions(job.registry, job.groups, job.policy, kept=kept, notify=notify, subjects=job.subjects))
+    kept = home / build_file_name(job.registry, job.groups, job.subjects)
+    return closing(
+        Definitions(job.registry, job.groups, job.policy, snapshot_file=kept, notify=notify, subjects=job.subjects)
+    )
 
 
 class _SlowError(PipelineError):
@@ -281,7 +283,7 @@ class MicroBatches:
         runner = SparkRunner(frame.sparkSession)
         records = frame.coalesce(runner.parallelism)
         intake = Intake(source=job.input_format, origin=origin, records=records)
-        snapshot = self._definitions.current()
+        snapshot = self._definitions.read_current()
         attempt = replace(
             attempt_of(replace(job, batch_id=batch_id), self._journal, intake, snapshot),
             stream=self._stream.name,
@@ -421,7 +423,7 @@ def _after_others(
     False if the stream was stopped meanwhile.
     """
     deadline = time.monotonic() + _DYING
-    with java_lock(session, file) as locked:
+    with open_java_lock(session, file) as locked:
         alone = locked()
         if not alone:
             notify(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")

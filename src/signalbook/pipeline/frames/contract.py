@@ -15,7 +15,7 @@ from signalbook.messages import Policy
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import check_choice, check_policy
-from signalbook.pipeline.job.snapshot import Snapshot, compiled
+from signalbook.pipeline.job.snapshot import Snapshot, compile_cached
 from signalbook.pipeline.job.subjects import Strategy
 
 
@@ -66,7 +66,7 @@ class Contract:
 
     def compiled(self) -> messages.Contract:
         """Return the compiled contract, kept by the calling process."""
-        return compiled(self.fingerprint, self.policy, self.snapshot)
+        return compile_cached(self.fingerprint, self.policy, self.snapshot)
 
     def definition(self, xid: str) -> str:
         """``xid``, if it is that of a definition here. Raises ``PipelineError``."""

@@ -22,7 +22,7 @@ from signalbook.pipeline.columns import decode_constants
 from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
-from signalbook.pipeline.job.memory import uncollected
+from signalbook.pipeline.job.memory import pause_collection
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, find_layout
 from signalbook.pipeline.limits import MAX_MESSAGE
@@ -127,7 +127,7 @@ class Validation:
 
 def _processed(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]) -> Iterator[TableRows]:
     validation = Validation(contract, builder)
-    with uncollected():
+    with pause_collection():
         for records in batches:
             yield from validation.take(records)
         yield from validation.finish()

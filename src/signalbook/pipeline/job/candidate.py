@@ -9,13 +9,13 @@ from typing import Final
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.documents import Documents, reachable_groups, read_documents, with_bases
+from signalbook.pipeline.job.documents import Documents, find_reachable_groups, read_documents, with_bases
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONError, JSONObject, parse_json
 from signalbook.xid import group_of
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
-_LARGEST: Final = 16 * 1024 * 1024
+_MAX_CANDIDATE_BYTES: Final = 16 * 1024 * 1024
 _POLICY: Final = Policy()
 
 
@@ -32,29 +32,31 @@ def with_candidate(
     today = Snapshot.of_documents(documents, groups)
     path = Path(candidate)
     if path.is_dir() or _is_registry(path):
-        return _merged(today, documents, read_documents(candidate), groups)
+        return _merge_snapshots(today, documents, read_documents(candidate), groups)
     if not definitions:
         raise PipelineError(f"{candidate} is a schema: say with --definition whose payloads it is to describe")
-    return replace(today, messages={**today.messages, **{xid: _typed(today, xid, path) for xid in definitions}})
+    return replace(
+        today, messages={**today.messages, **{xid: _replace_schema(today, xid, path) for xid in definitions}}
+    )
 
 
-def affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
-    """The xids of definitions that say something else, that are new or gone, in order."""
-    here, there = _fingerprints(today), _fingerprints(tomorrow)
+def find_affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
+    """Return the xids of definitions that changed, that are new or gone, in order."""
+    here, there = _compute_fingerprints(today), _compute_fingerprints(tomorrow)
     return tuple(sorted(xid for xid in here.keys() | there.keys() if here.get(xid) != there.get(xid)))
 
 
-def _fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:
+def _compute_fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:
     """Return the fingerprint of each definition: its schema, and all else."""
-    found = {}
+    fingerprints = {}
     for xid, definition in snapshot.compile(_POLICY).definitions.items():
         schema = definition.schema_use.schema
-        found[xid] = ("" if schema is None else schema.fingerprint, definition.definition)
-    return found
+        fingerprints[xid] = ("" if schema is None else schema.fingerprint, definition.definition)
+    return fingerprints
 
 
 def _is_registry(path: Path) -> bool:
-    content = _content(path)
+    content = _read_content(path)
     if path.suffix in (".yaml", ".yml"):
         return True
     try:
@@ -64,34 +66,34 @@ def _is_registry(path: Path) -> bool:
     if not isinstance(document, dict):
         return False
     # a schema may have a member "self", too, but no text in it
-    named = any(isinstance(document.get(name), str) for name in ("xid", "self"))
-    return named or any(name in document for name in _GROUPS)
+    has_xid = any(isinstance(document.get(name), str) for name in ("xid", "self"))
+    return has_xid or any(name in document for name in _GROUPS)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise PipelineError(f"the candidate {path} is larger than {_LARGEST} bytes")
+        if path.stat().st_size > _MAX_CANDIDATE_BYTES:
+            raise PipelineError(f"the candidate {path} is larger than {_MAX_CANDIDATE_BYTES} bytes")
         return path.read_bytes()
     except OSError as error:
         raise PipelineError(f"cannot read the candidate {path}: {error.strerror}") from None
 
 
-def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
+def _merge_snapshots(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
     """Merge both snapshots, selecting those definitions of ``fresh`` that ``groups`` reach."""
     candidate = Snapshot.of_documents(fresh)
-    reached = {group for _, document in (*documents, *fresh) for group in reachable_groups(document, groups)}
+    reached = {group for _, document in (*documents, *fresh) for group in find_reachable_groups(document, groups)}
     chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
     return Snapshot(
         messages=with_bases({**today.messages, **candidate.messages}, (*fresh, *documents)),
         schemas={**today.schemas, **candidate.schemas},
         selected=tuple(sorted({*today.selected, *chosen})),
-        names=tuple({each.xid: each for each in (*today.names, *candidate.names)}.values()),
+        names=tuple({schema.xid: schema for schema in (*today.names, *candidate.names)}.values()),
     )
 
 
-def _typed(today: Snapshot, xid: str, path: Path) -> JSONObject:
-    """A definition with the schema in a file for its own; the format stays."""
+def _replace_schema(today: Snapshot, xid: str, path: Path) -> JSONObject:
+    """Return a definition with the schema in a file instead of its own; the format stays."""
     compiled = today.compile(_POLICY).definitions.get(xid)
     if compiled is None:
         raise PipelineError(f"there is no definition {xid} that the candidate {path} could be for")
@@ -99,7 +101,9 @@ def _typed(today: Snapshot, xid: str, path: Path) -> JSONObject:
     stated = schema.format if schema is not None else str(compiled.definition.get("dataschemaformat") or "")
     if not stated:
         raise PipelineError(f"the definition {xid} says no dataschemaformat to read the candidate {path} by")
-    known = today.messages[xid] or {}
-    rest = {name: value for name, value in known.items() if name not in ("dataschemauri", "dataschemaxid")}
-    text = _content(path).decode("utf-8", "replace")
-    return {**rest, "dataschemaformat": stated, "dataschema": text}
+    message = today.messages[xid] or {}
+    other_attributes = {
+        name: value for name, value in message.items() if name not in ("dataschemauri", "dataschemaxid")
+    }
+    text = _read_content(path).decode("utf-8", "replace")
+    return {**other_attributes, "dataschemaformat": stated, "dataschema": text}

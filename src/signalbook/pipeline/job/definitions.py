@@ -42,7 +42,7 @@ class Definitions:
         groups: Sequence[str],
         policy: Policy,
         *,
-        kept: Path,
+        snapshot_file: Path,
         notify: Notify,
         subjects: Strategy = "",
     ) -> None:
@@ -50,22 +50,22 @@ class Definitions:
         self._groups = tuple(groups)
         self._subjects: Strategy = subjects
         self._policy = policy
-        self._kept = kept
+        self._kept = snapshot_file
         self._notify = notify
         self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(URL) else None
-        self._clue = self._marker()
+        self._clue = self._choose_marker()
         self._seen: object = None
         self._said = ""
         self._doubts: tuple[str, ...] = ()
-        self._snapshot = self._first()
+        self._snapshot = self._read_first()
 
     def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             self._client.close()
 
-    def current(self) -> Snapshot:
-        """The definitions for the next batch: those of now if they can be had and are sound, else those before."""
+    def read_current(self) -> Snapshot:
+        """Return the definitions for the next batch: the current ones if available and sound, else the former ones."""
         try:
             seen = self._clue()
             if seen != self._seen:
@@ -77,31 +77,31 @@ class Definitions:
                 self._notify("the definitions can be followed again")
             self._said = ""
         except (SignalbookError, OSError) as error:
-            self._say(f"the definitions before stay in force: {error}")
+            self._notify_once(f"the definitions before stay in force: {error}")
         return self._snapshot
 
-    def _marker(self) -> _ChangeMarker:
+    def _choose_marker(self) -> _ChangeMarker:
         if self._client is not None:
-            return _feed(self._client)
+            return _build_feed_marker(self._client)
         # There is no feed: what a record of the next batch names may be there since a moment.
-        return object if is_foreign(self._registry) else _stamps(Path(self._registry))
+        return object if is_foreign(self._registry) else _build_file_marker(Path(self._registry))
 
-    def _first(self) -> Snapshot:
+    def _read_first(self) -> Snapshot:
         try:
-            seen = self._first_clue()
+            seen = self._read_first_clue()
             snapshot = self._read()
         except (Unreachable, Refused) as error:
             # a gateway answers for a registry that is away: nothing is said of the definitions
             down = isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
             if not (down and self._kept.exists()):
                 raise
-            self._say(f"the definitions kept from before are in force: {error}")
-            snapshot = self._checked(Snapshot.from_json(self._kept.read_bytes()))
+            self._notify_once(f"the definitions kept from before are in force: {error}")
+            snapshot = self._check(Snapshot.from_json(self._kept.read_bytes()))
         else:
             self._seen = seen
         return snapshot
 
-    def _first_clue(self) -> object:
+    def _read_first_clue(self) -> object:
         """Return the first marker, None if that takes too long and there is no snapshot: reading has more time."""
         try:
             return self._clue()
@@ -111,7 +111,7 @@ class Definitions:
             return None
 
     def _read(self) -> Snapshot:
-        snapshot = self._checked(Snapshot.load(self._registry, self._groups, subjects=self._subjects))
+        snapshot = self._check(Snapshot.load(self._registry, self._groups, subjects=self._subjects))
         # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._kept.with_suffix(".new")
@@ -119,7 +119,7 @@ class Definitions:
         fresh.replace(self._kept)
         return snapshot
 
-    def _checked(self, snapshot: Snapshot) -> Snapshot:
+    def _check(self, snapshot: Snapshot) -> Snapshot:
         checked = snapshot.check(self._policy)
         for doubt in checked.doubts:
             if doubt not in self._doubts:
@@ -127,20 +127,20 @@ class Definitions:
         self._doubts = checked.doubts
         return checked
 
-    def _say(self, words: str) -> None:
+    def _notify_once(self, words: str) -> None:
         if words != self._said:
             self._notify(words)
         self._said = words
 
 
-def kept_name(registry: str, groups: Sequence[str], subjects: Strategy = "") -> str:
-    """The name of the file for definitions from there: others must not be taken for them."""
-    named = [registry, sorted(groups), subjects] if subjects else [registry, sorted(groups)]
-    return f"definitions-{fingerprint(named)[:12]}.json"
+def build_file_name(registry: str, groups: Sequence[str], subjects: Strategy = "") -> str:
+    """Return the name of the file for the definitions of a registry, which differs for other registries."""
+    identity = [registry, sorted(groups), subjects] if subjects else [registry, sorted(groups)]
+    return f"definitions-{fingerprint(identity)[:12]}.json"
 
 
-def _feed(client: Client) -> _ChangeMarker:
-    """The position of the registry's change feed; where it has none, a clue that changes every few seconds."""
+def _build_feed_marker(client: Client) -> _ChangeMarker:
+    """Return the position of the registry's change feed, or a marker that changes every few seconds without a feed."""
     down: tuple[float, Unreachable] | None = None
 
     def look() -> object:
@@ -162,12 +162,12 @@ def _feed(client: Client) -> _ChangeMarker:
     return look
 
 
-def _stamps(path: Path) -> _ChangeMarker:
+def _build_file_marker(path: Path) -> _ChangeMarker:
     """Return the files with their sizes and times."""
 
     def look() -> object:
         files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
-        found = [(str(file), file.stat()) for file in files]
-        return canonical_json([[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in found])
+        file_stats = [(str(file), file.stat()) for file in files]
+        return canonical_json([[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in file_stats])
 
     return look

@@ -37,10 +37,10 @@ def check_policy(policy: Policy) -> None:
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise ``PipelineError`` for a value of the setting ``name`` that is none of ``choices``, a ``Literal``."""
-    known = get_args(choices)
-    if value not in known:
-        listed = ", ".join(filter(None, known))
+    """Raise ``PipelineError`` if the value of the setting ``name`` is not among ``choices``, a ``Literal``."""
+    allowed = get_args(choices)
+    if value not in allowed:
+        listed = ", ".join(filter(None, allowed))
         raise PipelineError(f"{name} is {value!r}, and must be one of {listed}")
 
 
@@ -123,7 +123,7 @@ class StreamJob:
     once: bool = False
 
     def batch_id(self, number: int) -> str:
-        """The id of a micro-batch, by Spark's number of it."""
+        """Return the id of a micro-batch by Spark's number."""
         return stream_batch(self.name, number)
 
 
@@ -321,21 +321,21 @@ def read(path: Path) -> JobOptions:
     except RecursionError:
         raise PipelineError(f"the job file {path} is nested too deeply") from None
     except ValueError as error:  # of tomllib also for a number of thousands of digits
-        raise PipelineError(f"the job file {path}: {error}{_known(str(error))}") from None
+        raise PipelineError(f"the job file {path}: {error}{_list_known(str(error))}") from None
 
 
-def _known(words: str) -> str:
+def _list_known(words: str) -> str:
     """Return the known names in place of an unknown one, from msgspec's ``words``."""
     place = _PLACE.search(words)
     name = place[1] if place else ""
     if words.startswith("Invalid enum value"):
-        found = filter(None, get_args(get_type_hints(JobOptions).get(name)))
+        names = filter(None, get_args(get_type_hints(JobOptions).get(name)))
     elif words.startswith("Object contains unknown field"):
         section: Any = get_type_hints(JobOptions)[name] if name else JobOptions
-        found = iter(section.__struct_fields__)
+        names = iter(section.__struct_fields__)
     else:
         return ""
-    return f"; there are: {', '.join(found)}"
+    return f"; there are: {', '.join(names)}"
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
@@ -344,11 +344,11 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
     ``options`` and ``storage`` are overridden by member. ``stream`` are those of ``StreamOptions``; a ``catalog`` may
     be a name or a URL.
     """
-    found = JobOptions() if file is None else read(file)
+    options = JobOptions() if file is None else read(file)
     timing = {name: value for name, value in stream.items() if value is not None}
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
         more["catalog"] = build_catalog_section(more["catalog"])
     for name in ("options", "storage"):
-        more[name] = {**getattr(found, name), **more.get(name, {})}
-    return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)
+        more[name] = {**getattr(options, name), **more.get(name, {})}
+    return msgspec.structs.replace(options, stream=msgspec.structs.replace(options.stream, **timing), **more)

@@ -14,8 +14,8 @@ _MANY: Final = 100_000
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Look for no cycles meanwhile: among millions of fresh values that takes longer than to make them."""
+def pause_collection() -> Iterator[None]:
+    """Pause the search for cycles: among millions of fresh values it takes longer than to make them."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -42,25 +42,25 @@ class Latest(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the cached value of ``key``, or None."""
-        found = self._found.pop(key, None)
-        if found is None:
+        cached = self._found.pop(key, None)
+        if cached is None:
             return None
-        self._found[key] = found  # the latest is at the end
-        return found[0]
+        self._found[key] = cached  # the latest is at the end
+        return cached[0]
 
     def take(self, key: K) -> V | None:
-        """The same, which is kept no longer."""
-        found = self._found.pop(key, None)
-        return None if found is None else found[0]
+        """Remove and return the cached value of ``key``, or None."""
+        cached = self._found.pop(key, None)
+        return None if cached is None else cached[0]
 
     def keep(self, key: K, value: V, size: int) -> None:
-        """Keep ``value``, of so many bytes, and of the others the latest that there is room for."""
+        """Keep ``value`` of ``size`` bytes, and the latest of the other values that there is room for."""
         self._found[key] = value, size
-        left = self._most
-        for each, (_, own) in reversed(list(self._found.items())):
-            left -= own
-            if left < 0 and each != key:
-                self._found.pop(each, None)
+        room = self._most
+        for other_key, (_, entry_size) in reversed(list(self._found.items())):
+            room -= entry_size
+            if room < 0 and other_key != key:
+                self._found.pop(other_key, None)
 
 
 class Derived(Generic[V]):
@@ -72,15 +72,15 @@ class Derived(Generic[V]):
         self._before: dict[int, tuple[Any, V]] = {}
         self._now: dict[int, tuple[Any, V]] = {}
 
-    def turn(self) -> None:
-        """End this turn: what was not asked for in it is forgotten."""
+    def end_turn(self) -> None:
+        """End this turn: results that were not used in it are dropped."""
         self._before, self._now = self._now, {}
 
     def __call__(self, value: Any) -> V:
         """Return the result for ``value``."""
         key = id(value)
-        found = self._now.get(key) or self._before.get(key)
-        if found is None:
-            found = value, self._make(value)
-        self._now[key] = found
-        return found[1]
+        cached = self._now.get(key) or self._before.get(key)
+        if cached is None:
+            cached = value, self._make(value)
+        self._now[key] = cached
+        return cached[1]

@@ -57,14 +57,14 @@ class LocalRunner:
     def run(self, count: int, work: Work, size: int) -> list[bytes]:
         """Return the results of the tasks 0 to ``count`` - 1. Raises ``PipelineError`` once a task has failed."""
         if count <= 1 or size < self.small_bytes:
-            return _do(work, range(count))
+            return _run_work(work, range(count))
         context = multiprocessing.get_context("spawn")
         # Nothing is sent. The reading end tells the processes that this one has closed the other end, or is gone.
         reader, writer = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(min(self.parallelism, count), context, _begin_worker, (reader,))
         with reader, pool, writer:
             try:
-                results = pool.map(partial(_do, work), [[number] for number in range(count)])
+                results = pool.map(partial(_run_work, work), [[number] for number in range(count)])
                 return [result for (result,) in results]
             except BrokenProcessPool as error:
                 raise PipelineError(
@@ -72,7 +72,7 @@ class LocalRunner:
                 ) from error
 
 
-def _do(work: Work, numbers: Iterable[int]) -> list[bytes]:
+def _run_work(work: Work, numbers: Iterable[int]) -> list[bytes]:
     """Return the results of ``work``. Every error becomes a plain ``PipelineError``, which can be pickled."""
     try:
         return list(work(numbers))

@@ -103,8 +103,8 @@ def open_session(
     if SparkContext._active_spark_context is not None:  # whichever thread has made it
         yield SparkSession.builder.getOrCreate()
         return
-    with _untraced():
-        started = _start(master, {**_libraries(jars, packages), **(_BRIEF if brief else {})})
+    with _filter_traces():
+        started = _start(master, {**_build_library_options(jars, packages), **(_BRIEF if brief else {})})
         try:
             yield started
         finally:
@@ -112,7 +112,7 @@ def open_session(
 
 
 @contextmanager
-def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
+def open_java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
     """Yield a function that tries to lock ``file`` for the session's Java process, until the block or Java ends.
 
     Java outlives a killed driver by seconds, in which it goes on writing; a lock of the driver would not show that.
@@ -128,19 +128,19 @@ def java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]
 
 
 def _refuse_connect() -> None:
-    """Sessions by Spark Connect have no context, which tasks of ours are given to."""
-    asked = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ), "")
+    """Raise ``PipelineError`` for sessions by Spark Connect, which have no context for our tasks."""
+    variable = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ), "")
     if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
-        asked = "SPARK_API_MODE"
-    if asked:
+        variable = "SPARK_API_MODE"
+    if variable:
         raise PipelineError(
-            f"commands of the pipeline have a Spark of their own, and no server of Spark Connect ({asked} is set): "
+            f"commands of the pipeline have a Spark of their own, and no server of Spark Connect ({variable} is set): "
             "unset it, or use pipeline.validate, typed, register, land and read, which work by Connect"
         )
 
 
-def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
-    """Spark's options for more libraries."""
+def _build_library_options(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
+    """Return Spark's options for more libraries."""
     if jars:
         files = [file for jar in jars for file in (sorted(jar.glob("*.jar")) if jar.is_dir() else [jar])]
         missing = next((str(file) for file in files if not file.is_file()), "" if files else f"JAR files in {jars[0]}")
@@ -148,27 +148,27 @@ def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
             raise PipelineError(f"{missing}: there is no such file")
         return {_LIBRARIES[0]: ",".join(str(file.absolute()) for file in files)}
     if packages:
-        return {_LIBRARIES[1]: ",".join(f"{name}_{_scala()}:{pyspark.__version__}" for name in packages)}
+        return {_LIBRARIES[1]: ",".join(f"{name}_{_find_scala_version()}:{pyspark.__version__}" for name in packages)}
     return {}
 
 
-def _scala() -> str:
-    """The version of Scala that Spark here is made with, such as ``2.13``; artifacts have it in their names."""
-    library = next((_home() / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
+def _find_scala_version() -> str:
+    """Return the version of Scala that Spark is built with, such as ``2.13``; artifacts have it in their names."""
+    library = next((_find_spark_home() / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
     return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
 
 
-def _home() -> Path:
+def _find_spark_home() -> Path:
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
-def _redaction() -> str:
+def _build_redaction() -> str:
     """Return the pattern of secret settings: ours, and those of Spark's own configuration."""
-    file = Path(os.environ.get("SPARK_CONF_DIR") or _home() / "conf") / "spark-defaults.conf"
+    file = Path(os.environ.get("SPARK_CONF_DIR") or _find_spark_home() / "conf") / "spark-defaults.conf"
     with suppress(OSError, UnicodeDecodeError):
-        found = _REDACTED.search(file.read_text(encoding="utf-8"))
-        if found is not None:
-            return f"(?:{found[1]})|{_HIDDEN}"
+        match = _REDACTED.search(file.read_text(encoding="utf-8"))
+        if match is not None:
+            return f"(?:{match[1]})|{_HIDDEN}"
     return _HIDDEN
 
 
@@ -179,24 +179,24 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if any(name in more for name in _LIBRARIES):
         _end_java()
-    options = {**_QUIET, _REDACTION: _redaction(), **(_LOCAL if master.startswith("local") else {}), **more}
+    options = {**_QUIET, _REDACTION: _build_redaction(), **(_LOCAL if master.startswith("local") else {}), **more}
     builder = SparkSession.builder.appName("signalbook").master(master)
     for name, value in options.items():
         builder = builder.config(name, value)
-    with _silence() as log, _kept_interrupt():
+    with _send_output_to_file() as log, _keep_interrupt():
         try:
             return builder.getOrCreate()
         except (PySparkException, Py4JError, OSError, ValueError, RuntimeError) as error:
-            _abandon()
-            raise PipelineError(f"Spark does not start on {master}: {_reason(log, error)}") from error
+            _discard_session()
+            raise PipelineError(f"Spark does not start on {master}: {_find_reason(log, error)}") from error
         except BaseException as error:
-            _abandon()
+            _discard_session()
             _end_launched(error)
             raise
 
 
-def _abandon() -> None:
-    """End what is left of a session that did not come about: the next one is to find none of it."""
+def _discard_session() -> None:
+    """End the remains of a session that failed to start, so that the next one does not find them."""
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Py4JError, OSError):
@@ -253,16 +253,16 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _untraced() -> Iterator[None]:
+def _filter_traces() -> Iterator[None]:
     """Keep py4j from logging a trace of each interrupt: what that means is for the program to say."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for each in loggers:
-        each.addFilter(_is_no_interrupt)
+    for logger in loggers:
+        logger.addFilter(_is_no_interrupt)
     try:
         yield
     finally:
-        for each in loggers:
-            each.removeFilter(_is_no_interrupt)
+        for logger in loggers:
+            logger.removeFilter(_is_no_interrupt)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
@@ -273,7 +273,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _kept_interrupt() -> Iterator[None]:
+def _keep_interrupt() -> Iterator[None]:
     """Leave to the program what an interrupt means; Spark's own handler would kill the batch at work."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -286,13 +286,13 @@ def _kept_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _silence() -> Iterator[Path]:
+def _send_output_to_file() -> Iterator[Path]:
     """Send what the JVM prints to a file: greetings on standard error, and on standard output, which programs read,
     warnings. They are no business of the user's.
     """
     handle, name = tempfile.mkstemp(prefix="signalbook-spark-", suffix=".log")
     try:
-        with _sent(sys.stdout, 1, handle), _sent(sys.stderr, 2, handle):
+        with _send_descriptor(sys.stdout, 1, handle), _send_descriptor(sys.stderr, 2, handle):
             yield Path(name)
     finally:
         os.close(handle)
@@ -301,7 +301,7 @@ def _silence() -> Iterator[Path]:
 
 
 @contextmanager
-def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
+def _send_descriptor(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
     """Send what is written to the descriptor of ``stream`` to ``handle``."""
     stream.flush()
     terminal = os.dup(descriptor)
@@ -315,10 +315,10 @@ def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
         os.close(terminal)
 
 
-def _reason(log: Path, error: Exception) -> str:
+def _find_reason(log: Path, error: Exception) -> str:
     """Return why Spark did not start, in its words, in one line if it gives one."""
     words = log.read_text(errors="replace")
     if any(sign in words for sign in _UNFETCHED):
         return _OFFLINE
-    found = _WHY.findall(words) or _WHY.findall(str(error))
-    return "".join(found[-1]).strip() if found else words[-_TAIL:].strip() or str(error)
+    reasons = _WHY.findall(words) or _WHY.findall(str(error))
+    return "".join(reasons[-1]).strip() if reasons else words[-_TAIL:].strip() or str(error)

@@ -22,7 +22,7 @@ from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import subjects
-from signalbook.pipeline.job.checking import CheckedDefinitions, Entities, Lookups, check
+from signalbook.pipeline.job.definition_checks import CheckedDefinitions, Entities, Lookups, check
 from signalbook.pipeline.job.documents import (
     MESSAGES,
     PATIENCE,
@@ -32,32 +32,32 @@ from signalbook.pipeline.job.documents import (
     VERSIONS,
     Documents,
     SchemaEntries,
-    contents,
-    followed,
-    groups_of,
+    build_named_document,
+    find_message,
+    find_reachable_groups,
+    find_schema_entries,
+    find_version,
+    find_xref,
+    follow_xref,
     import_roots,
     is_dangling,
     is_foreign,
-    local_xid,
-    message_of,
-    message_xid,
-    named,
-    reachable_groups,
+    iterate_resources,
+    list_groups,
+    read_contents,
     read_documents,
-    resources,
-    schema_of,
-    version_of,
+    resolve_message_xid,
+    resolve_xid,
     with_bases,
-    xref_of,
 )
-from signalbook.pipeline.job.memory import Derived, Latest, uncollected
+from signalbook.pipeline.job.memory import Derived, Latest, pause_collection
 from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest
 from signalbook.xid import group_of
 
 
-def _canonical(entity: JSONObject | None) -> msgspec.Raw:
+def _encode_canonical(entity: JSONObject | None) -> msgspec.Raw:
     return msgspec.Raw(canonical_json(entity))
 
 
@@ -68,17 +68,17 @@ class DocumentCache:
         self.parts = Parts()
         # The digest of a file, and what was made of it.
         self.last: tuple[str, Snapshot] | None = None
-        self.message: Derived[JSONObject | None] = Derived(message_of)
-        self.schema: Derived[SchemaEntries | None] = Derived(schema_of)
-        self.canonical: Derived[msgspec.Raw] = Derived(_canonical)
+        self.message: Derived[JSONObject | None] = Derived(find_message)
+        self.schema: Derived[SchemaEntries | None] = Derived(find_schema_entries)
+        self.canonical: Derived[msgspec.Raw] = Derived(_encode_canonical)
 
-    def turn(self) -> None:
-        """A document has been read: what the one before had and this has not is forgotten."""
+    def end_turn(self) -> None:
+        """End the turn of a document: entities of the one before that this one lacks are dropped."""
         for derived in (self.message, self.schema, self.canonical):
-            derived.turn()
+            derived.end_turn()
 
 
-_SHOWN: Final = 20
+_MAX_NOTES: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Snapshot:
     doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    @uncollected()
+    @pause_collection()
     def load(
         cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = (), subjects: Strategy = ""
     ) -> Snapshot:
@@ -120,18 +120,18 @@ class Snapshot:
         path = None if is_foreign(registry) or registry.startswith(URL) else Path(registry)
         if path is not None and path.is_file() and not subjects:
             return cls._of_file(path, groups, versions, origin)
-        doubts = _hidden(registry)
+        doubts = _describe_hidden(registry)
         try:
             if subjects or is_foreign(registry):
                 documents = () if is_foreign(registry) else read_documents(registry)
-                found = cls.of_documents(documents, groups, versions).with_subjects(registry, subjects or "topic")
+                snapshot = cls.of_documents(documents, groups, versions).with_subjects(registry, subjects or "topic")
             elif registry.startswith(URL):
-                found = cls._of_url(registry, groups, versions, origin)
+                snapshot = cls._of_url(registry, groups, versions, origin)
             else:
-                found = cls.of_registry(registry, read_documents(registry), groups, versions)
+                snapshot = cls.of_registry(registry, read_documents(registry), groups, versions)
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
-        return found._with(origin=origin, doubts=(*doubts, *found.doubts))
+        return snapshot._with(origin=origin, doubts=(*doubts, *snapshot.doubts))
 
     @classmethod
     def _of_file(
@@ -140,17 +140,19 @@ class Snapshot:
         """Load a document. The same bytes give the same snapshot as in an earlier batch of this process."""
         content = read_bytes(path)
         seen = digest(content)
-        known = _documents.get(origin)
-        if known is not None and known.last is not None and known.last[0] == seen:
-            return known.last[1]
+        cached = _documents.get(origin)
+        if cached is not None and cached.last is not None and cached.last[0] == seen:
+            return cached.last[1]
         # While it changes nobody else has it, and where this fails, nobody any more.
         cache = _documents.take(origin) or DocumentCache()
         source = source_of(path, content, parts=cache.parts)
-        found = replace(cls.of_registry(str(path), [named(source)], groups, versions, cache), origin=origin)
+        snapshot = replace(
+            cls.of_registry(str(path), [build_named_document(source)], groups, versions, cache), origin=origin
+        )
         if not source.files:  # of which these bytes say nothing
-            found._keep(cache)
-            cache.last = seen, found
-        return found
+            snapshot._keep(cache)
+            cache.last = seen, snapshot
+        return snapshot
 
     @classmethod
     def _of_url(
@@ -159,14 +161,14 @@ class Snapshot:
         """Load the current state of the registry at a URL."""
         cache = _documents.take(origin) or DocumentCache()
         documents = read_documents(registry, parts=cache.parts)
-        found = replace(cls.of_registry(registry, documents, groups, versions, cache), origin=origin)
-        found._keep(cache)
-        return found
+        snapshot = replace(cls.of_registry(registry, documents, groups, versions, cache), origin=origin)
+        snapshot._keep(cache)
+        return snapshot
 
     def _keep(self, cache: DocumentCache) -> None:
         """Keep what was read of the document."""
-        vars(self)["_text"] = self._parts_text(cache.canonical)
-        cache.turn()
+        vars(self)["_text"] = self._encode_parts(cache.canonical)
+        cache.end_turn()
         _documents.keep(self.origin, cache, self._size)
 
     @property
@@ -177,10 +179,10 @@ class Snapshot:
         """Add the definitions of the subjects of the registry at a URL. Raises as ``load`` does."""
         if not is_foreign(registry) and not registry.startswith(URL):
             raise PipelineError(f"{registry} has no subjects: give the URL of a registry, or confluent+ and a URL")
-        messages, schemas = Subjects.read(registry).definitions(strategy)
-        taken = next((xid for xid in self.messages if group_of(xid) == subjects.GROUP), None)
-        if taken is not None:
-            raise PipelineError(f"{subjects.GROUP} is the group of definitions by subjects, but {taken} is in it")
+        messages, schemas = Subjects.read(registry).build_definitions(strategy)
+        existing = next((xid for xid in self.messages if group_of(xid) == subjects.GROUP), None)
+        if existing is not None:
+            raise PipelineError(f"{subjects.GROUP} is the group of definitions by subjects, but {existing} is in it")
         if not messages and not self.selected:
             raise PipelineError(f"{without_user(registry)} has no subjects that are named by {strategy}")
         return replace(
@@ -200,11 +202,11 @@ class Snapshot:
         versions: Sequence[str] = (),
         cache: DocumentCache | None = None,
     ) -> Snapshot:
-        """The same out of documents that were read from ``registry``."""
+        """Return the snapshot of documents that were read from ``registry``."""
         snapshot = cls.of_documents(documents, groups, versions, cache)
         if not snapshot.selected:
-            shown = without_user(registry)
-            where = f"in {', '.join(groups)} of {shown}" if groups else f"in {shown}"
+            registry_name = without_user(registry)
+            where = f"in {', '.join(groups)} of {registry_name}" if groups else f"in {registry_name}"
             raise PipelineError(f"there are no message definitions {where}")
         return snapshot
 
@@ -216,28 +218,31 @@ class Snapshot:
         versions: Sequence[str] = (),
         cache: DocumentCache | None = None,
     ) -> Snapshot:
-        """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree.
+        """Return the snapshot of named registry documents. Raises ``PipelineError`` where two disagree.
 
         What ``cache`` knows of the same entities is taken from there.
         """
         messages: dict[str, JSONObject | None] = {}
         schemas: dict[str, JSONObject] = {}
         parents: set[str] = set()
-        there: set[str] = set()
+        existing_groups: set[str] = set()
         pinned: dict[str, JSONObject] = {}
         doubts: list[str] = []
         roots: dict[str, str] = {}
         names: dict[str, ReferableSchema] = {}
         documents, cache = list(documents), cache or DocumentCache()
         for name, document in documents:
-            doubts += _dangling_xrefs(document)
-            own = {xid: cache.message(followed(document, each)) for xid, each in resources(document, MESSAGES)}
-            _merge(messages, own, name)
+            doubts += _find_dangling_xrefs(document)
+            new_messages = {
+                xid: cache.message(follow_xref(document, stored))
+                for xid, stored in iterate_resources(document, MESSAGES)
+            }
+            _merge(messages, new_messages, name)
             entries: dict[str, JSONObject] = {}
-            for xid, each in resources(document, SCHEMAS):
-                schema = cache.schema(followed(document, each))
+            for xid, stored in iterate_resources(document, SCHEMAS):
+                schema = cache.schema(follow_xref(document, stored))
                 if schema is None:
-                    if not is_dangling(document, each):
+                    if not is_dangling(document, stored):
                         doubts.append(f"the schema {xid} cannot be used: it must be an object")
                     continue
                 for suffix, entity in schema.entries:
@@ -246,11 +251,11 @@ class Snapshot:
                     names[xid] = schema.names
             _merge(schemas, entries, name)
             roots |= import_roots(document)
-            parents |= reachable_groups(document, groups)
-            there |= groups_of(document)
-            pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
+            parents |= find_reachable_groups(document, groups)
+            existing_groups |= list_groups(document)
+            pinned |= {xid: version for xid in versions if (version := find_version(document, xid)) is not None}
         for group in groups:
-            if group not in there:
+            if group not in existing_groups:
                 raise PipelineError(f"there is no message group or endpoint {group} among the definitions")
         for xid in versions:
             if xid not in pinned:
@@ -260,13 +265,13 @@ class Snapshot:
                 messages[resource] = pinned[xid]
             else:
                 schemas[resource] = {**schemas[resource], "versionid": pinned[xid]["versionid"]}
-        wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
-        _check_case(wanted)
+        selected = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
+        _check_case(selected)
         return cls(
             messages=with_bases(messages, documents),
             schemas=schemas,
-            selected=tuple(wanted),
-            names=tuple(_placed(xid, name, roots) for xid, name in sorted(names.items())),
+            selected=tuple(selected),
+            names=tuple(_build_referable(xid, name, roots) for xid, name in sorted(names.items())),
             doubts=tuple(doubts),
         )
 
@@ -281,13 +286,13 @@ class Snapshot:
 
     @cached_property
     def _text(self) -> JSONObject:
-        return self._parts_text(lambda entity: entity)
+        return self._encode_parts(lambda entity: entity)
 
-    def _parts_text(self, canonical: Callable[[JSONObject | None], object]) -> JSONObject:
-        """The canonical JSON of each part; ``canonical`` gives each entity, or its canonical JSON."""
+    def _encode_parts(self, canonical: Callable[[JSONObject | None], object]) -> JSONObject:
+        """Return the canonical JSON of each part; ``canonical`` gives each entity, or its canonical JSON."""
         parts: JSONObject = {
-            "messages": {xid: canonical(each) for xid, each in self.messages.items()},
-            "schemas": {xid: canonical(each) for xid, each in self.schemas.items()},
+            "messages": {xid: canonical(entity) for xid, entity in self.messages.items()},
+            "schemas": {xid: canonical(entity) for xid, entity in self.schemas.items()},
             "selected": self.selected,
         }
         if self.names:
@@ -299,44 +304,44 @@ class Snapshot:
     @classmethod
     def from_json(cls, text: bytes) -> Snapshot:
         """Read the output of ``to_json``. A message or schema is decoded on first use."""
-        found = msgspec.json.decode(text, type=_Shipped)
+        shipped = msgspec.json.decode(text, type=_Shipped)
         return cls(
-            messages=Deferred(found.messages, msgspec.json.decode),
-            schemas=Deferred(found.schemas, msgspec.json.decode),
-            selected=found.selected,
-            names=found.names,
-            subjects=found.subjects,
-            outlines=found.outlines,
-            left_out=found.left_out,
+            messages=Deferred(shipped.messages, msgspec.json.decode),
+            schemas=Deferred(shipped.schemas, msgspec.json.decode),
+            selected=shipped.selected,
+            names=shipped.names,
+            subjects=shipped.subjects,
+            outlines=shipped.outlines,
+            left_out=shipped.left_out,
         )
 
-    def message(self, reference: str) -> JSONObject | None:
-        """The message, or Version of one, an xid names; a URL or fragment by the xid in it, whatever the host."""
-        return self.messages.get(message_xid(reference))
+    def find_message(self, reference: str) -> JSONObject | None:
+        """Return the message, or Version of a message, that an xid names, or a URL or fragment with the xid in it."""
+        return self.messages.get(resolve_message_xid(reference))
 
-    def schema(self, reference: str) -> SchemaDocument | None:
-        """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (K-39)."""
-        xid = local_xid(reference, SCHEMA_GROUPS)
+    def find_schema(self, reference: str) -> SchemaDocument | None:
+        """Return the schema that an xid names, or a URL with the xid in it. Nothing is fetched (K-39)."""
+        xid = resolve_xid(reference, SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
         if schema is not None and VERSIONS not in xid:
             xid = f"{xid.partition('?')[0]}{VERSIONS}{schema['versionid']}"
             schema = self.schemas.get(xid)
-        content = None if schema is None else contents(schema)
+        content = None if schema is None else read_contents(schema)
         if schema is None or content is None:
             return None
         versions = (self.schemas.get(xid.partition(VERSIONS)[0]) or {}).get("versions", ())
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid, versions=versions)
 
-    def imported(self, path: str, xid: str) -> bytes | None:
+    def find_import(self, path: str, xid: str) -> bytes | None:
         """Return the document that the schema ``xid`` calls ``path``: see docs/references.md."""
-        stated = follow_references(xid, path, self._references)
+        stated = follow_references(xid, path, self._find_references)
         names = (stated,) if stated is not None else read_as_xids(path)
-        schema = next((each for name in names if (each := self.schema(name)) is not None), None)
+        schema = next((candidate for name in names if (candidate := self.find_schema(name)) is not None), None)
         if schema is None and stated is None:
-            schema = self.schema(self._by_name.find(path, group_of(xid)) or "")
+            schema = self.find_schema(self._by_name.find(path, group_of(xid)) or "")
         return None if schema is None else schema.content
 
-    def _references(self, xid: str) -> Mapping[str, str]:
+    def _find_references(self, xid: str) -> Mapping[str, str]:
         schema = self.schemas.get(xid) or {}
         if "versionid" in schema and VERSIONS not in xid:
             schema = self.schemas.get(f"{xid}{VERSIONS}{schema['versionid']}") or {}
@@ -349,23 +354,25 @@ class Snapshot:
 
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
-        source, policy = self._source(), self._policy(policy)
+        source, policy = self._build_source(), self._extend_policy(policy)
         if self.outlines or self.left_out:
             return Contract.outlined(self.outlines, source, policy, self.left_out)
         return Contract.of_source(source, policy)
 
-    def _policy(self, policy: Policy) -> Policy:
-        """``policy``, with what all definitions by subjects have in common."""
+    def _extend_policy(self, policy: Policy) -> Policy:
+        """Return ``policy`` with the settings that all definitions by subjects share."""
         if not self.subjects:
             return policy
         prefixed = Override(xid=subjects.GROUP, settings=(("wire_prefix", "confluent"),))
         return replace(policy, overrides=(prefixed, *policy.overrides))
 
-    def _source(self) -> DefinitionSource:
+    def _build_source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message, imports=self.imported)
+        return DefinitionSource(
+            definitions=definitions, schemas=self.find_schema, bases=self.find_message, imports=self.find_import
+        )
 
-    @uncollected()  # thousands of definitions are compiled, and all of them stay
+    @pause_collection()  # thousands of definitions are compiled, and all of them stay
     def check(self, policy: Policy) -> Snapshot:
         """Compile every definition and schema; those that do not are left out, or the policy says stop.
 
@@ -385,41 +392,41 @@ class Snapshot:
         return self._with(outlines=last.outlines, left_out=last.left_out, doubts=doubts)
 
     def _with(self, **changes: Any) -> Snapshot:
-        """The same definitions, with something else said of them."""
-        found = replace(self, **changes)
+        """Return the same definitions with other attributes."""
+        changed = replace(self, **changes)
         # What takes long to find out of thousands of definitions is the same of both.
-        vars(found).update({name: vars(self)[name] for name in ("_text", "fingerprint") if name in vars(self)})
-        return found
+        vars(changed).update({name: vars(self)[name] for name in ("_text", "fingerprint") if name in vars(self)})
+        return changed
 
     def _check(self, policy: Policy, before: CheckedDefinitions | None) -> _Outcome:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
         lookups = Lookups()
-        noting = replace(self, messages=lookups.noting(self.messages), schemas=lookups.noting(self.schemas))
-        vars(noting)["_by_name"] = lookups.noting_names(self._by_name)
-        source = replace(noting._source(), imports=lookups.following(noting.imported))
+        noting = replace(self, messages=lookups.track(self.messages), schemas=lookups.track(self.schemas))
+        vars(noting)["_by_name"] = lookups.track_names(self._by_name)
+        source = replace(noting._build_source(), imports=lookups.track_imports(noting.find_import))
         entities = Entities(messages=self.messages, schemas=self.schemas, names=self.names)
-        checked = check(source, self._policy(policy), entities, lookups, before)
+        checked = check(source, self._extend_policy(policy), entities, lookups, before)
         verdicts = checked.verdicts
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
         outlines, left_out = leave_out(verdicts)
-        needed = {xid: each for xid, each in left_out.items() if policy.of(xid).on_broken_definition == "stop"}
+        needed = {xid: entry for xid, entry in left_out.items() if policy.of(xid).on_broken_definition == "stop"}
         if needed:
-            shown = _shown(f"  {xid}: {'; '.join(each.reasons)}" for xid, each in needed.items())
-            raise PipelineError("\n".join(["these definitions cannot be used:", *shown]))
-        doubts = (f"{xid}: {found.message}" for xid, each in verdicts.items() for found in each.doubts)
-        said = _shown(map(_left_out, left_out, left_out.values()))
-        return _Outcome(self.fingerprint, checked, outlines, left_out, (*said, *doubts))
+            lines = _limit_lines(f"  {xid}: {'; '.join(entry.reasons)}" for xid, entry in needed.items())
+            raise PipelineError("\n".join(["these definitions cannot be used:", *lines]))
+        doubts = (f"{xid}: {doubt.message}" for xid, entry in verdicts.items() for doubt in entry.doubts)
+        notes = _limit_lines(map(_describe_left_out, left_out, left_out.values()))
+        return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts))
 
 
-def _dangling_xrefs(document: JSONObject) -> Iterator[str]:
+def _find_dangling_xrefs(document: JSONObject) -> Iterator[str]:
     """Yield a sentence about each message and schema whose cross reference leads nowhere."""
     for plural in (MESSAGES, SCHEMAS):
-        for xid, resource in resources(document, plural):
+        for xid, resource in iterate_resources(document, plural):
             if is_dangling(document, resource):
                 why = "which does not exist, which you cannot read, or which is a cross reference itself"
-                yield f"{xid} refers to {xref_of(resource)}, {why}"
+                yield f"{xid} refers to {find_xref(resource)}, {why}"
 
 
 class _Outcome(NamedTuple):
@@ -440,19 +447,19 @@ _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 _CONTRACTS: Final = 2
 
 
-def compiled(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
-    """The contract of the snapshot that ``load`` brings, by its fingerprint; kept for the next task of the process."""
+def compile_cached(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
+    """Return the contract of the snapshot from ``load`` by its fingerprint; it is cached for the next tasks."""
     key = fingerprint, policy
-    found = _compiled.pop(key, None)
-    if found is None:
+    contract = _compiled.pop(key, None)
+    if contract is None:
         # Some are kept, for jobs in turns, and not all: a stream whose definitions change would fill the worker with
         # old ones. What is in them refers to itself, and nobody looks for cycles while a task is at work.
         if len(_compiled) >= _CONTRACTS:
             del _compiled[next(iter(_compiled))]
             gc.collect()
-        found = load().compile(policy)
-    _compiled[key] = found  # the latest is at the end
-    return found
+        contract = load().compile(policy)
+    _compiled[key] = contract  # the latest is at the end
+    return contract
 
 
 class _Shipped(msgspec.Struct):
@@ -474,18 +481,20 @@ _KNOWN_BY: Final = {
 }
 
 
-def _left_out(xid: str, found: LeftOut) -> str:
+def _describe_left_out(xid: str, entry: LeftOut) -> str:
     """Return the note for people on a definition that is left out."""
-    return f"{found.finding(xid).message}; it is left out: {_KNOWN_BY[found.known_by]}"
+    return f"{entry.finding(xid).message}; it is left out: {_KNOWN_BY[entry.known_by]}"
 
 
-def _shown(lines: Iterable[str]) -> list[str]:
-    """The first of these lines, and how many more there are."""
-    found = list(lines)
-    return found[:_SHOWN] + ([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
+def _limit_lines(lines: Iterable[str]) -> list[str]:
+    """Return the first of these lines, and how many more there are."""
+    all_lines = list(lines)
+    return all_lines[:_MAX_NOTES] + (
+        [f"  and {len(all_lines) - _MAX_NOTES} more"] if len(all_lines) > _MAX_NOTES else []
+    )
 
 
-def _hidden(registry: str) -> tuple[str, ...]:
+def _describe_hidden(registry: str) -> tuple[str, ...]:
     """Return the note that a part of a registry is hidden from this identity and not used."""
     if not registry.startswith(URL):
         return ()
@@ -496,11 +505,13 @@ def _hidden(registry: str) -> tuple[str, ...]:
             return ()
     if not caller.get("hidden"):
         return ()
-    shown = without_user(registry)
-    return (f"{shown}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",)
+    registry_name = without_user(registry)
+    return (
+        f"{registry_name}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",
+    )
 
 
-def _placed(xid: str, names: ReferableSchema, roots: Mapping[str, str]) -> ReferableSchema:
+def _build_referable(xid: str, names: ReferableSchema, roots: Mapping[str, str]) -> ReferableSchema:
     """Return the names of the schema at ``xid``, with the import root of its group."""
     return ReferableSchema(xid, names.format, names.name, roots.get(group_of(xid), ""), names.identities)
 
@@ -517,11 +528,11 @@ def _check_case(xids: Iterable[str]) -> None:
             raise PipelineError(f"{other} and {xid} differ only in case, which no registry accepts: rename one")
 
 
-def _merge(into: dict[str, _Entity], found: Mapping[str, _Entity], name: str) -> None:
+def _merge(into: dict[str, _Entity], additions: Mapping[str, _Entity], name: str) -> None:
     if not into:
-        into.update(found)
+        into.update(additions)
         return
-    for xid, entity in found.items():
+    for xid, entity in additions.items():
         # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
             raise PipelineError(f"{name} says something else of {xid} than a document before it")

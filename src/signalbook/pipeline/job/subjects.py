@@ -52,34 +52,36 @@ class Subjects:
         # A token of the environment is for our own registry, and no business of any other.
         token = "" if registry.startswith(URL_PREFIX) else None
         try:
-            with closing(connect(registry, timeout=_PATIENCE, token=token)) as found:
-                return cls.listed(found)
+            with closing(connect(registry, timeout=_PATIENCE, token=token)) as confluent_registry:
+                return cls.from_registry(confluent_registry)
         except UnusableRegistry as error:
             raise PipelineError(f"cannot read the subjects: {error}") from error
 
     @classmethod
-    def listed(cls, registry: ConfluentRegistry) -> Self:
+    def from_registry(cls, registry: ConfluentRegistry) -> Self:
         """Return the subjects that a registry lists."""
-        found = list(registry.versions())
-        live = registry.live() if any(each.deleted is None for each in found) else {}
+        all_versions = list(registry.versions())
+        live = registry.live() if any(version.deleted is None for version in all_versions) else {}
         versions: dict[tuple[str, int], SchemaVersion] = {}
         latest: dict[str, int] = {}
-        for each in found:
-            subject = parse_subject(each.subject, registry.context)
-            if subject.context != registry.context or each.type not in _TYPES:
+        for version in all_versions:
+            subject = parse_subject(version.subject, registry.context)
+            if subject.context != registry.context or version.type not in _TYPES:
                 continue
-            versions[subject.name, each.version] = replace(each, subject=subject.name)
-            deleted = each.version not in live.get(each.subject, ()) if each.deleted is None else each.deleted
+            versions[subject.name, version.version] = replace(version, subject=subject.name)
+            deleted = (
+                version.version not in live.get(version.subject, ()) if version.deleted is None else version.deleted
+            )
             if not deleted:
-                latest[subject.name] = max(each.version, latest.get(subject.name, 0))
+                latest[subject.name] = max(version.version, latest.get(subject.name, 0))
         return cls(versions, latest)
 
-    def definitions(self, strategy: Strategy) -> tuple[dict[str, JSONObject], dict[str, JSONObject]]:
-        """Message definitions by xid, and the schemas that they name, as ``Snapshot`` has both."""
-        names = self._ids()
+    def build_definitions(self, strategy: Strategy) -> tuple[dict[str, JSONObject], dict[str, JSONObject]]:
+        """Return message definitions by xid, and the schemas that they name, as in ``Snapshot``."""
+        names = self._assign_ids()
         messages: dict[str, JSONObject] = {}
         for subject, number in self.latest.items():
-            for kind in self._kinds(strategy, self.versions[subject, number]):
+            for kind in self._find_kinds(strategy, self.versions[subject, number]):
                 if kind.topic is None or _TOPIC.fullmatch(kind.topic):
                     messages[f"{GROUP}/messages/{names[subject]}{kind.suffix}"] = {
                         "versionid": str(number),
@@ -87,88 +89,100 @@ class Subjects:
                         "protocoloptions": {} if kind.topic is None else {"topic": kind.topic},
                         "dataschemauri": f"{_SCHEMAS}/{names[subject]}/versions/{number}{kind.link}",
                     }
-        return messages, dict(self._schemas(names))
+        return messages, dict(self._build_schemas(names))
 
-    def _kinds(self, strategy: Strategy, latest: SchemaVersion) -> list[_Kind]:
-        """The kinds of records of a subject; none if its name is no such one."""
+    def _find_kinds(self, strategy: Strategy, latest: SchemaVersion) -> list[_Kind]:
+        """Return the kinds of records of a subject; none if its name does not follow the strategy."""
         subject = latest.subject
         if strategy == "topic":
             topic = subject.removesuffix(_VALUE)
-            return [] if topic == subject else [_Kind(topic, *each) for each in self._types(latest)]
+            return [] if topic == subject else [_Kind(topic, *type_parts) for type_parts in self._list_types(latest)]
         topic, _, name = subject.rpartition("-")
         if strategy == "record":
             topic, name = "", subject
         if latest.type == "PROTOBUF":
-            found = [_Kind(topic, f":{each}") for each in self._message_types(latest) if each == name]
+            kinds = [
+                _Kind(topic, f":{message_type}")
+                for message_type in self._list_message_types(latest)
+                if message_type == name
+            ]
         else:
             # A title may have hyphens.
             name = record_name(latest)
             ends = subject.endswith(f"-{name}") if strategy == "topic-record" else subject == name
-            found = [_Kind(subject.removesuffix(f"-{name}"))] if name and ends else []
-        return found if strategy == "topic-record" else [each._replace(topic=None) for each in found]
+            kinds = [_Kind(subject.removesuffix(f"-{name}"))] if name and ends else []
+        return kinds if strategy == "topic-record" else [kind._replace(topic=None) for kind in kinds]
 
-    def _types(self, latest: SchemaVersion) -> list[tuple[str, str]]:
-        """Link and suffix of each message type: that which the first version began with has the subject's name."""
+    def _list_types(self, latest: SchemaVersion) -> list[tuple[str, str]]:
+        """Return link and suffix of each message type. The first type of the first version has the subject's name."""
         if latest.type != "PROTOBUF":
             return [("", "")]
         first = min(number for subject, number in self.versions if subject == latest.subject)
-        there = self._message_types(latest)
-        began = [each for each in self._message_types(self.versions[latest.subject, first])[:1] if each in there]
-        own = next(iter((*began, *there)), "")
-        others = [(f":{each}", f".{each.rpartition('.')[2]}") for each in there if each != own]
-        return [(f":{own}" if own else "", ""), *others]
+        message_types = self._list_message_types(latest)
+        began = [
+            message_type
+            for message_type in self._list_message_types(self.versions[latest.subject, first])[:1]
+            if message_type in message_types
+        ]
+        main_type = next(iter((*began, *message_types)), "")
+        other_types = [
+            (f":{message_type}", f".{message_type.rpartition('.')[2]}")
+            for message_type in message_types
+            if message_type != main_type
+        ]
+        return [(f":{main_type}" if main_type else "", ""), *other_types]
 
-    def _message_types(self, version: SchemaVersion) -> tuple[str, ...]:
-        """The message types of a version; none of one that does not compile, which is said where it is used."""
-        files = {name: each.text.encode() for name, each in self._referred(version).items()}
+    def _list_message_types(self, version: SchemaVersion) -> tuple[str, ...]:
+        """Return the message types of a version; none if it does not compile, which is reported where it is used."""
+        files = {name: referred.text.encode() for name, referred in self._collect_references(version).items()}
         try:
             text = SchemaText(document=version.text.encode(), format=format_of(version), resolve=files.get)
             return PROTOBUF.message_types(text)
         except SchemaError:
             return ()
 
-    def _ids(self) -> dict[str, str]:
-        """The id that each subject has here: the one that was there first keeps its own."""
-        found: dict[str, str] = {}
-        taken: set[str] = set()
-        for each in sorted(self.versions.values(), key=lambda each: (each.id, each.subject)):
-            if each.subject not in found:
-                wanted = list_schema_ids(each.subject)
+    def _assign_ids(self) -> dict[str, str]:
+        """Return the id of each subject here. The subject that was registered first keeps its own name."""
+        ids: dict[str, str] = {}
+        used: set[str] = set()
+        for version in sorted(self.versions.values(), key=lambda version: (version.id, version.subject)):
+            if version.subject not in ids:
+                candidates = list_schema_ids(version.subject)
                 # Tables and folders may not tell cases apart.
-                found[each.subject] = next((name for name in wanted if name.lower() not in taken), wanted[-1])
-                taken.add(found[each.subject].lower())
-        return found
+                ids[version.subject] = next((name for name in candidates if name.lower() not in used), candidates[-1])
+                used.add(ids[version.subject].lower())
+        return ids
 
-    def _schemas(self, names: Mapping[str, str]) -> Iterator[tuple[str, JSONObject]]:
+    def _build_schemas(self, names: Mapping[str, str]) -> Iterator[tuple[str, JSONObject]]:
         for subject, version in self.latest.items():
             yield f"{_SCHEMAS}/{names[subject]}", {"versionid": str(version)}
-        for (subject, version), each in self.versions.items():
+        for (subject, version), schema_version in self.versions.items():
             resource, versionid = f"{_SCHEMAS}/{names[subject]}", {"versionid": str(version)}
             referred = {
-                name: f"{_SCHEMAS}/{names[found.subject]}/versions/{found.version}"
-                for name, found in self._referred(each).items()
+                name: f"{_SCHEMAS}/{names[target.subject]}/versions/{target.version}"
+                for name, target in self._collect_references(schema_version).items()
             }
-            schema: JSONObject = {**versionid, "format": format_of(each), "schema": each.text}
+            schema: JSONObject = {**versionid, "format": format_of(schema_version), "schema": schema_version.text}
             yield f"{resource}/versions/{version}", {**schema, "references": referred} if referred else schema
-            for named in (each.id, each.guid):
-                if named:
-                    yield reference_of_number(resource, named), versionid
+            for identifier in (schema_version.id, schema_version.guid):
+                if identifier:
+                    yield reference_of_number(resource, identifier), versionid
 
-    def _referred(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
+    def _collect_references(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
         """Return the references of a version, transitively, by name."""
-        found: dict[str, SchemaVersion] = {}
+        collected: dict[str, SchemaVersion] = {}
         waiting = [version]
         while waiting:
-            for each in waiting.pop().references:
-                subject = parse_subject(each.subject).name
-                wanted = self.latest.get(subject, 0) if each.version == -1 else each.version
-                target = self.versions.get((subject, wanted))
-                if each.name not in found and target is not None:
-                    found[each.name] = target
+            for reference in waiting.pop().references:
+                subject = parse_subject(reference.subject).name
+                number = self.latest.get(subject, 0) if reference.version == -1 else reference.version
+                target = self.versions.get((subject, number))
+                if reference.name not in collected and target is not None:
+                    collected[reference.name] = target
                     for name in list_defined_names(target.text.encode()) if target.type == "AVRO" else ():
-                        found.setdefault(name, target)
+                        collected.setdefault(name, target)
                     waiting.append(target)
-        return found
+        return collected
 
 
 class _Kind(NamedTuple):

@@ -33,9 +33,9 @@ from signalbook.pipeline.errors import (
     own_words,
 )
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
-from signalbook.pipeline.job.memory import uncollected
+from signalbook.pipeline.job.memory import pause_collection
 from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.snapshot import Snapshot, compiled
+from signalbook.pipeline.job.snapshot import Snapshot, compile_cached
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
@@ -132,7 +132,7 @@ def process_records(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 def encode_manifest(work: Callable[[], Manifest]) -> bytes:
     """Return the manifest of a task, once it is done, as JSON."""
-    with uncollected():
+    with pause_collection():
         return msgspec.json.encode(work())
 
 
@@ -201,7 +201,7 @@ class Task:
 
     def load_contract(self) -> Contract:
         """Return the compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
-        return compiled(self.plan.fingerprint, self.plan.policy, self._snapshot)
+        return compile_cached(self.plan.fingerprint, self.plan.policy, self._snapshot)
 
     def _snapshot(self) -> Snapshot:
         try:

@@ -17,7 +17,7 @@ from signalbook.messages.definitions.source import DefinitionSource, DefinitionV
 from signalbook.values import JSONObject, dump_json
 
 # Stands for the names of all schemas, among the xids that were looked up: no xid is like it.
-_NAMES: Final = "names"
+_ALL_NAMES: Final = "names"
 _MISSING: Final = object()
 V = TypeVar("V")
 
@@ -30,13 +30,13 @@ class Entities:
     schemas: Mapping[str, JSONObject]
     names: Sequence[ReferableSchema]
 
-    def changed(self, before: Entities) -> set[str]:
-        """The xids under which there is something else, or nothing more, or nothing was."""
-        found = _changed(before.messages, self.messages) | _changed(before.schemas, self.schemas)
-        return found if before.names == self.names else found | {_NAMES}
+    def find_changed(self, before: Entities) -> set[str]:
+        """Return the xids of entities that were changed, added or removed."""
+        changes = _compare_entities(before.messages, self.messages) | _compare_entities(before.schemas, self.schemas)
+        return changes if before.names == self.names else changes | {_ALL_NAMES}
 
 
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+def _compare_entities(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
     return {
         xid for xid in before.keys() | now.keys() if not _is_same(before.get(xid, _MISSING), now.get(xid, _MISSING))
     }
@@ -57,25 +57,25 @@ class Lookups:
         # What a schema refers to is looked up once, when it is parsed, and not for each definition that has it.
         self._by_document: dict[str, set[str]] = {}
 
-    def noting(self, entities: Mapping[str, V]) -> Mapping[str, V]:
-        """``entities``, with each look into them noted."""
+    def track(self, entities: Mapping[str, V]) -> Mapping[str, V]:
+        """Return ``entities``, with each lookup in them noted."""
         return _Noting(entities, self)
 
-    def noting_names(self, names: SchemaNames) -> SchemaNames:
-        """Return ``names``, with each look into them noted."""
+    def track_names(self, names: SchemaNames) -> SchemaNames:
+        """Return ``names``, with each lookup in them noted."""
         return _NotingNames(names, self)
 
-    def following(self, imported: ImportLookup) -> ImportLookup:
-        """``imported``, with what it looks up noted for the schema that refers to something."""
+    def track_imports(self, imported: ImportLookup) -> ImportLookup:
+        """Return ``imported``, with its lookups noted for the schema that has the reference."""
 
-        def followed(uri: str, xid: str) -> bytes | None:
+        def resolve(uri: str, xid: str) -> bytes | None:
             outer, self.noted = self.noted, self._by_document.setdefault(xid, set())
             try:
                 return imported(uri, xid)
             finally:
                 self.noted = outer
 
-        return followed
+        return resolve
 
     def of_document(self, xid: str) -> set[str]:
         """Return the lookups behind the references of the schema document ``xid``."""
@@ -112,7 +112,7 @@ class _NotingNames(SchemaNames):
         self._lookups = lookups
 
     def find(self, name: str, group: str) -> str | None:
-        self._lookups.noted.add(_NAMES)
+        self._lookups.noted.add(_ALL_NAMES)
         return self._names.find(name, group)
 
 
@@ -132,24 +132,26 @@ class CheckedDefinitions(NamedTuple):
     @property
     def verdicts(self) -> dict[str, DefinitionVerdict]:
         """The verdicts by xid."""
-        return {xid: each.verdict for xid, each in self.known.items()}
+        return {xid: known_verdict.verdict for xid, known_verdict in self.known.items()}
 
 
 def check(
     source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: CheckedDefinitions | None
 ) -> CheckedDefinitions:
-    """The verdicts on all definitions of ``source``, whose looks into ``entities`` are noted in ``lookups``.
+    """Return the verdicts on all definitions of ``source``, whose lookups in ``entities`` are noted in ``lookups``.
 
     Those of ``before``, by the same policy, stand where nothing is changed that they looked up.
     """
-    changed, known = (set[str](), {}) if before is None else (entities.changed(before.entities), before.known)
+    changed, known_verdicts = (
+        (set[str](), {}) if before is None else (entities.find_changed(before.entities), before.known)
+    )
     schemas = source.contract_schemas()
-    found: dict[str, KnownVerdict] = {}
+    verdicts: dict[str, KnownVerdict] = {}
     for xid in source.definitions:
-        standing = known.get(xid)
+        standing = known_verdicts.get(xid)
         if standing is None or not changed.isdisjoint(standing.lookups):
             lookups.noted = {xid}
             verdict = source.verdict(xid, schemas, policy)
             standing = KnownVerdict(verdict, tuple(lookups.noted | lookups.of_document(verdict.document)))
-        found[xid] = standing
-    return CheckedDefinitions(entities, found)
+        verdicts[xid] = standing
+    return CheckedDefinitions(entities, verdicts)

@@ -20,7 +20,7 @@ from tests.examples import examples
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy, parse_flags
 from signalbook.messages.definitions.source import DefinitionVerdict
-from signalbook.pipeline.job.checking import CheckedDefinitions, Entities, Lookups, check
+from signalbook.pipeline.job.definition_checks import CheckedDefinitions, Entities, Lookups, check
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject
@@ -205,8 +205,8 @@ def checks(document: JSONObject, before: CheckedDefinitions | None = None) -> tu
     """The check of all definitions, and the xids of those whose verdicts are new."""
     snapshot = Snapshot.of_documents([("d", document)])
     lookups = Lookups()
-    noting = replace(snapshot, messages=lookups.noting(snapshot.messages), schemas=lookups.noting(snapshot.schemas))
-    source = replace(noting._source(), imports=lookups.following(noting.imported))
+    noting = replace(snapshot, messages=lookups.track(snapshot.messages), schemas=lookups.track(snapshot.schemas))
+    source = replace(noting._build_source(), imports=lookups.track_imports(noting.find_import))
     entities = Entities(messages=snapshot.messages, schemas=snapshot.schemas, names=snapshot.names)
     checked = check(source, Policy(), entities, lookups, before)
     earlier: Mapping[str, Any] = {} if before is None else before.known
@@ -263,8 +263,8 @@ def test_equal_python_values_of_different_types_are_a_change(old: Any, new: Any)
     def entities(value: Any) -> Entities:
         return Entities(messages={G: {"value": value}}, schemas={}, names=())
 
-    assert entities(new).changed(entities(old)) == {G}
-    assert entities(old).changed(entities(old)) == set()
+    assert entities(new).find_changed(entities(old)) == {G}
+    assert entities(old).find_changed(entities(old)) == set()
 
 
 def test_verdicts_are_not_taken_from_another_registry(parcels: Any) -> None:
