@@ -296,7 +296,7 @@ class Journal:
     def find_files(self, is_wanted: Callable[[TableName], bool] = lambda _: True) -> dict[TableName, list[DataFile]]:
         """Return the files of each table that were not replaced and still exist.
 
-        Of tables that are ``is_wanted``: each is a folder to list.
+        Only tables for which ``is_wanted`` is true are searched: each is a folder to list.
         """
         files_by_table: dict[TableName, dict[str, DataFile]] = {}
         # Those that a compaction or replay replaced, as long as what it replaces was not read: what is kept is little

@@ -30,7 +30,7 @@ def can_reach(session: SparkSession, place: Place) -> bool:
         if isinstance(place, HdfsPlace):
             for name, value in place.storage.build_hadoop_options(place.root).items():
                 conf.set(name, value)
-        jvm.org.apache.build_hadoop_options.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
     except Py4JError:
         return False
     return True

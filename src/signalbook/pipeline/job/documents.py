@@ -200,7 +200,7 @@ def _is_resource(resource: object) -> bool:
 
 
 def _find_default(resource: JSONObject) -> tuple[str, JSONObject]:
-    """Return id and attributes of the default Version: the stated one, else the newest (core/spec.md "Default Version")."""
+    """Return id and attributes of the default Version: the stated one, else the newest (spec "Default Version")."""
     versions: Mapping[str, JSONObject] = resource.get("versions") or {}
     if not versions:
         versionid = str(resource.get("versionid") or "1")

@@ -507,7 +507,8 @@ def _describe_hidden(registry: str) -> tuple[str, ...]:
         return ()
     registry_name = without_user(registry)
     return (
-        f"{registry_name}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",
+        f"{registry_name}: {caller['name']} may not read all of it: definitions and schemas that are hidden are "
+        "not used",
     )
 
 

@@ -255,7 +255,7 @@ class Layout:
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
-        """Return the layout for payloads of a shape, and for keys of the shape ``read_key``."""
+        """Return the layout for payloads of a shape, and for keys of the shape ``key``."""
         held = columns.encode_constants(columns.build_landed(shape, rescue=rescues, key=key))
         width = len(columns.build_payload(shape))
         return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)

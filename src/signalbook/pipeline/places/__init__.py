@@ -29,8 +29,8 @@ __all__ = [
     "StorePlace",
     "Stored",
     "Where",
-    "run_in_parallel",
     "place_of",
+    "run_in_parallel",
 ]
 
 Where = str | Path | Place

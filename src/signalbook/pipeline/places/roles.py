@@ -1,8 +1,8 @@
 """Keys of a role in AWS that its machine or container hands out, where obstore asks otherwise than AWS's SDKs do.
 
 It knows the metadata service of machines, but not the variables that SDKs have for it, and tries for long where there
-is none, as it does in other clouds: ``is_answering`` knows within seconds. It asks for containers only if their token is in
-a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+is none, as it does in other clouds: ``is_answering`` knows within seconds. It asks for containers only if their token
+is in a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Tables(Protocol):
         ...
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """Make sure that a table can take ``read_columns``, without changing it yet. Raises ``Incompatible`` if not."""
+        """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
         ...
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:  # noqa: ARG002 - read with the rest
