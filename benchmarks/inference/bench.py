@@ -97,7 +97,7 @@ def attempt(first: Observations, held_back: list[Message], rules: Rules, by: Dis
         if unseen:
             found.pass_over(unseen[0])
         else:
-            found.judge(contract.process(message))
+            found.count_outcomes(contract.process(message))
     return found
 
 

@@ -18,7 +18,7 @@ def example(number: int, producer: str = "/p", id: str = "") -> ChangedVerdict:
 def changes(count: int) -> VerdictChanges:
     result = VerdictChanges()
     for number in range(count):
-        result.see(example(number))
+        result.record(example(number))
     return result
 
 
@@ -35,7 +35,7 @@ def test_number_of_kept_producers_and_rules_is_bounded() -> None:
     for number in range(3 * HELD):
         change_example = example(number, producer=f"/p{number}")
         path = f"/items/{number}/price" if number % 2 else f"/{number}"
-        result.see(replace(change_example, violations=((path, "type", "no"),)))
+        result.record(replace(change_example, violations=((path, "type", "no"),)))
     result.add(result)
     assert result.messages == 6 * HELD
     assert max(len(result.producers), len(result.rules)) <= HELD
@@ -44,7 +44,7 @@ def test_number_of_kept_producers_and_rules_is_bounded() -> None:
 
 def test_a_comment_keeps_hostile_texts_in_their_cells() -> None:
     result = Backtest()
-    result.broken.see(example(1, producer="a`|b\n# [x](y)", id="`\u001b[0m"))
+    result.broken.record(example(1, producer="a`|b\n# [x](y)", id="`\u001b[0m"))
     comment = result.to_markdown()
     assert "| `a'\\|b # [x](y)` | 1 |" in comment
     assert not any(line.startswith("# ") for line in comment.splitlines())

@@ -41,11 +41,11 @@ def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
     plan_with_kinds = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
-    return infer.attempt(str(path), plan_with_kinds, 0)
+    return infer.try_definitions(str(path), plan_with_kinds, 0)
 
 
 def test_halves_together_contain_all_messages(planned: InferencePlan) -> None:
-    observed = infer.look(planned, 0)
+    observed = infer.inspect_messages(planned, 0)
     counts = [half.kinds["event a"].count for half in (observed.first, observed.second)]
     assert sum(counts) == 40
     assert min(counts) > 10
@@ -54,11 +54,11 @@ def test_halves_together_contain_all_messages(planned: InferencePlan) -> None:
 
 def test_rejections_have_rule_and_path(planned: InferencePlan, tmp_path: Path) -> None:
     first = Observations()
-    for message, _ in list(infer.messages(planned, 0))[:20]:
+    for message, _ in list(infer.read_messages(planned, 0))[:20]:
         assert message is not None
         first.take(message, Discriminator())
     trial_result = tried(tmp_path, planned, first)
-    held = infer.look(planned, 0).second
+    held = infer.inspect_messages(planned, 0).second
     assert trial_result.tried == held.kinds["event a"].count
     assert trial_result.reasons == {"schema_violation: type at /n": trial_result.tried - trial_result.accepted}
     assert 0 < trial_result.accepted < trial_result.tried
@@ -66,7 +66,7 @@ def test_rejections_have_rule_and_path(planned: InferencePlan, tmp_path: Path) -
 
 def test_kinds_never_seen_are_not_tried(planned: InferencePlan, tmp_path: Path) -> None:
     trial_result = tried(tmp_path, planned, Observations())
-    held = infer.look(planned, 0).second
+    held = infer.inspect_messages(planned, 0).second
     assert trial_result == Trial(unseen={kind.names[0]: kind.count for kind in held.kinds.values()})
 
 

@@ -42,7 +42,7 @@ def test_a_stream_whose_spool_is_full(
         for full in (False, True, True, False):
             opened.trim(opened.end)
             opened.append([message] * (1 + full))
-            watch.look()
+            watch.check()
             (state,) = status(output).streams
             assert state.full is full is ("full" in state.to_json())
     assert [words.partition(": ")[0] for words in warnings] == ["the stream s is behind", "the stream s receives again"]

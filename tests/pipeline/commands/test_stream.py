@@ -427,7 +427,7 @@ def test_failing_source_leaves_no_output(
 
 def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:
     with (
-        stream_command._alone(Journal.open(job.place), folder(job) / "streams" / "stream", "stream"),
+        stream_command._lock_stream(Journal.open(job.place), folder(job) / "streams" / "stream", "stream"),
         pytest.raises(PipelineError, match="give this"),
     ):
         follow(job)

@@ -95,8 +95,8 @@ def backfill(
         for doubt in snapshot.doubts:
             notify(doubt)
         contract = snapshot.compile(policy)
-        found: list[Backfill] = []
-        for table, files in _chosen(journal, definitions).items():
+        backfills: list[Backfill] = []
+        for table, files in _choose_tables(journal, definitions).items():
             definition = contract.definitions.get(find_definition(table))
             schema = None if definition is None else definition.schema_use.schema
             shape = None if definition is None else find_layout(definition).shape
@@ -104,17 +104,17 @@ def backfill(
                 work = _Work(
                     journal, table, columns.build_payload(shape), partial(RescueBackfill, schema, shape), progress
                 )
-                found += work.do(find_visible_files(journal, table, files))
-        return found
+                backfills += work.run(find_visible_files(journal, table, files))
+        return backfills
 
 
-def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
+def _choose_tables(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
     tables = {table: files for table, files in journal.find_files().items() if table != DEAD_LETTERS}
-    there = sorted({find_definition(table) for table in tables})
+    xids = sorted({find_definition(table) for table in tables})
     for xid in definitions:
-        if xid not in there:
-            shown = ", ".join(there[:_MANY]) or "none"
-            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {shown}")
+        if xid not in xids:
+            listed = ", ".join(xids[:_MANY]) or "none"
+            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {listed}")
     return {table: files for table, files in tables.items() if not definitions or find_definition(table) in definitions}
 
 
@@ -141,61 +141,63 @@ class _Work:
         self._filled = self._unfit = 0
         self._refused: set[str] = set()
 
-    def do(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
-        """Fill its files, and commit that; nothing if there is nothing to fill or to say."""
+    def run(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
+        """Fill the files of a table, and commit that; nothing without a gain or a notice."""
         name = f"backfill-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         folder = self._journal.make_staging(name)
         total = sum(file.bytes for file in files)
-        made: list[tuple[DataFile, DataFile]] = []
+        rewritten: list[tuple[DataFile, DataFile]] = []
         with sweep_on_failure(self._journal):
             for number, file in enumerate(files):
-                done = sum(each.bytes for each in files[:number])
-                self._show(Progress(stage="compacting", done=done, total=total))
-                fresh = self._rewritten(file, folder / f"{name}-{number:05d}.parquet")
+                bytes_done = sum(earlier.bytes for earlier in files[:number])
+                self._show(Progress(stage="compacting", done=bytes_done, total=total))
+                fresh = self._rewrite_file(file, folder / f"{name}-{number:05d}.parquet")
                 if fresh is not None:
-                    made.append((file, fresh))
-        if made:
-            prepare_and_commit(self._journal, self._tables, self._entry(name, made), self._show)
+                    rewritten.append((file, fresh))
+        if rewritten:
+            prepare_and_commit(self._journal, self._tables, self._build_entry(name, rewritten), self._show)
         else:
             self._journal.sweep()
-        if made or self._unfit or self._refused:
+        if rewritten or self._unfit or self._refused:
             refused = tuple(sorted(self._refused))
-            yield Backfill(table=self._table, filled=self._filled, unfit=self._unfit, files=len(made), refused=refused)
+            yield Backfill(
+                table=self._table, filled=self._filled, unfit=self._unfit, files=len(rewritten), refused=refused
+            )
 
-    def _entry(self, name: str, made: Sequence[tuple[DataFile, DataFile]]) -> JournalEntry:
+    def _build_entry(self, name: str, rewritten: Sequence[tuple[DataFile, DataFile]]) -> JournalEntry:
         return JournalEntry(
             id=name,
             fingerprint="",
             origin="",
             table_format=self._format,
             tally=Tally(),
-            files=tuple(fresh for _, fresh in made),
-            removed=tuple(old for old, _ in made),
+            files=tuple(fresh for _, fresh in rewritten),
+            removed=tuple(old for old, _ in rewritten),
             seconds=0.0,
             compaction=True,
             changes=True,
             columns=self._journal.find_column_kinds() or "typed",
         )
 
-    def _rewritten(self, file: DataFile, place: Place) -> DataFile | None:
-        """A file with what gained something; None if nothing did."""
+    def _rewrite_file(self, file: DataFile, place: Place) -> DataFile | None:
+        """Write a file anew if some of its rows gain values; None if none does."""
         path = self._journal.output / find_table_folder(self._table, self._format) / file.name
         try:
             with open_rows(path) as source:
-                there = source.schema_arrow.remove_metadata()
-                if RESCUE not in there.names:
+                columns_of_file = source.schema_arrow.remove_metadata()
+                if RESCUE not in columns_of_file.names:
                     return None
                 texts = source.read(columns=[RESCUE]).column(RESCUE).combine_chunks()
                 # What the table states of its columns holds for all of its files.
-                stated = merge(there, self._columns, promote)
-                there = pa.schema([field for field in stated if field.name in there.names])
-                named = rename_columns(self._declared, there)
-                schema, filling = self._followed(named, texts)
+                stated = merge(columns_of_file, self._columns, promote)
+                columns_of_file = pa.schema([field for field in stated if field.name in columns_of_file.names])
+                renamed = rename_columns(self._declared, columns_of_file)
+                schema, filling = self._find_gains(renamed, texts)
                 if schema is None or filling is None:
                     return None
                 groups = (source.read_row_group(number) for number in range(source.num_row_groups))
-                rows = (rename_rows(align_rows(group, there), named) for group in groups)
-                filled, size = self._written(rows, schema, filling, place)
+                rows = (rename_rows(align_rows(group, columns_of_file), renamed) for group in groups)
+                filled, size = self._write_rows(rows, schema, filling, place)
         except pa.ArrowInvalid as error:
             raise PipelineError(f"{path} cannot be read: {error}; table {self._table} stays as it is") from error
         if not filled:
@@ -204,8 +206,8 @@ class _Work:
         staged = f"{STAGING}/{place.parent.name}/{place.name}"
         return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
 
-    def _followed(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
-        """The columns of a file with those that gain something, and what fills them; None if none does."""
+    def _find_gains(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
+        """Return the columns of a file with those that gain values, and the backfill; None if none does."""
         schema, refused, gaining = there, set[str](), False
         for field in self._filling(frozenset()).find_gaining_columns(texts):
             try:
@@ -220,7 +222,7 @@ class _Work:
                 self._columns = merge(self._columns, stored, promote)
         return (schema, self._filling(frozenset(refused))) if gaining else (None, None)
 
-    def _written(
+    def _write_rows(
         self, groups: Iterable[pa.Table], schema: pa.Schema, filling: RescueBackfill, place: Place
     ) -> tuple[int, int]:
         """Write the rows of a file anew. Return the number of those that gained values, and the bytes of the new file.

@@ -19,7 +19,7 @@ import pyarrow as pa
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
 from signalbook.pipeline import columns
-from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, violations_of
+from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, list_violations
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import find_affected, with_candidate
 from signalbook.pipeline.job.default_runner import open_runner
@@ -73,9 +73,9 @@ def compare(plan: BacktestPlan, numbers: Iterable[int]) -> Iterator[bytes]:
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
 
     def work(number: int) -> bytes:
-        comparing = _Comparing(plan, today, tomorrow)
+        comparing = _Comparison(plan, today, tomorrow)
         for xid, place in plan.tasks[number]:
-            comparing.landed(xid, place) if xid else comparing.dead_letters(place)
+            comparing.compare_landed(xid, place) if xid else comparing.compare_dead_letters(place)
         return msgspec.json.encode(comparing.found)
 
     return map(work, numbers)
@@ -86,7 +86,7 @@ def read_result(text: bytes) -> Backtest:
     return decode(text, Backtest)
 
 
-class _Comparing:
+class _Comparison:
     """Compares the messages of one task."""
 
     def __init__(self, plan: BacktestPlan, today: Contract, tomorrow: Contract) -> None:
@@ -95,52 +95,59 @@ class _Comparing:
         self._today = today
         self._tomorrow = tomorrow
 
-    def landed(self, xid: str, place: Place) -> None:
+    def compare_landed(self, xid: str, place: Place) -> None:
         """Judge the rows of a table by its definition, as it is and as it may be."""
-        here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
-        schemas = (use.schema_use.schema for use in (here, there) if use is not None)
-        known = next((schema for schema in schemas if schema is not None), None)
-        rebuild = _unread if known is None else build_payload_reader(known)
-        expected = pa.schema([]) if known is None else columns.build_payload(known.shape())
+        current_definition, candidate_definition = (
+            contract.definitions.get(xid) for contract in (self._today, self._tomorrow)
+        )
+        schemas = (use.schema_use.schema for use in (current_definition, candidate_definition) if use is not None)
+        known_schema = next((schema for schema in schemas if schema is not None), None)
+        rebuild = _read_nothing if known_schema is None else build_payload_reader(known_schema)
+        expected = pa.schema([]) if known_schema is None else columns.build_payload(known_schema.shape())
         for first, rows in read_rows(place, "the table file"):
             opaque = _is_opaque(rows.schema)
-            named = rows.schema if opaque else rename_columns(expected, rows.schema)
-            by = dict(zip(rows.schema.names, named.names, strict=True)).get(self._plan.by, self._plan.by)
-            read = _sent if opaque else rebuild
-            sample = rename_rows(pa.Table.from_batches([rows]), named)
-            for row in sample.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
+            renamed = rows.schema if opaque else rename_columns(expected, rows.schema)
+            by = dict(zip(rows.schema.names, renamed.names, strict=True)).get(self._plan.by, self._plan.by)
+            read = _read_sent if opaque else rebuild
+            sample = rename_rows(pa.Table.from_batches([rows]), renamed)
+            for row in sample.filter(pa.array(self._sample(first, len(rows)))).to_pylist():
                 attributes, payload = read_attributes(row), read(row)
-                now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
+                now, then = (
+                    _find_violations(definition, row, attributes, payload)
+                    for definition in (current_definition, candidate_definition)
+                )
                 # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
                 # the candidate.
-                if now and here is not None:
+                if now and current_definition is not None:
                     self.found.doubtful += 1
                 else:
-                    self._count(bool(now), bool(then), partial(_example, xid, by, row, then))
+                    self._count(bool(now), bool(then), partial(_build_example, xid, by, row, then))
 
-    def dead_letters(self, place: Place) -> None:
+    def compare_dead_letters(self, place: Place) -> None:
         """Judge dead letters by both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(place):
-            mask = match_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
+            mask = match_rows(DeadLetterFilter(), rows) & self._sample(first, len(rows))
             for batch in read_message_batches(first, rows, mask):
                 for index in range(len(batch)):
-                    self._dead_letter(source, batch, index)
+                    self._compare_dead_letter(source, batch, index)
 
-    def _dead_letter(self, source: DeadLetterSource, batch: DeadLetterBatch, index: int) -> None:
+    def _compare_dead_letter(self, source: DeadLetterSource, batch: DeadLetterBatch, index: int) -> None:
         dead_letter = _DeadLetterRow(batch.records, index)
         try:
             message = source.message(batch, index)
         except UnreadableMessage:
-            self.found.refused += self._asked(dead_letter, ())
+            self.found.refused += self._is_requested(dead_letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)
-        if self._asked(dead_letter, (*now, *then)):
-            self._count(_refused(now), _refused(then), partial(dead_letter.example, self._plan.by, now, then))
+        if self._is_requested(dead_letter, (*now, *then)):
+            self._count(
+                _is_refused(now), _is_refused(then), partial(dead_letter.build_example, self._plan.by, now, then)
+            )
 
-    def _asked(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
+    def _is_requested(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
         """Return True if a dead letter is, was or would be meant for one of the requested definitions."""
-        meant = chain(dead_letter.candidates, *map(_meant, outcomes))
+        meant = chain(dead_letter.candidates, *map(_list_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
     def _count(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
@@ -149,17 +156,17 @@ class _Comparing:
             self.found.refused += now
             self.found.accepted += not now
         else:
-            (self.found.broken if then else self.found.mended).see(example())
+            (self.found.broken if then else self.found.mended).record(example())
 
-    def _sampled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+    def _sample(self, first: int, count: int) -> npt.NDArray[np.bool_]:
         """Return which rows are in the sample: the same ones each time."""
         numbers = np.arange(first, first + count, dtype=np.uint64)
         # Knuth's multiplicative hash of the row's number: spread evenly, and without a state that tasks would have to
         # share.
-        found: npt.NDArray[np.bool_] = (numbers * np.uint64(2654435761)) % np.uint64(_BUCKETS) < np.uint64(
+        in_sample: npt.NDArray[np.bool_] = (numbers * np.uint64(2654435761)) % np.uint64(_BUCKETS) < np.uint64(
             int(self._plan.sample * _BUCKETS)
         )
-        return found
+        return in_sample
 
 
 def _is_opaque(schema: pa.Schema) -> bool:
@@ -168,16 +175,16 @@ def _is_opaque(schema: pa.Schema) -> bool:
     return name in schema.names and schema.field(name).type == kind
 
 
-def _sent(row: Mapping[str, Any]) -> msgspec.Raw:
+def _read_sent(row: Mapping[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(read_opaque(row) or b"")
 
 
-def _unread(_: Mapping[str, Any]) -> JSON:
-    """The payload where neither definition has a schema for it."""
+def _read_nothing(_: Mapping[str, Any]) -> JSON:
+    """Return None, the payload where neither definition has a schema for it."""
     return None
 
 
-def _faults(
+def _find_violations(
     definition: CompiledDefinition | None,
     row: Mapping[str, Any],
     attributes: Mapping[str, Any],
@@ -187,11 +194,11 @@ def _faults(
     if definition is None:
         return [_GONE]
     is_event = definition.is_event and row.get("ce_type") is not None
-    found = definition.check_event(attributes, {}) if is_event else []
-    return [*found, *_payload_faults(definition, attributes, payload)]
+    violations = definition.check_event(attributes, {}) if is_event else []
+    return [*violations, *_find_payload_violations(definition, attributes, payload)]
 
 
-def _payload_faults(
+def _find_payload_violations(
     definition: CompiledDefinition, attributes: Mapping[str, Any], payload: JSON | msgspec.Raw
 ) -> Sequence[Finding]:
     """Return the violations that prevent a payload from landing; merely tagged ones do not."""
@@ -207,23 +214,23 @@ def _payload_faults(
     return ()
 
 
-def _refused(outcomes: Sequence[Outcome]) -> bool:
+def _is_refused(outcomes: Sequence[Outcome]) -> bool:
     return not outcomes or any(isinstance(outcome, Rejected) for outcome in outcomes)
 
 
-def _example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding]) -> ChangedVerdict:
+def _build_example(xid: str, by: str, row: Mapping[str, Any], findings: list[Finding]) -> ChangedVerdict:
     return ChangedVerdict(
         definition=xid,
         producer=str(row.get(by) or ""),
         id=str(row.get("ce_id") or ""),
         source=str(row.get("_source") or ""),
         position=int(row.get("_position") or 0),
-        violations=violations_of(findings),
+        violations=list_violations(findings),
     )
 
 
-def _meant(outcome: Outcome) -> tuple[str, ...]:
-    """The definitions an outcome is about."""
+def _list_meant(outcome: Outcome) -> tuple[str, ...]:
+    """Return the definitions that an outcome is about."""
     match outcome:
         case Accepted():
             return (outcome.definition.xid,)
@@ -247,38 +254,38 @@ class _DeadLetterRow:
         """The definitions it may have been meant for."""
         return self["candidates"] or ()
 
-    def example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> ChangedVerdict:
+    def build_example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> ChangedVerdict:
         """Return the verdict with the place where the message lands then, and its former violations."""
         outcomes = (*now, *then)
-        event = self._event(outcomes)
-        refusing = then if _refused(then) else now
+        event = self._read_event(outcomes)
+        refusing = then if _is_refused(then) else now
         findings = [finding for outcome in refusing if isinstance(outcome, Rejected) for finding in outcome.violations]
         accepted = [outcome.definition.xid for outcome in outcomes if isinstance(outcome, Accepted)]
         return ChangedVerdict(
             definition=next(iter([*accepted, *self.candidates]), ""),
-            producer=self._producer(by, event),
+            producer=self._find_producer(by, event),
             id=str(event.get("id") or ""),
             source=self["source"] or "",
             position=self["position"] or 0,
-            violations=violations_of(findings),
+            violations=list_violations(findings),
         )
 
-    def _producer(self, by: str, event: Mapping[str, Any]) -> str:
+    def _find_producer(self, by: str, event: Mapping[str, Any]) -> str:
         """Return an event's value in the column ``by`` of a table if known, else the address it was sent to."""
         attribute = by.removeprefix("ce_")
-        known = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
-        return str(known or self["address"] or "")
+        value = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
+        return str(value or self["address"] or "")
 
-    def _event(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
-        """The context attributes of its event, as far as any is known."""
+    def _read_event(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+        """Return the context attributes of the event, as far as they are known."""
         for outcome in outcomes:
             if isinstance(outcome, Accepted) and outcome.event is not None:
                 return outcome.event.attributes
         try:
-            found = parse_json(self["original"], exact=True)
+            event = parse_json(self["original"], exact=True)
         except JSONError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return event if isinstance(event, dict) else {}
 
 
 Files = list[tuple[int, str, Place]]
@@ -304,56 +311,56 @@ def backtest(
     tomorrow = with_candidate(documents, job.groups, job.candidate, job.definitions)
     checked = tomorrow.check(job.policy)
     changed = find_affected(today, tomorrow)
-    spoilt = [found.finding(xid).message for xid, found in checked.left_out.items() if xid in changed]
+    spoilt = [left_out.finding(xid).message for xid, left_out in checked.left_out.items() if xid in changed]
     if spoilt:  # one that is broken today as well is no difference
         raise PipelineError("\n".join(["the candidate cannot be used:", *spoilt]))
     for xid in job.definitions:
         if xid not in today.selected and xid not in tomorrow.selected:
             raise PipelineError(f"there is no definition {xid}, neither in force nor in the candidate")
     chosen = [xid for xid in changed if not job.definitions or xid in job.definitions]
-    files = _files(journal, chosen)
+    files = _find_files(journal, chosen)
     if not files:
         return Backtest()
     for doubt in checked.doubts:
         notify(doubt)
     with open_runner(runner, job.master, lambda: progress("starting Spark")) as opened:
         progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
-        return _compared(opened, job, journal.output, today, tomorrow, files)
+        return _compare_all(opened, job, journal.output, today, tomorrow, files)
 
 
-def _files(journal: Journal, definitions: Sequence[str]) -> Files:
+def _find_files(journal: Journal, definitions: Sequence[str]) -> Files:
     """Return size, xid and place of the files of the tables of ``definitions``, large ones first.
 
     The files of dead letters are among them if there is anything to compare.
     """
-    found: Files = []
+    all_files: Files = []
     names = {build_table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     table_format = journal.find_table_format() or "parquet"
     for table, files in journal.find_files(lambda table: table.first in names).items():
         folder = journal.output / find_table_folder(table, table_format)
-        found += [
+        all_files += [
             (file.bytes, names[table.first], folder / file.name) for file in find_visible_files(journal, table, files)
         ]
-    return sorted(found, key=lambda each: each[:2], reverse=True)
+    return sorted(all_files, key=lambda entry: entry[:2], reverse=True)
 
 
-def _compared(
+def _compare_all(
     runner: Runner, job: BacktestJob, output: Place, today: Snapshot, tomorrow: Snapshot, files: Files
 ) -> Backtest:
     count = min(runner.parallelism, len(files))
-    named = [(xid, place) for _, xid, place in files]
+    definition_files = [(xid, place) for _, xid, place in files]
     plan = BacktestPlan(
         today=today.to_json(),
         candidate=tomorrow.to_json(),
-        tasks=tuple(tuple(named[number::count]) for number in range(count)),
+        tasks=tuple(tuple(definition_files[number::count]) for number in range(count)),
         policy=job.policy,
         definitions=job.definitions,
         by=job.by,
         sample=job.sample,
     )
-    found = Backtest()
+    total = Backtest()
     with task_failures(output):
         results = runner.run(count, partial(compare, plan), sum(size for size, *_ in files))
     for result in results:
-        found.add(read_result(result))
-    return found
+        total.add(read_result(result))
+    return total

@@ -12,7 +12,7 @@ from signalbook.values import Finding, JSONObject
 
 _EXAMPLES: Final = 5
 _SHOWN: Final = 20
-_LONGEST: Final = 300
+_MAX_CELL_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class VerdictChanges:
     rules: Counter[str] = field(default_factory=Counter)
     examples: list[ChangedVerdict] = field(default_factory=list)
 
-    def see(self, example: ChangedVerdict) -> None:
-        """Count one."""
+    def record(self, example: ChangedVerdict) -> None:
+        """Count a changed verdict."""
         self.messages += 1
         self.definitions[example.definition] += 1
         self.producers[example.producer] += 1
@@ -69,12 +69,12 @@ class VerdictChanges:
         self.examples = (self.examples + other.examples)[:_EXAMPLES]
 
     def _trim(self) -> None:
-        """Messages may name any number of producers and paths: those counted least make room for others."""
+        """Drop the rarest producers and paths: messages may name any number of them."""
         for counter in self._counters:
             if len(counter) > HELD:
-                kept = counter.most_common(MOST)
+                most_common = counter.most_common(MOST)
                 counter.clear()
-                counter.update(dict(kept))
+                counter.update(dict(most_common))
 
     @property
     def _counters(self) -> tuple[Counter[str], ...]:
@@ -130,33 +130,40 @@ class Backtest:
         }
 
     def to_markdown(self) -> str:
-        """A comment for a pull request."""
+        """Return a comment for a pull request."""
         heads = {"would be rejected": self.broken, "would land after all": self.mended}
         lines = [f"**{self.messages:,}** messages: " + ", ".join(f"**{c.messages:,}** {t}" for t, c in heads.items())]
         for title, changes in heads.items():
             if changes.messages:
-                lines += ["", f"### {changes.messages:,} {title}", *_table("producer", changes.producers)]
-                lines += _table("rule", changes.rules)
+                lines += ["", f"### {changes.messages:,} {title}", *_format_table("producer", changes.producers)]
+                lines += _format_table("rule", changes.rules)
                 lines.append("")
                 for example in changes.examples:
-                    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
-                    lines.append(f"- {_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}")
+                    violations_text = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
+                    lines.append(
+                        f"- {_format_cell(example.id)} of {_format_cell(example.producer)}: {_format_cell(violations_text)}"
+                    )
         if self.doubtful:
             lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
         return "\n".join(lines) + "\n"
 
 
-def _table(name: str, counts: Mapping[str, int]) -> list[str]:
+def _format_table(name: str, counts: Mapping[str, int]) -> list[str]:
     rows = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
-    return ["", f"| {name} | messages |", "|---|---|", *(f"| {_cell(text)} | {count:,} |" for text, count in rows)]
+    return [
+        "",
+        f"| {name} | messages |",
+        "|---|---|",
+        *(f"| {_format_cell(text)} | {count:,} |" for text, count in rows),
+    ]
 
 
-def _cell(text: str) -> str:
-    """Text of messages, which must not end its cell or begin a link."""
-    plain = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+def _format_cell(text: str) -> str:
+    """Return text of messages as a table cell, which it must not end, without links."""
+    plain = "".join(char if char.isprintable() else " " for char in text[:_MAX_CELL_CHARS])
     return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
 
 
-def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
-    """Path, rule and text of findings."""
-    return tuple((found.path, found.rule, found.message[:_LONGEST]) for found in findings[:_SHOWN])
+def list_violations(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
+    """Return path, rule and text of findings."""
+    return tuple((finding.path, finding.rule, finding.message[:_MAX_CELL_CHARS]) for finding in findings[:_SHOWN])

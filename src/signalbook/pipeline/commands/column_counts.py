@@ -59,7 +59,7 @@ class ColumnCounts:
 
 @dataclass(slots=True)
 class RowCounts:
-    """The number of rows, and the counts of each column that holds values (``leaves``)."""
+    """The number of rows, and the counts of each column that holds values (``iterate_leaves``)."""
 
     rows: int
     columns: list[ColumnCounts]
@@ -67,19 +67,19 @@ class RowCounts:
     @classmethod
     def of(cls, columns: pa.Schema) -> RowCounts:
         """Return the counts of no rows."""
-        return cls(0, [ColumnCounts() for _ in leaves(columns)])
+        return cls(0, [ColumnCounts() for _ in iterate_leaves(columns)])
 
     def merge(self, other: RowCounts) -> None:
         """Count other rows, too."""
         self.rows += other.rows
-        for own, theirs in zip(self.columns, other.columns, strict=True):
-            own.merge(theirs)
+        for mine, theirs in zip(self.columns, other.columns, strict=True):
+            mine.merge(theirs)
 
 
 def count_rows(columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowCounts:
     """Count rows that have these columns."""
     counts = RowCounts.of(columns)
-    paths = [path for path, _ in leaves(columns)]
+    paths = [path for path, _ in iterate_leaves(columns)]
     for batch in batches:
         counts.rows += len(batch)
         for (name, *members), column in zip(paths, counts.columns, strict=True):
@@ -88,12 +88,14 @@ def count_rows(columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowCoun
     return counts
 
 
-def leaves(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+def iterate_leaves(
+    fields: Iterable[pa.Field], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
     """Yield the path and type of each column, or member of one, that holds values and not members."""
     for column in fields:
         path = (*above, column.name)
         if pa.types.is_struct(column.type):
-            yield from leaves(column.type, path)
+            yield from iterate_leaves(column.type, path)
         else:
             yield path, column.type
 
@@ -103,9 +105,9 @@ def is_collection(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_map(kind))
 
 
-def _choose(choose: Callable[..., Any], one: Any, other: Any) -> Any:
+def _choose(choose: Callable[..., Any], first: Any, second: Any) -> Any:
     """Return the least or greatest of two values; None is no value, and NaN only if there is no other."""
-    values = [value for value in (one, other) if value is not None]
+    values = [value for value in (first, second) if value is not None]
     return choose([value for value in values if value == value] or values, default=None)
 
 

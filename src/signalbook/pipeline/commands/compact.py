@@ -79,15 +79,17 @@ def compact(
         table_format = journal.find_table_format()
         if table_format is None:
             return []
-        tables = _chosen(journal, definitions)
-        plans = [plan for table, files in tables.items() if (plan := _sound(journal, table, files, target_bytes))]
+        tables = _choose_tables(journal, definitions)
+        plans = [
+            plan for table, files in tables.items() if (plan := _plan_current(journal, table, files, target_bytes))
+        ]
         work = _Work(
             journal, table_format, progress, sum(file.bytes for plan in plans for files in plan for file in files)
         )
-        return [work.do(plan) for plan in plans]
+        return [work.run(plan) for plan in plans]
 
 
-def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
+def _choose_tables(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
     tables = journal.find_files()
     there = {find_definition(table) for table in tables}
     for xid in definitions:
@@ -100,8 +102,8 @@ def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, lis
 _Plan = list[list[DataFile]]
 
 
-def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
-    """The plan for those files that are in the table still."""
+def _plan_current(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
+    """Return the plan for the files that are still in the table."""
     # asking a table for its files takes a while: not where there is nothing to do anyway
     return _plan(find_visible_files(journal, table, files), target) if _plan(files, target) else []
 
@@ -113,14 +115,14 @@ def _plan(files: Sequence[DataFile], target: int) -> _Plan:
     plan = []
     # Within a folder, which is a day where tables are divided by it: a file has rows of one day only.
     for _, neighbours in groupby(small, key=lambda file: file.name.rpartition("/")[0]):
-        plan += [group for group in _groups(neighbours, target) if len(group) > 1]
+        plan += [group for group in _group_files(neighbours, target) if len(group) > 1]
     return plan
 
 
-def _groups(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
+def _group_files(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
     group: list[DataFile] = []
     for file in files:
-        if group and sum(each.bytes for each in group) + file.bytes > target:
+        if group and sum(member.bytes for member in group) + file.bytes > target:
             yield group
             group = []
         group.append(file)
@@ -137,12 +139,12 @@ class _Work:
     total: int
     done: int = 0
 
-    def do(self, plan: _Plan) -> Compaction:
-        """Write what a table is to have instead, and commit that."""
+    def run(self, plan: _Plan) -> Compaction:
+        """Write the merged files of a table, and commit them."""
         name = f"compact-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         folder = self.journal.make_staging(name)
         with sweep_on_failure(self.journal):
-            made = tuple(self._merged(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
+            merged = tuple(self._merge_files(group, folder / f"{name}-{n:05d}.parquet") for n, group in enumerate(plan))
         removed = tuple(file for group in plan for file in group)
         entry = JournalEntry(
             id=name,
@@ -150,7 +152,7 @@ class _Work:
             origin="",
             table_format=self.table_format,
             tally=Tally(),
-            files=made,
+            files=merged,
             removed=removed,
             seconds=0.0,
             compaction=True,
@@ -158,15 +160,15 @@ class _Work:
         )
         prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(
-            table=made[0].table,
+            table=merged[0].table,
             files_before=len(removed),
-            files_after=len(made),
+            files_after=len(merged),
             bytes_before=sum(file.bytes for file in removed),
-            bytes_after=sum(file.bytes for file in made),
-            rows=sum(file.rows for file in made),
+            bytes_after=sum(file.bytes for file in merged),
+            rows=sum(file.rows for file in merged),
         )
 
-    def _merged(self, group: Sequence[DataFile], place: Place) -> DataFile:
+    def _merge_files(self, group: Sequence[DataFile], place: Place) -> DataFile:
         first = group[0]
         folder, slash, _ = first.name.rpartition("/")
         home_of = self.journal.output / find_table_folder(first.table, self.table_format)
@@ -183,13 +185,13 @@ class _Work:
     def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
         """Write all files into one, a row group at a time. Return its rows and bytes."""
         try:
-            schemas = [pq.read_schema(each.open_for_arrow()) for each in places]
+            schemas = [pq.read_schema(source_place.open_for_arrow()) for source_place in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
             with place.open_output() as output:
                 with open_file(output, schema) as writer:
-                    for rows in self._row_groups(places):
+                    for rows in self._read_row_groups(places):
                         held.append(align_rows(rows, schema))
                         count += len(rows)
                         if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
@@ -199,7 +201,7 @@ class _Work:
         except pa.ArrowInvalid as error:
             raise PipelineError(f"a file beside {places[0]} cannot be read: {error}; nothing was compacted") from error
 
-    def _row_groups(self, places: Sequence[Place]) -> Iterator[pa.Table]:
+    def _read_row_groups(self, places: Sequence[Place]) -> Iterator[pa.Table]:
         for place in places:
             with open_rows(place) as file:
                 for number in range(file.num_row_groups):

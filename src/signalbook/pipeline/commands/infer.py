@@ -91,14 +91,14 @@ class Trial(msgspec.Struct):
             for name, number in theirs.items():
                 _count(mine, name, number)
 
-    def judge(self, outcomes: Iterable[Outcome]) -> None:
-        """Count a message by what became of it."""
-        refused = next((each for each in outcomes if isinstance(each, Rejected)), None)
+    def count_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """Count a message by its outcomes."""
+        refused = next((outcome for outcome in outcomes if isinstance(outcome, Rejected)), None)
         self.tried += 1
         if refused is None:
             self.accepted += 1
         else:
-            _count(self.reasons, _reason(refused))
+            _count(self.reasons, _describe_rejection(refused))
 
     def pass_over(self, name: str) -> None:
         """Count a message of a kind never seen."""
@@ -106,11 +106,11 @@ class Trial(msgspec.Struct):
 
 
 def _count(counts: dict[str, int], name: str, number: int = 1) -> None:
-    known = name if name in counts or len(counts) < MOST_NAMES else OTHERS
-    counts[known] = counts.get(known, 0) + number
+    counted_name = name if name in counts or len(counts) < MOST_NAMES else OTHERS
+    counts[counted_name] = counts.get(counted_name, 0) + number
 
 
-def _reason(refused: Rejected) -> str:
+def _describe_rejection(refused: Rejected) -> str:
     """Return why a message was rejected: the reason, and for a schema the rule, the place and the definition."""
     if not refused.violations:
         return str(refused.reason)
@@ -123,43 +123,43 @@ Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
     """Run ``work`` for the tasks with these numbers. Yield its results in MessagePack."""
-    plan = _reachable(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
+    plan = _add_storage(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
     return (msgspec.msgpack.encode(work(plan, number)) for number in numbers)
 
 
-def _reachable(plan: InferencePlan, storage: Storage) -> InferencePlan:
-    """The plan whose files in stores can be read; as it is written down it holds no credentials."""
+def _add_storage(plan: InferencePlan, storage: Storage) -> InferencePlan:
+    """Return the plan with the storage of its files. The written plan holds no credentials."""
     return replace(plan, tasks=tuple(tuple(replace(split, storage=storage) for split in task) for task in plan.tasks))
 
 
-def look(plan: InferencePlan, number: int) -> Halves:
+def inspect_messages(plan: InferencePlan, number: int) -> Halves:
     """Observe both halves of a task's messages."""
-    found = Halves()
-    for message, second in messages(plan, number):
+    halves = Halves()
+    for message, second in read_messages(plan, number):
         if message is None:
-            found.unreadable += 1
+            halves.unreadable += 1
         else:
-            (found.second if second else found.first).take(message, plan.by)
-    return found
+            (halves.second if second else halves.first).take(message, plan.by)
+    return halves
 
 
-def attempt(snapshot: str, plan: InferencePlan, number: int) -> Trial:
-    """The second half of a task's messages, held to the definitions in the file ``snapshot``."""
-    contract = _contract(snapshot)
-    known = frozenset(plan.kinds)
-    found = Trial()
-    for message, second in messages(plan, number):
+def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
+    """Check the second half of a task's messages with the definitions in the file ``snapshot``."""
+    contract = _load_contract(snapshot)
+    known_kinds = frozenset(plan.kinds)
+    trial = Trial()
+    for message, second in read_messages(plan, number):
         held = kinds(message, plan.by) if message is not None and second else {}
-        unseen = [name for key, name in held.items() if key not in known]
+        unseen = [name for key, name in held.items() if key not in known_kinds]
         if unseen:
-            found.pass_over(unseen[0])
+            trial.pass_over(unseen[0])
         elif held and message is not None:
-            found.judge(contract.process(message))
-    return found
+            trial.count_outcomes(contract.process(message))
+    return trial
 
 
-def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
-    """A task's messages, None for what is none, and whether they are of the second half."""
+def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
+    """Yield a task's messages (None for unreadable ones), with True for those of the second half."""
     source = base.find_file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
@@ -178,7 +178,7 @@ def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None,
 
 
 @cache
-def _contract(snapshot: str) -> Contract:
+def _load_contract(snapshot: str) -> Contract:
     return Snapshot.from_json(Path(snapshot).read_bytes()).compile(Policy())
 
 
@@ -208,7 +208,7 @@ class InferenceJob:
 class InferredDefinitions:
     """A registry document inferred from messages, and how far to trust it.
 
-    ``input_format`` is that of the messages. ``messages`` says of each definition, by id, how many messages it was
+    ``input_format`` is that of the messages. ``read_messages`` says of each definition, by id, how many messages it was
     inferred from. Of the messages read,
     ``unreadable`` were no messages and ``unknown`` of no kind that could be recognized. Half of the others were held
     back: ``unseen`` counts, by name, those of kinds that the first half had none of; the others were ``tried`` on the
@@ -277,26 +277,26 @@ def infer(
         job = replace(job, input_format=detect_format(job.inputs, job.storage))
         notify(f"the input format is {job.input_format}")
     source = base.find_file_source(job.input_format)
-    found = find_files(job.inputs, source, job.storage)
-    for words in found.notices:
+    input_files = find_files(job.inputs, source, job.storage)
+    for words in input_files.notices:
         notify(words)
     with (
         tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name,
         open_runner(runner, job.master, lambda: progress("starting Spark")) as opened,
     ):
-        plan, choices = _plan(job, plan_tasks(source, found.files, opened.parallelism), found.files)
-        for words in _choice_texts(plan.by, choices):
+        plan, choices = _plan(job, plan_tasks(source, input_files.files, opened.parallelism), input_files.files)
+        for words in _describe_choices(plan.by, choices):
             notify(words)
         stream = _Stream(runner=opened, folder=Path(name), plan=plan, storage=job.storage)
         progress("looking at messages")
-        halves = stream.each(look, Halves())
+        halves = stream.run_tasks(inspect_messages, Halves())
         if not halves.first.kinds and not halves.second.kinds:
             raise PipelineError(
                 f"none of the messages in {', '.join(job.inputs)} is a CloudEvent, an HTTP request or JSON"
                 f"{f' with the member {job.by}' if job.by else ''}: {halves.first.unknown + halves.second.unknown} are "
                 f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds"
             )
-        trial, rules = _tried(stream, halves.first, job, progress)
+        trial, rules = _try_rules(stream, halves.first, job, progress)
     return _from_both(job, halves, trial, rules, plan.by)
 
 
@@ -316,20 +316,20 @@ def _plan(
 ) -> tuple[InferencePlan, dict[str, MemberChoice]]:
     """Return the plan of all tasks, and the members that were chosen, by topic, to tell plain messages apart."""
     plan = InferencePlan(source=job.input_format, tasks=tasks, limit=-(-job.limit // max(len(tasks), 1)))
-    name = _common_name([path for path, _ in files])
+    name = _find_common_name([path for path, _ in files])
     if job.by.startswith(_HEADERS):
         return replace(plan, by=Discriminator(header=job.by.removeprefix(_HEADERS).lower(), name=name)), {}
-    by, choices = find_discriminator(_sample(_reachable(plan, job.storage)), name, job.by)
+    by, choices = find_discriminator(_sample(_add_storage(plan, job.storage)), name, job.by)
     return replace(plan, by=by), choices
 
 
-def _common_name(paths: Sequence[str]) -> str:
+def _find_common_name(paths: Sequence[str]) -> str:
     """Return the name of the only file without its endings, or of the folder of the first file."""
     path = PurePosixPath(paths[0]) if paths else PurePosixPath("messages")
     return (path.name if len(paths) == 1 else path.parent.name).lstrip(".").partition(".")[0] or "messages"
 
 
-def _choice_texts(by: Discriminator, choices: Mapping[str, MemberChoice]) -> Iterator[str]:
+def _describe_choices(by: Discriminator, choices: Mapping[str, MemberChoice]) -> Iterator[str]:
     if by.header:
         yield f"requests are told apart by the header {by.header}"
     for topic, choice in choices.items():
@@ -340,11 +340,11 @@ def _choice_texts(by: Discriminator, choices: Mapping[str, MemberChoice]) -> Ite
         )
 
 
-def _sample(found: InferencePlan) -> Iterator[Message]:
-    """The first messages of each task, ``_SAMPLE`` in all at most."""
-    share = max(_SAMPLE // max(len(found.tasks), 1), 1)
-    for number in range(min(len(found.tasks), _SAMPLE)):
-        for message, _ in islice(messages(found, number), share):
+def _sample(plan: InferencePlan) -> Iterator[Message]:
+    """Yield the first messages of each task, at most ``_SAMPLE`` in all."""
+    share = max(_SAMPLE // max(len(plan.tasks), 1), 1)
+    for number in range(min(len(plan.tasks), _SAMPLE)):
+        for message, _ in islice(read_messages(plan, number), share):
             if message is not None:
                 yield message
 
@@ -358,20 +358,22 @@ class _Stream:
     plan: InferencePlan
     storage: Storage
 
-    def each(self, work: Work, found: _Found) -> _Found:
-        """Add to ``found`` what ``work`` finds in every task."""
+    def run_tasks(self, work: Work, total: _Found) -> _Found:
+        """Add the results of ``work`` in every task to ``total``."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
         task = partial(run_task, str(self.folder), work, self.storage)
         size = sum(split.size for splits in self.plan.tasks for split in splits)
         with task_failures(self.folder):
             results = self.runner.run(len(self.plan.tasks), task, size)
         for result in results:
-            found.merge(msgspec.msgpack.decode(result, type=type(found)))
-        return found
+            total.merge(msgspec.msgpack.decode(result, type=type(total)))
+        return total
 
 
-def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]) -> tuple[Trial, Rules]:
-    """The strictest rules whose definitions accept enough of what was held back, or the last ones."""
+def _try_rules(
+    stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]
+) -> tuple[Trial, Rules]:
+    """Return the strictest rules whose definitions accept enough of the second half, or the last rules."""
     trial, rules = Trial(), RULES_BY_STRICTNESS[0]
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):
@@ -379,7 +381,7 @@ def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callab
         document = definitions.document(first, job.group, rules, stream.plan.by)
         path = stream.folder / _SNAPSHOT.format(number)
         path.write_bytes(Snapshot.of_documents([("the inferred definitions", document)]).to_json())
-        trial = trying.each(partial(attempt, str(path)), Trial())
+        trial = trying.run_tasks(partial(try_definitions, str(path)), Trial())
         if trial.accepted >= job.accept * trial.tried:
             break
     return trial, rules

@@ -19,7 +19,7 @@ from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import RESERVED
-from signalbook.pipeline.commands.column_counts import RowCounts, count_rows, is_collection, leaves
+from signalbook.pipeline.commands.column_counts import RowCounts, count_rows, is_collection, iterate_leaves
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.session import open_session
@@ -92,7 +92,7 @@ class Profile:
 # A Spark session takes longer to start than this process takes to count the rows of so many bytes of Parquet.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 _SMALL_FILES: Final = 200
-_LONGEST: Final = 200
+_MAX_VALUE_CHARS: Final = 200
 
 
 def profile(
@@ -110,7 +110,7 @@ def profile(
     landed = LandedTables.of(output)
     chosen = landed.choose_tables(definitions)
     columns_of = {xid: landed.read_columns(table) for xid, table in chosen.items()}
-    declared = dict.fromkeys(chosen) if registry is None else _declared(registry, columns_of, progress)
+    declared = dict.fromkeys(chosen) if registry is None else _read_declared(registry, columns_of, progress)
     counts: dict[str, RowCounts] = {}
     for xid, table in chosen.items():
         rows = landed.read_small(table, max_bytes=_SMALL_BYTES, max_files=_SMALL_FILES)
@@ -128,7 +128,7 @@ def profile(
         Profile(
             definition=xid,
             rows=counts[xid].rows,
-            columns=tuple(_profiles(columns_of[xid], counts[xid])),
+            columns=tuple(_build_profiles(columns_of[xid], counts[xid])),
             declared=declared[xid],
         )
         for xid in chosen
@@ -150,7 +150,7 @@ def _count_task(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterat
     yield pa.record_batch({"counts": pa.array([pickle.dumps(count_rows(columns, batches))], pa.binary())})
 
 
-def _declared(
+def _read_declared(
     registry: str, tables: Mapping[str, pa.Schema], show: Callable[[str], None]
 ) -> dict[str, tuple[str, ...] | None]:
     """Return the payload's columns of each definition, as the registry has it now, by their names in its tables.
@@ -161,46 +161,46 @@ def _declared(
     contract = Snapshot.of_registry(registry, read_documents(registry)).compile(Policy())
     definitions = {xid: contract.definitions.get(xid) for xid in tables}
     return {
-        xid: () if definition is None else _columns(definition.schema_use.schema, tables[xid])
+        xid: () if definition is None else _list_columns(definition.schema_use.schema, tables[xid])
         for xid, definition in definitions.items()
     }
 
 
-def _columns(schema: Schema | None, table: pa.Schema) -> tuple[str, ...]:
+def _list_columns(schema: Schema | None, table: pa.Schema) -> tuple[str, ...]:
     declared = columns.build_payload(None if schema is None else schema.shape())
-    return tuple(_names(rename_columns(table, declared, match_columns), ""))
+    return tuple(_iterate_names(rename_columns(table, declared, match_columns), ""))
 
 
-def _names(fields: Iterable[pa.Field], before: str) -> Iterator[str]:
+def _iterate_names(fields: Iterable[pa.Field], before: str) -> Iterator[str]:
     for field in fields:
         if pa.types.is_struct(field.type):
-            yield from _names(field.type, f"{before}{field.name}.")
+            yield from _iterate_names(field.type, f"{before}{field.name}.")
         else:
             yield f"{before}{field.name}"
 
 
-def _profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnProfile]:
-    for (path, kind), column in zip(leaves(columns), counts.columns, strict=True):
+def _build_profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnProfile]:
+    for (path, kind), column in zip(iterate_leaves(columns), counts.columns, strict=True):
         yield ColumnProfile(
             name=".".join(path),
             type=from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString(),
             payload=path[0] not in RESERVED,
             nulls=counts.rows - column.present,
             distinct=None if is_collection(kind) else column.distinct,
-            least=_text(column.least, kind),
-            most=_text(column.most, kind),
+            least=_format_value(column.least, kind),
+            most=_format_value(column.most, kind),
         )
 
 
-def _text(value: Any, kind: pa.DataType) -> str | None:
+def _format_value(value: Any, kind: pa.DataType) -> str | None:
     """Return a value as SQL writes it, at most as long as is shown."""
     if value is None:
         return None
     if isinstance(value, bytes):
-        return value[:_LONGEST].decode(errors="replace")
+        return value[:_MAX_VALUE_CHARS].decode(errors="replace")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
         text = str(value.replace(tzinfo=None))
         return text.rstrip("0") if "." in text else text
-    return str(np.float32(value) if pa.types.is_float32(kind) else value)[:_LONGEST]
+    return str(np.float32(value) if pa.types.is_float32(kind) else value)[:_MAX_VALUE_CHARS]

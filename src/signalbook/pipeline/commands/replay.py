@@ -60,19 +60,19 @@ _KEPT: Final = ("batch", "sidelined_at")
 def rewrite(folder: Where, numbers: Iterable[int]) -> Iterator[bytes]:
     """Run the tasks over dead letters with these numbers. Yield one manifest as JSON for each."""
     task = Task.of(folder)
-    wanted = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
-    return (encode_manifest(partial(_replay_task, task, wanted, number)) for number in numbers)
+    criteria = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
+    return (encode_manifest(partial(_replay_task, task, criteria, number)) for number in numbers)
 
 
-def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
+def _replay_task(task: Task, criteria: DeadLetterFilter, number: int) -> Manifest:
     with task.stage_files(number) as staged:
         rejected: list[DeadLetter] = []
         processing = Processing(task.load_contract(), DeadLetterSource(), staged, task.bookkeeping, rejected.append)
-        work = _Rewriting(task, wanted, processing, staged, rejected)
+        work = _Rewriting(task, criteria, processing, staged, rejected)
         progress = task.build_progress_writer(number, processing.tally)
         replaced = []
         for split in task.plan.tasks[number]:
-            replaced += [split.path] if work.file(place_of(split.path, task.staging.storage)) else []
+            replaced += [split.path] if work.rewrite_file(place_of(split.path, task.staging.storage)) else []
             progress.advance(split.size)
         return Manifest(
             files=staged.finish(),
@@ -89,25 +89,25 @@ class _Rewriting:
     def __init__(
         self,
         task: Task,
-        wanted: DeadLetterFilter,
+        criteria: DeadLetterFilter,
         processing: Processing,
         staged: StagedFiles,
         rejected: list[DeadLetter],
     ) -> None:
         self.replayed = 0
         self.changed = 0
-        self._wanted = wanted
+        self._criteria = criteria
         self._processing = processing
         self._staged = staged
         self._rejected = rejected
         self._dead_letters = DeadLetterRows(task.bookkeeping)
 
-    def file(self, place: Place) -> bool:
-        """Process the dead letters of a file again. Whether it is to be replaced: what remains of it was staged anew.
+    def rewrite_file(self, place: Place) -> bool:
+        """Process the dead letters of a file again. Return True if staged rows replace the file.
 
         Dead letters whose verdict is another stay with the new one, all others as they are.
         """
-        gone = [self._judged(first, rows) for first, rows in read_dead_letters(place)]
+        gone = [self._process_again(first, rows) for first, rows in read_dead_letters(place)]
         if not any(mask.any() for mask in gone):
             return False
         # read a second time instead of kept: a file may be larger than memory, and most files lose nothing
@@ -115,9 +115,9 @@ class _Rewriting:
             self._land(rows.filter(pa.array(~mask)))
         return True
 
-    def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
-        """Process the dead letters of a portion again; which of its rows are not to stay as they are."""
-        gone = match_rows(self._wanted, rows)
+    def _process_again(self, first: int, rows: pa.RecordBatch) -> Mask:
+        """Process the dead letters of a portion again. Return which of its rows change."""
+        gone = match_rows(self._criteria, rows)
         self.replayed += int(np.count_nonzero(gone))
         for batch in read_message_batches(first, rows, gone):
             self._processing.take(batch)
@@ -125,11 +125,11 @@ class _Rewriting:
         if self._rejected:
             # Those that are dead letters for the same reason stay where they are, so that a replay that changes nothing
             # writes nothing.
-            gone[self._unchanged(first, rows)] = False
+            gone[self._find_unchanged(first, rows)] = False
         return gone
 
-    def _unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
-        """The rows whose verdict is as before; for the others new dead letters are staged."""
+    def _find_unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
+        """Return the rows with the same verdict as before; new dead letters are staged for the others."""
         owners = [
             dead_letter.location.row - first
             for dead_letter in self._rejected
@@ -145,7 +145,7 @@ class _Rewriting:
         judged = zip(unread, read_verdicts(old), read_verdicts(new), strict=True)
         same = np.array([cannot or before == now for cannot, before, now in judged], np.bool_)
         self.changed += int(np.count_nonzero(~same))
-        self._land(_dated(new, old).filter(pa.array(~same)))
+        self._land(_restore_dates(new, old).filter(pa.array(~same)))
         return [owner for owner, stays in zip(owners, same.tolist(), strict=True) if stays]
 
     def _land(self, rows: pa.RecordBatch) -> None:
@@ -153,7 +153,7 @@ class _Rewriting:
             self._staged.add(DEAD_LETTERS, rows)
 
 
-def _dated(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
+def _restore_dates(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
     arrays = [old.column(name) if name in _KEPT else new.column(name) for name in new.schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=new.schema)
 
@@ -213,8 +213,8 @@ def replay(
         snapshot = Snapshot.load(job.registry, job.groups, job.versions, job.subjects).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
-        found = journal.find_files(lambda table: table == DEAD_LETTERS)
-        files = find_visible_files(journal, DEAD_LETTERS, found.get(DEAD_LETTERS, []))
+        files_by_table = journal.find_files(lambda table: table == DEAD_LETTERS)
+        files = find_visible_files(journal, DEAD_LETTERS, files_by_table.get(DEAD_LETTERS, []))
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
             return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
@@ -251,21 +251,21 @@ def _replay_on(
 class DeadLetterIntake(Intake):
     """Files of dead letters, by their paths, as the input of a batch."""
 
-    wanted: DeadLetterFilter
+    criteria: DeadLetterFilter
     files: dict[str, DataFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], folder: Place, wanted: DeadLetterFilter, parallelism: int) -> Self:
-        """The files below ``folder``, dealt out to about ``parallelism`` tasks."""
-        known = {str(folder / file.name): file for file in files}
-        splits = [Split(path=path, start=0, end=file.bytes) for path, file in known.items()]
+    def of(cls, files: Sequence[DataFile], folder: Place, criteria: DeadLetterFilter, parallelism: int) -> Self:
+        """Return the files below ``folder``, divided into about ``parallelism`` tasks."""
+        files_by_path = {str(folder / file.name): file for file in files}
+        splits = [Split(path=path, start=0, end=file.bytes) for path, file in files_by_path.items()]
         splits.sort(key=lambda split: split.size, reverse=True)
         tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
-        return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
+        return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, criteria=criteria, files=files_by_path)
 
     def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:
         """The manifest of each task."""
-        (folder / WANTED).write(msgspec.json.encode(self.wanted))
+        (folder / WANTED).write(msgspec.json.encode(self.criteria))
         return runner.run(len(self.tasks), partial(rewrite, folder), self.size)
 
     def complete_entry(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:

@@ -62,16 +62,16 @@ def run(
     """
     check(job.policy)
     output = job.place  # an output that cannot be is said before inputs are looked for
-    origin, open_intake = _input(job, notify)
+    origin, open_intake = _prepare_input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
     @cache
     def definitions() -> Snapshot:
         progress(Progress(stage="definitions"))
-        found = Snapshot.load(job.registry, job.groups, subjects=job.subjects).check(job.policy)
-        for doubt in found.doubts:
+        snapshot = Snapshot.load(job.registry, job.groups, subjects=job.subjects).check(job.policy)
+        for doubt in snapshot.doubts:
             notify(doubt)
-        return found
+        return snapshot
 
     @contextmanager
     def begun() -> Iterator[Begun]:
@@ -79,7 +79,7 @@ def run(
         with _open_runner(job, runner, progress) as opened:
             yield Begun(opened, open_intake(opened), snapshot)
 
-    with _interrupts(output, batch_id):
+    with _note_interrupts(output, batch_id):
         # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to
         # do.
         if not Journal(output).is_begun():
@@ -89,17 +89,17 @@ def run(
 
 
 @contextmanager
-def _interrupts(output: Place, batch_id: str) -> Iterator[None]:
+def _note_interrupts(output: Place, batch_id: str) -> Iterator[None]:
     """Note at a ``KeyboardInterrupt`` what it left of the batch, as the journal has it."""
     try:
         yield
     except KeyboardInterrupt as error:
         with suppress(SignalbookError, OSError):
-            error.add_note(_left(Journal(output), batch_id))
+            error.add_note(_describe_state(Journal(output), batch_id))
         raise
 
 
-def _left(journal: Journal, batch_id: str) -> str:
+def _describe_state(journal: Journal, batch_id: str) -> str:
     if journal.find(batch_id) is not None:
         return f"batch {batch_id} was committed, and there is nothing left to do"
     if any(batch.id == batch_id for batch in journal.list_unfinished()):
@@ -126,7 +126,7 @@ def land_once(
     progress: ShowProgress = lambda _: None,
     patience: float = 0.0,
 ) -> Report:
-    """Land the batch ``job.batch_id`` of the input ``origin``, unless it was landed before; what became of it.
+    """Land the batch ``job.batch_id`` of the input ``origin``, unless it was landed before. Return its report.
 
     Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
     """
@@ -134,18 +134,18 @@ def land_once(
     with journal.lock_output(patience), convert_disk_errors(journal.output):
         completed = complete_unfinished(journal, progress)
         check_tables(journal, job)
-        done = completed.get(job.batch_id) or journal.find(job.batch_id)
-        if done is not None:
-            check_same_input(done, origin)
-            return done.report(_COMPLETED if job.batch_id in completed else _REPEATED)
+        committed = completed.get(job.batch_id) or journal.find(job.batch_id)
+        if committed is not None:
+            check_same_input(committed, origin)
+            return committed.report(_COMPLETED if job.batch_id in completed else _REPEATED)
         check_reachable(journal, job.table_format)
         with begin() as begun:
-            attempt = attempt_of(job, journal, begun.intake, begun.snapshot)
+            attempt = build_attempt(job, journal, begun.intake, begun.snapshot)
             return replace(land(attempt, begun.runner, progress).report(), doubts=begun.snapshot.doubts)
 
 
-def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> BatchAttempt:
-    """A try to land the batch ``job.batch_id``, as its job says."""
+def build_attempt(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> BatchAttempt:
+    """Return an attempt to land the batch ``job.batch_id`` by its job."""
     return BatchAttempt(
         journal=journal,
         batch_id=job.batch_id,
@@ -172,24 +172,24 @@ def _open_runner(job: Job, runner: Runner | None, show: ShowProgress) -> Abstrac
     return open_runner(runner, job.master, lambda: show(Progress(stage="spark")), jars=job.jars, packages=packages)
 
 
-def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
+def _prepare_input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     """Return an identifier of this input, and the function that opens it for a runner."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
-        return origin, partial(_brought, job, source, origin)
+        return origin, partial(_load_records, job, source, origin)
     if job.options:
         names = ", ".join(sorted(job.options))
         raise PipelineError(f"{source.name} has no options, but {names} is given: leave it out")
-    found = find_files(job.inputs, source, job.storage)
-    for words in found.notices:
+    input_files = find_files(job.inputs, source, job.storage)
+    for words in input_files.notices:
         notify(words)
     # the format of files, and the name and size of each
-    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in found.files]])
-    return origin, partial(_dealt, job, source, found.files, origin)
+    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in input_files.files]])
+    return origin, partial(_plan_files, job, source, input_files.files, origin)
 
 
-def _brought(job: Job, source: RecordSource, origin: str, runner: Runner) -> Intake:
+def _load_records(job: Job, source: RecordSource, origin: str, runner: Runner) -> Intake:
     from signalbook.pipeline.job.session import SparkRunner
     from signalbook.pipeline.sources.salvage import DamagedInput, SalvagingSource, is_beyond
 
@@ -220,6 +220,6 @@ def _brought(job: Job, source: RecordSource, origin: str, runner: Runner) -> Int
     return Intake(source=source.name, origin=origin, records=records, salvage=salvage)
 
 
-def _dealt(job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, runner: Runner) -> Intake:
+def _plan_files(job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, runner: Runner) -> Intake:
     tasks = plan_tasks(source, files, runner.parallelism)
     return Intake(source=source.name, origin=origin, tasks=tasks, storage=job.storage)

@@ -57,49 +57,49 @@ class Status:
 
 
 def status(output: Where) -> Status:
-    """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
+    """Return the committed batches of an output folder, and its streams. Raises ``PipelineError``."""
     journal = Journal.open_existing(output)
-    reports, found = list[Report](), dict[str, StreamState]()
+    reports, streams = list[Report](), dict[str, StreamState]()
     for batch in journal.iterate_committed():
         report = batch.report()
         reports.append(report)
         if batch.stream:
-            known = found.get(batch.stream) or _beginning(journal, batch.stream)
-            known.tally.add(report.tally)
-            found[batch.stream] = replace(known, batches=known.batches + 1, last=batch.id, finished=batch.finished)
-    return Status(reports=reports, streams=[found[name] for name in sorted(found)])
+            state = streams.get(batch.stream) or _build_initial_state(journal, batch.stream)
+            state.tally.add(report.tally)
+            streams[batch.stream] = replace(state, batches=state.batches + 1, last=batch.id, finished=batch.finished)
+    return Status(reports=reports, streams=[streams[name] for name in sorted(streams)])
 
 
-def _beginning(journal: Journal, name: str) -> StreamState:
+def _build_initial_state(journal: Journal, name: str) -> StreamState:
     with store_errors(journal.output):
         full = is_full(journal, name)
     return StreamState(name=name, batches=0, tally=Tally(), last="", finished=None, full=full)
 
 
-def place(journal: Journal, name: str) -> Place:
+def find_place(journal: Journal, name: str) -> Place:
     """Return the place in the output for a stream's irreplaceable state."""
     return journal.output / STREAMS / escape(name)
 
 
-def home(journal: Journal, name: str) -> Path:
+def find_home(journal: Journal, name: str) -> Path:
     """Return the folder for a stream's files that Spark needs in a file system.
 
     It is in the output, or on this machine if the output is in a store. If it is lost, it is rebuilt from the journal.
     """
-    folder = place(journal, name).folder
+    folder = find_place(journal, name).folder
     if folder is None:
-        folder = _state() / digest(str(journal.output).encode())[:16] / STREAMS / escape(name)
+        folder = _find_state_folder() / digest(str(journal.output).encode())[:16] / STREAMS / escape(name)
     return folder
 
 
-def _state() -> Path:
-    """The folder of this machine for what programs keep."""
-    given = os.environ.get("SIGNALBOOK_STATE")
-    if given:
-        return Path(given).absolute()
+def _find_state_folder() -> Path:
+    """Return the folder of this machine for the state of programs."""
+    configured = os.environ.get("SIGNALBOOK_STATE")
+    if configured:
+        return Path(configured).absolute()
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser().absolute() / "signalbook"
 
 
 def is_full(journal: Journal, name: str) -> bool:
     """Return True if a stream's spool is full. Raises ``OSError``."""
-    return spool.is_full(place(journal, name) / spool.RECEIVED)
+    return spool.is_full(find_place(journal, name) / spool.RECEIVED)

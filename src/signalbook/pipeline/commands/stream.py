@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
-from signalbook.pipeline.commands.run import attempt_of, check
+from signalbook.pipeline.commands.run import build_attempt, check
 from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, convert_disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, build_file_name
@@ -68,8 +68,8 @@ _PLANNED: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
 _LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
-def input_fingerprint(checkpoint: Path, number: int) -> str:
-    """Distinguishes the input of a micro-batch from any other: where it begins and ends in its sources.
+def build_input_fingerprint(checkpoint: Path, number: int) -> str:
+    """Return a fingerprint of the input of a micro-batch: where it begins and ends in its sources.
 
     Raises ``PipelineError`` if the checkpoint does not say.
     """
@@ -94,13 +94,13 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
     Returns the id of the last landed batch, empty for a valid checkpoint. Raises ``PipelineError`` for a checkpoint
     with batches that the journal does not have.
     """
-    last = _landed(journal, job.name)
-    planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
+    last = _find_last_landed(journal, job.name)
+    planned, committed = _find_newest(checkpoint / _OFFSETS), _find_newest(checkpoint / _COMMITS)
     if planned < 0:
         # What a Java process was writing when it was killed: Spark begins nothing beside it.
-        for left in (checkpoint / _OFFSETS).glob(".*"):
-            left.unlink()
-    ends = [_ends(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
+        for leftover in (checkpoint / _OFFSETS).glob(".*"):
+            leftover.unlink()
+    ends = [_read_end(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
     # Spark plans a batch before we land it, so that a sound checkpoint has planned at least what the journal has
     if planned < last and all(ends):
         _write(checkpoint, last, ends)
@@ -115,20 +115,20 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
     return ""
 
 
-def _landed(journal: Journal, name: str) -> int:
-    """The number of the last micro-batch that the journal has, -1 without."""
+def _find_last_landed(journal: Journal, name: str) -> int:
+    """Return the number of the last micro-batch in the journal, -1 without one."""
     batch = re.compile(rf"{re.escape(escape(name))}-(\d+)")
-    return max((int(found[1]) for entry in journal.list_names() if (found := batch.fullmatch(entry))), default=-1)
+    return max((int(match[1]) for entry in journal.list_names() if (match := batch.fullmatch(entry))), default=-1)
 
 
-def _ends(journal: Journal, job: StreamJob, number: int) -> str:
+def _read_end(journal: Journal, job: StreamJob, number: int) -> str:
     """Return the end of a micro-batch of the journal, or an empty text."""
     batch = journal.find(job.batch_id(number))
     return batch.offsets if batch is not None and batch.stream == job.name else ""
 
 
-def _newest(folder: Path) -> int:
-    """The greatest number of a file there, -1 without."""
+def _find_newest(folder: Path) -> int:
+    """Return the greatest number of a file in a folder, -1 without one."""
     return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
 
 
@@ -168,14 +168,14 @@ def stream(
     check(job.job.policy)
     source = base.find_record_source(job.job.input_format)
     journal = Journal(job.job.place)
-    home = status.home(journal, job.name)
-    named = base.explain_failures(source, job.job.inputs)
-    with suppress(Stopped), convert_disk_errors(journal.output), named, ExitStack() as opened:
+    home = status.find_home(journal, job.name)
+    explained = base.explain_failures(source, job.job.inputs)
+    with suppress(Stopped), convert_disk_errors(journal.output), explained, ExitStack() as opened:
         # Where nothing was made yet, nothing is unless they can be read.
-        early = None if journal.is_begun() else opened.enter_context(_definitions(job.job, home, notify))
+        early = None if journal.is_begun() else opened.enter_context(_open_definitions(job.job, home, notify))
         journal.make()
         opened.push(partial(_discard, journal))
-        opened.enter_context(_alone(journal, home, job.name))
+        opened.enter_context(_lock_stream(journal, home, job.name))
         # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
         with journal.lock_output(_PATIENCE, stop):
             complete_unfinished(journal, show)
@@ -183,36 +183,38 @@ def stream(
             check_reachable(journal, job.job.table_format)
             # Once, since it takes a look at all batches.
             job = replace(job, job=replace(job.job, policy=settle_columns(job.job.policy, journal)))
-        definitions = early or opened.enter_context(_definitions(job.job, home, notify))
+        definitions = early or opened.enter_context(_open_definitions(job.job, home, notify))
         with (
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
-            _after_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
+            _wait_for_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
         ):
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             spools = isinstance(source, SpoolingSource)
-            watch = _SpoolWatch(journal, job.name, notify).look if spools else lambda: None
+            watch = _SpoolWatch(journal, job.name, notify).check if spools else lambda: None
             # Spark's ten seconds for a new Python process are not to be set, and a busy machine exceeds them now and
             # then.
-            for left in reversed(range(_TURNS if alone else 0)):
+            for turns_left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
-                query = _start(job, session, source, batches, home / _CHECKPOINT, status.place(journal, job.name))
+                query = _start(job, session, source, batches, home / _CHECKPOINT, status.find_place(journal, job.name))
                 try:
                     _follow(query, batches, stop, job, watch)
                 except _SlowError as failure:
-                    if not left:
+                    if not turns_left:
                         raise
                     notify(f"{failure}; it is begun once more")
                 else:
                     return
 
 
-def _definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
+def _open_definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
     """Return the definitions of a stream, kept in its folder."""
-    kept = home / build_file_name(job.registry, job.groups, job.subjects)
+    snapshot_file = home / build_file_name(job.registry, job.groups, job.subjects)
     return closing(
-        Definitions(job.registry, job.groups, job.policy, snapshot_file=kept, notify=notify, subjects=job.subjects)
+        Definitions(
+            job.registry, job.groups, job.policy, snapshot_file=snapshot_file, notify=notify, subjects=job.subjects
+        )
     )
 
 
@@ -229,16 +231,16 @@ class MicroBatches:
         journal: Journal,
         definitions: Definitions,
         stop: threading.Event,
-        done: Callable[[Report], None],
+        on_batch: Callable[[Report], None],
         show: ShowProgress,
     ) -> None:
         self.failure: BaseException | None = None
         self._stream = job
         self._journal = journal
-        self._checkpoint = status.home(journal, job.name) / _CHECKPOINT
+        self._checkpoint = status.find_home(journal, job.name) / _CHECKPOINT
         self._definitions = definitions
         self._stop = stop
-        self._done = done
+        self._on_batch = on_batch
         self._show = show
         self._gate = threading.Lock()
         self._stopped = False
@@ -258,7 +260,7 @@ class MicroBatches:
                 self.failure = error
                 raise
             if report is not None:
-                self._done(report)
+                self._on_batch(report)
 
     def stop(self) -> None:
         """Wait for the batch at work and take no more."""
@@ -271,7 +273,7 @@ class MicroBatches:
         # a batch that died while it was committed is this very one, or that of another program in the folder
         complete_unfinished(self._journal, self._show)
         batch_id = self._stream.batch_id(number)
-        origin = input_fingerprint(self._checkpoint, number)
+        origin = build_input_fingerprint(self._checkpoint, number)
         committed = self._journal.find(batch_id)
         if committed is not None:
             if committed.origin != origin:
@@ -285,7 +287,7 @@ class MicroBatches:
         intake = Intake(source=job.input_format, origin=origin, records=records)
         snapshot = self._definitions.read_current()
         attempt = replace(
-            attempt_of(replace(job, batch_id=batch_id), self._journal, intake, snapshot),
+            build_attempt(replace(job, batch_id=batch_id), self._journal, intake, snapshot),
             stream=self._stream.name,
             offsets=end_offsets(self._checkpoint, number),
         )
@@ -293,9 +295,9 @@ class MicroBatches:
 
 
 def _start(
-    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path, kept: Place
+    job: StreamJob, session: SparkSession, source: RecordSource, batches: MicroBatches, place: Path, state_place: Place
 ) -> StreamingQuery:
-    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, kept)
+    frame = source.load_stream(session, job.job.inputs, job.job.options, job.most, state_place)
     writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(place)).foreachBatch(batches.take)
     pace: dict[str, Any] = {"processingTime": f"{round(job.interval * 1000)} milliseconds"}
     try:
@@ -341,8 +343,8 @@ class _SpoolWatch:
         self._next = 0.0
         self._full = False
 
-    def look(self) -> None:
-        """Say it now, unless it was looked for right before."""
+    def check(self) -> None:
+        """Notify about a full spool, unless it was checked right before."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._pause
@@ -364,13 +366,13 @@ def _end(query: StreamingQuery) -> None:
 
 
 @contextmanager
-def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
+def _lock_stream(journal: Journal, home: Path, name: str) -> Iterator[None]:
     """Keep a second run of the same stream out, of this machine and, where the output is in a store, of others."""
     home.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as taken:
-        _take(lock_of(place_of(home / _LOCK)), name, taken)
+    with ExitStack() as locks:
+        _take(lock_of(place_of(home / _LOCK)), name, locks)
         if journal.output.folder is None:
-            _take(lock_of(status.place(journal, name) / _LOCK), name, taken)
+            _take(lock_of(status.find_place(journal, name) / _LOCK), name, locks)
         try:
             yield
         except BaseException:
@@ -382,9 +384,9 @@ def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
 def _has_begun(journal: Journal, home: Path, name: str) -> bool:
     """Return True if a stream has a known beginning, or messages or a session of a broker."""
     places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
-    places.append(status.place(journal, name) / spool.RECEIVED)
+    places.append(status.find_place(journal, name) / spool.RECEIVED)
     with suppress(OSError):  # of a store: nobody knows
-        return any(found.size for place in places for found in place.list_files(deep=True))
+        return any(file.size for place in places for file in place.list_files(deep=True))
     return True
 
 
@@ -392,7 +394,7 @@ def _forget(journal: Journal, home: Path, name: str) -> None:
     """Remove what a stream that never began has of its own, with folders that are empty then."""
     with suppress(OSError):
         if journal.output.folder is None:
-            (status.place(journal, name) / _LOCK).delete()
+            (status.find_place(journal, name) / _LOCK).delete()
         shutil.rmtree(home)
         for folder in (home.parent, *([] if journal.output.folder else [home.parent.parent])):
             folder.rmdir()
@@ -404,18 +406,18 @@ def _discard(journal: Journal, kind: object, error: object, trace: object) -> No
         journal.discard()
 
 
-def _take(lock: Lock, name: str, taken: ExitStack) -> None:
+def _take(lock: Lock, name: str, locks: ExitStack) -> None:
     while not lock.take():
         if not lock.can_become_free():
             raise PipelineError(
                 f"the stream {name!r} is being run by another process: stop it, or give this one another name"
             )
         time.sleep(lock.pause)
-    taken.callback(lock.release)
+    locks.callback(lock.release)
 
 
 @contextmanager
-def _after_others(
+def _wait_for_others(
     session: SparkSession, file: Path, name: str, stop: threading.Event, notify: Callable[[str], None]
 ) -> Iterator[bool]:
     """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
