@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from functools import cache
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -74,6 +75,14 @@ def judge(dice: Random, tally: Tally) -> None:
             if not written.validate(value) and read.validate(value):
                 yield value
 
+    # A member that the reader's closed object lacks is accepted by an open one.
+    paths_of_reader = [
+        f"{difference.path.rpartition('/properties/')[0]}/additionalProperties"
+        if difference.rule == REMOVED
+        else difference.path
+        for difference in differences
+    ]
+
     @cache
     def without(*paths: str) -> JsonStructure | None:
         try:
@@ -84,20 +93,18 @@ def judge(dice: Random, tally: Tally) -> None:
     def describes(difference: Difference, value: JSON) -> bool:
         if difference.rule == REMOVED:  # its path is in the writer's document
             return any(f"'{name}'" in difference.message for name in re.findall(r"'(\w+)':", str(value)))
-        other_paths = [
-            schema.path
-            for schema in differences
-            if schema.rule != REMOVED and not is_around(schema.path, difference.path)
-        ]
+        other_paths = [path for path in dict.fromkeys(paths_of_reader) if not is_around(path, difference.path)]
         # A type that refers to the place may be around it, too.
-        several = [
+        several: list[Iterable[str]] = [
             other_paths,
             [],
-            *([path for path in other_paths if path != removed] for removed in dict.fromkeys(other_paths)),
+            *([path for path in other_paths if path != removed] for removed in other_paths),
+            *combinations(other_paths, 1),
+            *combinations(other_paths, 2),
         ]
         return any(changes(value, paths, difference.path) for paths in several)
 
-    def changes(value: JSON, other_paths: list[str], path: str) -> bool:
+    def changes(value: JSON, other_paths: Iterable[str], path: str) -> bool:
         before, after = without(*other_paths), without(*other_paths, path)
         return before is None or after is None or before.validate(value) != after.validate(value)
 

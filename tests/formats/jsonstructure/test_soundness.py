@@ -28,7 +28,8 @@ SAMPLES: list[JSON] = [
     "123e4567-e89b-12d3-a456-426614174000", "https://example.com/x", "/a/b", "aGk=", "ab", "AB", "YQ", "_-8",
     "2031-01-01", "2031-01-01T00:00:00Z", "00:00:00Z", "P2D", "123e4567-e89b-12d3-a456-426614174001", "a b", "/a~1",
     "2032-02-02", "2032-02-02T00:00:00Z", "12:00:00Z", "P3D", "123e4567-e89b-12d3-a456-426614174002", "/b~0", 40000,
-    "/a b", "0.1234567890123456789012", "/a-longer-pointer-than-most", "https://example.com/a/longer/path/than/most",
+    "2033-03-03T03:03:03.123456789012+03:00", "03:03:03.123456789012+03:00",
+    "/a b", "0.1234567890123456789012", "/a-longer-pointer-than-most-others-have", "https://example.com/a/longer/path/than/most",
 ]  # fmt: skip
 
 
