@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.search.test_finding import reading
-from tests.engine.write.test_indexing import content
+from tests.engine.search.test_results import reading
+from tests.engine.write.test_searchindex import content
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine

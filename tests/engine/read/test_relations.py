@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.engine.read.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema
-from tests.engine.search.test_finding import reading
+from tests.engine.search.test_results import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.read.test_impact import json_schema
 from tests.engine.read.test_relations import ROOT_URL, put
-from tests.engine.search.test_finding import reading
+from tests.engine.search.test_results import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine

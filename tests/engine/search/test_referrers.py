@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import Registry
-from tests.engine.search.test_finding import find, reading, xids
-from tests.engine.write.test_indexing import OTHER, SCHEMA, avro
+from tests.engine.search.test_results import find, reading, xids
+from tests.engine.write.test_searchindex import OTHER, SCHEMA, avro
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.search import referrers

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.engine.write.test_indexing import ORDER, filled
+from tests.engine.write.test_searchindex import ORDER, filled
 
 from signalbook.access.base import NOTHING, Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access, RuleTree
