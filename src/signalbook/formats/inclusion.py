@@ -1,6 +1,6 @@
 """Whether all values of one type are values of another, for types that contain themselves.
 
-A question asks this of one pair of types. Its answer depends on clauses: faults that can be seen on the spot, and
+A question asks this of one pair of types. Its answer depends on clauses: differences that are visible at once, and
 questions about the parts. Every question is examined once; then those that fail, and those that depend on them, are
 refuted until nothing changes. What is left is true, by induction over the size of values, which are finite. There is no
 recursion and no guess that has to be taken back, so the work is linear in the number of clauses.
@@ -23,7 +23,7 @@ Q = TypeVar("Q", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Clause(Generic[Q]):
-    """Holds if one of ``questions`` does: without any it is a fault.
+    """Holds if one of ``questions`` does: without any it never does.
 
     ``otherwise`` is reported where it does not hold; without it, why the questions were refuted is.
     """

@@ -46,7 +46,7 @@ FIXED: dict[str, Any] = {"type": "fixed", "name": "Two", "size": 2}
     ],
 )
 def test_values_of_a_type_are_right(type: Any, default: Any) -> None:
-    assert DefaultCheck(TYPES).find_fault(default, type) is None
+    assert DefaultCheck(TYPES).find_problem(default, type) is None
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_values_of_a_type_are_right(type: Any, default: Any) -> None:
     ],
 )
 def test_other_values_are_not(type: Any, default: Any, path: tuple[Any, ...]) -> None:
-    fault = DefaultCheck(TYPES).find_fault(default, type)
-    assert fault is not None
-    assert fault[0] == path
+    problem = DefaultCheck(TYPES).find_problem(default, type)
+    assert problem is not None
+    assert problem[0] == path
 
 
 def test_many_alternatives_are_checked_once_for_each_value() -> None:
@@ -90,7 +90,7 @@ def test_many_alternatives_are_checked_once_for_each_value() -> None:
     default: Any = {"a": 1}
     for _ in range(60):
         default = {"a": default}
-    assert DefaultCheck(types).find_fault(default, names) is not None
+    assert DefaultCheck(types).find_problem(default, names) is not None
 
 
 def test_defaults_are_bounded() -> None:

@@ -17,7 +17,7 @@ from signalbook.work import spend
 FLOATS: Final = frozenset({"float", "double"})
 MAX_COMPARISONS: Final = 100_000
 _RANGES: Final = {"int": 2**31, "long": 2**63}
-_Fault = tuple[Path, str]
+_Problem = tuple[Path, str]
 """Where in a default something is wrong, and what."""
 
 
@@ -30,10 +30,10 @@ class DefaultCheck:
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self._types = types
-        self._results: dict[tuple[int, int], _Fault | None] = {}
+        self._results: dict[tuple[int, int], _Problem | None] = {}
         self._left = MAX_COMPARISONS
 
-    def find_fault(self, default: JSON, type: Any) -> _Fault | None:
+    def find_problem(self, default: JSON, type: Any) -> _Problem | None:
         """Return what is wrong with the default of a field of ``type``, or None. Raises ``TooManyDefaults``.
 
         The default of a union may be a value of any of its alternatives. Members of a record that the record does not
@@ -41,7 +41,7 @@ class DefaultCheck:
         """
         return self._find(default, type, ())
 
-    def _find(self, value: JSON, type: Any, path: Path) -> _Fault | None:
+    def _find(self, value: JSON, type: Any, path: Path) -> _Problem | None:
         spend()
         self._left -= 1
         if self._left < 0:
@@ -56,16 +56,16 @@ class DefaultCheck:
             self._results[key] = self._check_composite(value, node, path)
         return self._results[key]
 
-    def _check_composite(self, value: JSON, node: Any, path: Path) -> _Fault | None:
+    def _check_composite(self, value: JSON, node: Any, path: Path) -> _Problem | None:
         if isinstance(node, list):
             return self._check_union(value, node, path)
         match node["type"]:
             case "record":
                 return self._record(value, node, path)
             case "array" if isinstance(value, list):
-                faults = (self._find(item, node["items"], (*path, index)) for index, item in enumerate(value))
+                problems = (self._find(item, node["items"], (*path, index)) for index, item in enumerate(value))
             case "map" if isinstance(value, dict):
-                faults = (self._find(item, node["values"], (*path, name)) for name, item in value.items())
+                problems = (self._find(item, node["values"], (*path, name)) for name, item in value.items())
             case "array" | "map" as kind:
                 return path, f"expected {'an array' if kind == 'array' else 'an object'}"
             case "enum":
@@ -73,32 +73,32 @@ class DefaultCheck:
                 return None if is_symbol else (path, f"expected one of {', '.join(node['symbols'])}")
             case kind:
                 return self._check_scalar(value, kind, node, path)
-        return next((fault for fault in faults if fault is not None), None)
+        return next((problem for problem in problems if problem is not None), None)
 
-    def _check_union(self, value: JSON, alternatives: list[Any], path: Path) -> _Fault | None:
+    def _check_union(self, value: JSON, alternatives: list[Any], path: Path) -> _Problem | None:
         reasons = []
         for alternative in alternatives:
-            fault = self._find(value, alternative, path)
-            if fault is None:
+            problem = self._find(value, alternative, path)
+            if problem is None:
                 return None
             if alternative != "null":
-                reasons.append(fault)
+                reasons.append(problem)
         # Of one alternative besides null the reason helps; of several nobody knows which one was meant.
         return reasons[0] if len(reasons) == 1 else (path, "expected a value of one of the alternatives of the union")
 
-    def _record(self, value: JSON, node: JSONObject, path: Path) -> _Fault | None:
+    def _record(self, value: JSON, node: JSONObject, path: Path) -> _Problem | None:
         if not isinstance(value, dict):
             return path, f"expected an object for the record {node['name']}"
         for field in node["fields"]:
             name = field["name"]
             if name not in value and "default" not in field:
                 return (*path, name), "the field is missing and has no default"
-            fault = self._find(value.get(name, field.get("default")), field["type"], (*path, name))
-            if fault is not None:
-                return fault
+            problem = self._find(value.get(name, field.get("default")), field["type"], (*path, name))
+            if problem is not None:
+                return problem
         return None
 
-    def _check_scalar(self, value: JSON, kind: str, node: Any, path: Path) -> _Fault | None:
+    def _check_scalar(self, value: JSON, kind: str, node: Any, path: Path) -> _Problem | None:
         expected = explain_scalar(value, kind, node)
         return (path, f"expected {expected}") if expected else None
 

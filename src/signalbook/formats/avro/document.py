@@ -1,7 +1,7 @@
 """An Avro schema document with its names resolved: what the specification asks beyond what the library checks.
 
-Documents whose only faults are wrong defaults or namespaces are read as well, for registries have many of them:
-``Names.faults`` reports these faults. A wrong default counts as none.
+Documents whose only findings are wrong defaults or namespaces are read as well, for registries have many of them:
+``Names.tolerated`` has these findings. A wrong default counts as none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Names:
     root: Type
     types: Mapping[str, JSONObject]
     fingerprint: str
-    faults: tuple[Finding, ...] = ()
+    tolerated: tuple[Finding, ...] = ()
     """Wrong defaults and namespaces. The specification forbids them, but data can be read and written all the same."""
 
     def find(self, link: str) -> str | None:
@@ -94,7 +94,7 @@ class Names:
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
     """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
 
-    Raises ``SchemaError`` with every finding, unless all of them are ``Names.faults``.
+    Raises ``SchemaError`` with every finding, unless all of them are ``Names.tolerated``.
     """
     resolver = _Resolver(resolve=resolve)
     root = _parse_json(document)
@@ -107,7 +107,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
     if not heavy:
         resolver.check_defaults()
     if resolver.findings:
-        raise SchemaError([*resolver.findings, *resolver.faults])
+        raise SchemaError([*resolver.findings, *resolver.tolerated])
     if heavy:
         message = f"written out in full the schema has more than {MAX_WEIGHT} types"
         raise SchemaError([Finding(path="", rule="weight", message=message)])
@@ -115,7 +115,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
         root=resolved,
         types=resolver.types,
         fingerprint=digest(b"\n".join([document, *resolver.others])),
-        faults=tuple(resolver.faults),
+        tolerated=tuple(resolver.tolerated),
     )
     _check_accepted(names)
     return names
@@ -170,7 +170,7 @@ class _Resolver:
     others: list[bytes] = field(default_factory=list)
     types: dict[str, JSONObject] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    faults: list[Finding] = field(default_factory=list)
+    tolerated: list[Finding] = field(default_factory=list)
     defaults: list[tuple[Path, JSONObject, Type]] = field(default_factory=list)
     """Where a default is, the field or enum that has it, and the type of its values."""
 
@@ -282,7 +282,7 @@ class _Resolver:
             self.report((*path, "name"), "name", f"{full!r} is the name of a primitive type")
         elif not all(map(_AVRO_NAME.fullmatch, spaces)):
             message = f"the namespace of {full!r} has more than letters, digits and _ between dots"
-            self.faults.append(make_finding((*path, "name"), NAMESPACE, message))
+            self.tolerated.append(make_finding((*path, "name"), NAMESPACE, message))
         return full
 
     def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
@@ -301,9 +301,9 @@ class _Resolver:
         wrong: list[JSONObject] = []
         try:
             for path, holder, owner in self.defaults:
-                fault = check.find_fault(holder["default"], owner)
-                if fault is not None:
-                    self.faults.append(make_finding((*path, *fault[0]), DEFAULT, fault[1]))
+                problem = check.find_problem(holder["default"], owner)
+                if problem is not None:
+                    self.tolerated.append(make_finding((*path, *problem[0]), DEFAULT, problem[1]))
                     wrong.append(holder)
         except TooManyDefaults:
             self.report((), "weight", f"the defaults take more than {MAX_COMPARISONS} comparisons with types")

@@ -368,7 +368,7 @@ class AvroFormat:
 
     def _find_problems(self, document: bytes, resolve: Resolve | None) -> list[Finding]:
         try:
-            return list(_read_names(document, resolve).faults)
+            return list(_read_names(document, resolve).tolerated)
         except SchemaError as error:
             return list(error.findings)
 

@@ -229,7 +229,7 @@ def _build_stopped(error: Exception) -> Finding:
 def check_schema(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
     """Return findings where a document breaks the schema of schemas; none if parts are for other versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
-    # Such parts are left out by version: against the schema of schemas they would all be faults.
+    # Such parts are left out by version: against the schema of schemas they would all be findings.
     if _VERSIONING in content:
         return []
     resource = XMLResource(BytesIO(content), allow="none", defuse="always")
