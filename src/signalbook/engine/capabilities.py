@@ -1,4 +1,4 @@
-"""What this server can do and lets be switched: the capabilities document (core/spec.md "Registry Capabilities")."""
+"""The capabilities document: what the server can do and switch off (core/spec.md "Registry Capabilities")."""
 
 from __future__ import annotations
 

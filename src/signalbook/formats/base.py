@@ -1,4 +1,4 @@
-"""What every schema format offers: schema documents and payload bytes in, values and findings out.
+"""The interface of every schema format: schema documents and payload bytes in, values and findings out.
 
 A format is a module that keeps to the ``Format`` protocol and is named in the entry-point group ``signalbook.formats``;
 ``find`` finds it. Nothing here reads a network or a file.

@@ -1,4 +1,4 @@
-"""Whether readers of one schema can read what was written with another, and what is in the way where they cannot.
+"""Compatibility: the differences that keep readers of one schema from reading what was written with another.
 
 core/spec.md "compatibility" names the six rules; what "can read" means is up to each format (G-30).
 """

@@ -1,4 +1,4 @@
-"""Whether all values of one type are values of another, for types that contain themselves.
+"""The proof that all values of one type are values of another, for types that contain themselves.
 
 A question asks this of one pair of types. Its answer depends on clauses: differences that are visible at once, and
 questions about the parts. Every question is examined once; then those that fail, and those that depend on them, are

@@ -1,4 +1,4 @@
-"""How schemas refer to each other: the names that a schema goes by, and the schema that a name means.
+"""References between schemas: the names of a schema, and the schema that a name means.
 
 docs/references.md has the rules. The registry, checks, the pipeline and the generators share them. A registry has no
 files: the ids and names of its schemas are paths in the folder that their group stands for.

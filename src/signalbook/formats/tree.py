@@ -1,4 +1,4 @@
-"""What a schema says, as a tree for people, alike for all formats; and sample values made from it.
+"""Schemas as trees for people, alike for all formats, and sample values made from them.
 
 A tree is bounded: definitions may use each other, or themselves, so that thirty lines describe a billion places.
 """

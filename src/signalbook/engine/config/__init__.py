@@ -1,1 +1,1 @@
-"""What governs a registry beside its entities: its model and its capabilities."""
+"""The configuration of a registry: its model and its capabilities."""

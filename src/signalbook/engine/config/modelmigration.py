@@ -1,4 +1,4 @@
-"""Model migration: what becomes of stored entities when another model comes into force.
+"""Model migration: the check and change of stored entities when another model comes into force.
 
 Everything stored is held to the new model in one pass of bounded memory (core/model.md, R70). What complies is then
 brought to it in the same transaction: new defaults, order and validation of Versions.

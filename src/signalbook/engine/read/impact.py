@@ -1,4 +1,4 @@
-"""What depends on an entity, directly and through others: links followed back, level by level."""
+"""The dependents of an entity, direct and indirect, found by following links back level by level."""
 
 from __future__ import annotations
 

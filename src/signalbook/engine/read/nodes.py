@@ -1,4 +1,4 @@
-"""What a response holds beside the entity asked for, fetched level by level (core/spec.md "Inline Flag").
+"""The entities that a response contains, loaded level by level (core/spec.md "Inline Flag").
 
 A handful of queries per type, however many entities there are.
 """

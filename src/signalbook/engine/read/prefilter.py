@@ -1,4 +1,4 @@
-"""SQL prefilter: what of a filter a store can test. Whatever it drops would not have passed.
+"""The SQL prefilter: the part of a filter that a store can test. It drops only entities that would not have passed.
 
 Attributes are stored as compact JSON text. A value that passes is in that text, behind its key, as far as it is of
 ASCII that JSON does not escape.

@@ -1,4 +1,4 @@
-"""What a document for a schema would break: everything that refers to the schema, compared as it would be then.
+"""The trial of a document for a schema: everything that refers to the schema is compared as it would be then.
 
 A schema that refers to the one on trial is compared with itself: with what it refers to as it would be, and as it is.
 A message fares as its schema does, an endpoint as the worst of its messages.

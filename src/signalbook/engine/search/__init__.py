@@ -1,1 +1,1 @@
-"""Finding entities by words: what text an entity has, what a query means, and what of it matched."""
+"""Search for entities by words: the texts of an entity, queries and matches."""

@@ -1,4 +1,4 @@
-"""What an entity refers to, as its attributes and its schema say it: links, to be followed back from their ends.
+"""The links of an entity, from its attributes and its schema, which are followed in both directions.
 
 A link leads to a Group, a Resource or a Version, be it there or not. One to a Version also counts as one to its
 Resource, marked as ``PINNED``.

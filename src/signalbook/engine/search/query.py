@@ -1,4 +1,4 @@
-"""What a person asks for: words, phrases, ``field:`` and ``name:``, ``-`` before what is not wanted."""
+"""Search queries: words, phrases, ``field:`` and ``name:``, and ``-`` before excluded words."""
 
 from __future__ import annotations
 

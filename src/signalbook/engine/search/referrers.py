@@ -1,4 +1,4 @@
-"""What has a field by reference: entities whose schema is a document of its own, of which they name the xid or URL.
+"""Entities that have a field by reference, because they name the xid or URL of a schema with this field.
 
 Their index entries know nothing of the fields: a new default Version of a schema changes no other entry. The links say
 who refers to whom, and are followed when somebody asks, from whichever side there is less of.

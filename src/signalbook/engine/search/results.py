@@ -1,4 +1,4 @@
-"""Answering a search: what matches and may be read, the best first, with counts by facet, page by page."""
+"""The results of a search: the readable matches, the best first, in pages, with counts by facet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may read, as words of the index: the database itself leaves out what is hidden."""
+"""Read rights as search conditions, so that the database itself leaves out hidden entities."""
 
 from __future__ import annotations
 

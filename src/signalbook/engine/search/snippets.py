@@ -1,4 +1,4 @@
-"""Why an entity matched: the texts in which words of a query are, with their places, for whoever shows them."""
+"""Snippets: the texts of an entity that contain words of a query, with the positions of these words."""
 
 from __future__ import annotations
 

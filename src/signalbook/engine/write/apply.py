@@ -1,4 +1,4 @@
-"""What a decided tree does to the store, as updates applied by dispatch on their type, and what changed by it.
+"""The updates that write a decided tree to the store, and the changes that events report.
 
 Changes are found per subject and attribute by comparing each working copy with its stored row, and are what events
 report (core/events.md, R293-R308).

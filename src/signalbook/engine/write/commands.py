@@ -1,4 +1,4 @@
-"""What an API may ask the engine to do, and the body of a command as a tree of intents.
+"""The commands that an API gives the engine, and their bodies as a tree of intents.
 
 An API translates its request into a command; nothing else writes. Intents are one shape for every write, from one
 Version to a whole registry. Only structure is looked at here (maps are maps, ids are ids, types exist); values are

@@ -1,4 +1,4 @@
-"""What the steps of a write have at hand beside working copies: what was loaded, what they may ask for, and errors."""
+"""The context of the steps of a write: loaded entities and documents, the needs they can yield, and errors."""
 
 from __future__ import annotations
 

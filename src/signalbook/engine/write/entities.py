@@ -1,4 +1,4 @@
-"""What a write makes of the attributes and the document of one entity: the Registry, a Group, a Version.
+"""The write of one entity's attributes and document: the Registry, a Group, a Version.
 
 What does PATCH with null do? See ``merge_attributes``. (core/spec.md "Common Attributes", "<RESOURCE>* Attribute
 Processing", core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".)

@@ -1,4 +1,4 @@
-"""Loading: everything that a write reads of the store, before the decision and where that says what it needs.
+"""The loader of a write: it reads from the store before the decision, and whenever the decision needs more.
 
 Of a Resource with many Versions those are loaded that the write is about: their ancestors, neighbours and the newest
 ones. The decisions are those made with all Versions at hand (``lineage``): one that is left out keeps its ancestor, is

@@ -1,4 +1,4 @@
-"""Whether a write is allowed: asked of what it names before anything is looked at, and of what it changed after."""
+"""The permission check of a write: before it, of everything it names, and after it, of everything it changed."""
 
 from __future__ import annotations
 

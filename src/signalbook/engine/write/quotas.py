@@ -1,4 +1,4 @@
-"""How much a Group may have: Resources, Versions, bytes of documents; and how large an entity may be."""
+"""Quotas of Groups (Resources, Versions, bytes of documents), and the maximum size of an entity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping the index: what a write changed is indexed with it, and what is stored already, page by page, once."""
+"""The upkeep of the search index: changes are indexed with their write, and stored entities once, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a write work on: entities as one command leaves them, before they are rows again."""
+"""Working copies: entities as one command leaves them, before they are rows again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a JSON Schema document to normal form."""
+"""The reader that turns a JSON Schema document into normal form."""
 
 from __future__ import annotations
 

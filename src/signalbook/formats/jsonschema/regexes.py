@@ -1,4 +1,4 @@
-"""What the patterns of a schema may cost, found out by compiling each of them within bounds of size.
+"""The cost of a schema's patterns, measured by compiling each of them within bounds of size.
 
 The validator's engine compiles all of a schema's patterns at once, and nobody else runs meanwhile; a pattern of a few
 characters (``\\p{L}{40}``) may take it 20 milliseconds.

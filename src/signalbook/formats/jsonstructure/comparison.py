@@ -1,4 +1,4 @@
-"""Why values of one JSON Structure type may not be values of another: the clauses of each pair of types."""
+"""The comparison of JSON Structure types: the clauses that each pair of types has to meet."""
 
 from __future__ import annotations
 

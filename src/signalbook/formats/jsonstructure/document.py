@@ -1,4 +1,4 @@
-"""What a JSON Structure document must look like: every finding with its path."""
+"""The check of JSON Structure documents: every finding with its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of one primitive type of JSON Structure are values of another, by their JSON texts."""
+"""The comparison of primitive types of JSON Structure, by the JSON texts of their values."""
 
 from __future__ import annotations
 

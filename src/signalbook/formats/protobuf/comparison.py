@@ -1,4 +1,4 @@
-"""Why messages that were written with one Protobuf document are not safe for readers of another.
+"""The comparison of Protobuf documents: reasons why messages of one are not safe for readers of another.
 
 The wire decides: fields are their numbers. A change that keeps every value is none; one that only keeps the bytes
 readable, such as ``int64`` to ``int32``, is. Readers are taken to ignore fields and open enum values that they do not

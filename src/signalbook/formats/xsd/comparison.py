@@ -1,4 +1,4 @@
-"""Why documents of one XML Schema may not be documents of another: the clauses of each pair of elements and types."""
+"""The comparison of XML Schemas: the clauses that each pair of elements and types has to meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts of one simple type are texts of another: built-in types, facets, lists and unions."""
+"""The comparison of simple types by their texts: built-in types, facets, lists and unions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing two JSON Schemas."""
+"""The comparison of two JSON Schemas."""
 
 from signalbook.formats.jsonschema.comparison.prover import compare
 

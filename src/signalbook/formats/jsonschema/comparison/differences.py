@@ -1,4 +1,4 @@
-"""Every kind of difference there is, by its rule, and its message."""
+"""The kinds of differences by their rule, with their messages."""
 
 from __future__ import annotations
 
