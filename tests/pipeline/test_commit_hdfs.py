@@ -24,9 +24,9 @@ from signalbook.pipeline.places import hdfs
 from tests.pipeline.lake import Lake
 from tests.pipeline.test_commit_stores import work
 
-left, after, told = int(sys.argv[3]), sys.argv[4] == "True", hdfs.answered
+left, after, told = int(sys.argv[3]), sys.argv[4] == "True", hdfs.run_with_timeout
 
-def answered(request):
+def run_with_timeout(request):
     global left
     left -= 1
     if left == 0 and not after:
@@ -37,7 +37,7 @@ def answered(request):
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-hdfs.answered = answered
+hdfs.run_with_timeout = run_with_timeout
 work(Lake(Path("unused"), sys.argv[2], stored=pickle.loads(bytes.fromhex(sys.argv[1]))))
 """
 

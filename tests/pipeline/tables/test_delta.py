@@ -130,7 +130,7 @@ def die(progress):
     if [progress.stage, str(progress.done)] == sys.argv[2:]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-complete_unfinished(Journal.existing(Path(sys.argv[1])), die)
+complete_unfinished(Journal.open_existing(Path(sys.argv[1])), die)
 """
 
 

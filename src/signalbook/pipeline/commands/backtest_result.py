@@ -140,9 +140,8 @@ class Backtest:
                 lines.append("")
                 for example in changes.examples:
                     violations_text = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
-                    lines.append(
-                        f"- {_format_cell(example.id)} of {_format_cell(example.producer)}: {_format_cell(violations_text)}"
-                    )
+                    cells = [_format_cell(text) for text in (example.id, example.producer, violations_text)]
+                    lines.append("- {} of {}: {}".format(*cells))
         if self.doubtful:
             lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
         return "\n".join(lines) + "\n"
