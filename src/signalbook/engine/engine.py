@@ -67,7 +67,7 @@ PRUNED_AT_ONCE: Final = 1000
 """Changes removed in one transaction: writers wait for its end."""
 _LOG: Final = logging.getLogger("signalbook.engine")
 _ENTITIES_PER_LOG_LINE: Final = 5_000
-"""Entities, of those that are indexed when a server starts."""
+"""The number of indexed entities between two log lines when a server starts."""
 _STRICTNESS: Final = ("off", "warn", "reject")
 _CHOICES: Final = {
     "domain_rules": _STRICTNESS,

@@ -88,7 +88,7 @@ def load_named(
 
 
 def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Iterator[tuple[Xid, ReferableSchema]]:
-    """Yield the schemas with these keys, but for Versions that are not shown by default."""
+    """Yield the schemas with these keys, except Versions that are not shown by default."""
     resources = {xid.resource for xid in matches}
     rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)})
     targets = reader.get_many({row.xref for row in rows.values() if row.xref is not None}) if rows else {}

@@ -112,7 +112,7 @@ def take_first(values: Any) -> tuple[Any, ...]:
 def sample(node: SchemaNode) -> Any:
     """Return a value of the kind that a node describes: named by the schema where it names one, else a plain one.
 
-    It is a proposal: a schema may ask for more than its tree tells, so whoever shows it validates it.
+    It is a proposal: a schema may ask for more than its tree has, so callers validate the sample.
     """
     return _sample(node, 0, Room(nodes=_MAX_PATTERNS))
 

@@ -31,7 +31,7 @@ _COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
     "createdat": lambda row: row.createdat,
     "modifiedat": lambda row: row.modifiedat,
 }
-"""What is the same in a row and in what is shown of it."""
+"""The attributes that are the same in a row and in its rendering."""
 
 
 class AttributeLookup:
@@ -134,7 +134,7 @@ class PathMember:
 
     @property
     def node(self) -> EntityNode:
-        """The entity, without what is beneath it; for those alone of whom a made attribute is asked."""
+        """The entity without its members; needed only for computed attributes."""
         if self._node is None:
             self._node = self._walk.make_node(self.level, self.hit, self.above)
         return self._node

@@ -22,7 +22,7 @@ from signalbook.xid import Kind, Xid
 
 MAX_DEPTH: Final = 10
 MAX_DEPENDENTS: Final = 1_000
-"""Dependents that are shown."""
+"""The maximum number of dependents that are shown."""
 _GROUPS: Final = "messagegroups"
 _MESSAGES: Final = "messages"
 
@@ -32,7 +32,7 @@ class Dependent:
     """An entity that depends on another one, ``on``, by a ``relation``; ``depth`` is 1 if that is what was asked for.
 
     It is a Resource where its default Version refers to the other, and the Version where another one does; ``source``
-    is what is stored with the link, be it the default Version.
+    is what is stored with the link, which may be the default Version.
     """
 
     xid: Xid

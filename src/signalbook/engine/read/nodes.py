@@ -153,7 +153,7 @@ WHOLE: Final = Remainder(whole=True)
 class EntityNode:
     """An entity to be shown.
 
-    ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
+    ``xid`` is the one it is shown under: not the stored one under a cross reference. Of a Resource ``shown`` is the
     row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
     of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
     ``content`` is the document when it is inlined. ``remainder`` is what the response's filter leaves, None without.
@@ -199,7 +199,7 @@ class ResponseBudget:
 
 
 class NodeLoader:
-    """Fetches what nodes of one type have beneath them. With ``doc`` only what document view shows (R270, R271)."""
+    """Loads what is under nodes of one type. With ``doc`` only what document view shows (R270, R271)."""
 
     def __init__(self, reader: Reader, model: Model, budget: ResponseBudget, *, doc: bool) -> None:
         self._reader = reader
@@ -341,7 +341,7 @@ _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inli
 
 
 def make_version_node(resource: Row, shown_row: Row | None, row: Row) -> EntityNode:
-    """Return a Version as seen beneath ``resource``, whose Versions are those of ``shown_row``."""
+    """Return a Version as seen under ``resource``, whose Versions are those of ``shown_row``."""
     if shown_row is None or shown_row.key == resource.key:
         return EntityNode(xid=row.xid, row=row, shown=shown_row)
     return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown_row, through=resource.key)

@@ -1,7 +1,7 @@
 """The ``sort`` flag, and one page of a collection (core/spec.md "Sort Flag", core R212 to R215; R285 to R292).
 
-A page begins behind a position, or ends at one, never at a number: what is added or removed meanwhile neither repeats
-nor skips others.
+A page begins behind a position, or ends at one, never at a number: members that are added or removed neither repeat
+nor skip others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
 
 
 _MAX_SORT_CHARS: Final = 256
-"""Characters of a string that count for its order: a position has to fit into a URL."""
+"""The number of characters of a string that count for its order: a position has to fit into a URL."""
 
 
 class Identified(Protocol):

@@ -1,7 +1,7 @@
 """Entities as JSON: attributes in the specification's order, URLs made here and never stored (R47-R57, R249, R270).
 
 Streamed rendering writes trees of any size as JSON text in pieces and in bounded memory, byte for byte what a view
-shows at once. What fits is fetched and rendered together, a batch of siblings at a time. Of an entity with more beneath
+shows at once. What fits is fetched and rendered together, a batch of siblings at a time. Of an entity with more under
 it than fits, the attributes come first and its collections after them, each in batches again.
 """
 
@@ -299,7 +299,7 @@ class StreamedRendering:
         return iter((dump_json(self._renderer.render_entity(node, path)),))
 
     def _fill_shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
-        """Complete ``node`` but for its inlined collections, which are there, empty; returns their names."""
+        """Complete ``node`` except its inlined collections, which stay empty; return their names."""
         leaves = {name: NOTHING for name in self._list_leaves(node) if name in inline}
         self._make_loader(_UNLIMITED).fill([node], Inline(names=leaves))
         plurals = tuple(plural for plural in self._list_plurals(node) if plural in inline)

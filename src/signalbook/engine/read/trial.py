@@ -26,7 +26,7 @@ from signalbook.xid import Kind, Xid
 
 Outcome: TypeAlias = Literal["breaks", "holds", "unknown"]
 MAX_FINDINGS: Final = 20
-"""That are named of one schema."""
+"""The maximum number of findings reported for one schema."""
 DEFAULT_RULE: Final = "backward"
 _MAX_COMPARISONS: Final = 200
 _DOCUMENTS_AT_ONCE: Final = 20
@@ -182,7 +182,7 @@ class _Trial:
         for dependent in dependents:
             if dependent.relation in ("messagegroups", "messages"):
                 groups.setdefault(dependent.source, set()).add(dependent.on.resource.owner)
-            # Its own Versions stay what they are, be it that they refer to it.
+            # Its own Versions stay what they are, even if they refer to it.
             if (
                 dependent.source not in effects
                 and dependent.source.resource != self._target

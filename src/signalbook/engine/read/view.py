@@ -109,7 +109,7 @@ class View:
 
     @property
     def confluent(self) -> ConfluentReader:
-        """Numbers of schemas, whoever may read these, and what the Confluent-compatible API keeps beside them."""
+        """The numbers of schemas, regardless of rights, and what the Confluent-compatible API stores with them."""
         return self._transaction.confluent
 
     @property
@@ -144,7 +144,7 @@ class View:
     def state(self) -> str:
         """Return a name for the present state: as long as it is the same, so is everything here.
 
-        It is that of the last change, whose correlation id no other database has, be it made of the same documents.
+        It is that of the last change, whose correlation id is unique even among databases with the same documents.
         """
         position = self._outbox.position()
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
@@ -202,7 +202,7 @@ class View:
     def list_audit_entries(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
         """Return the newest audit entries about a Resource and its Versions, from the last ``among`` entries.
 
-        None for whoever may not read the audit.
+        None if the caller may not read the audit.
         """
         if not self.access.allows_somewhere(Action.AUDIT):
             return []
@@ -264,7 +264,7 @@ class View:
     def stream(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
         """Yield the JSON text of an entity, or of a listed collection, in pieces and bounded memory.
 
-        Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
+        Raises what these raise, before the first piece, except ``too_large``: ``max_bytes`` is ignored.
         """
         _check_collections(xid, options)
         # No generator itself: what is wrong has to be known before the first byte of a response is sent.

@@ -1,6 +1,6 @@
 """The links of an entity, from its attributes and its schema, which are followed in both directions.
 
-A link leads to a Group, a Resource or a Version, be it there or not. One to a Version also counts as one to its
+A link leads to a Group, a Resource or a Version that may be missing. One to a Version also counts as one to its
 Resource, marked as ``PINNED``.
 """
 

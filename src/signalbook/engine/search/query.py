@@ -15,12 +15,12 @@ MAX_QUERY_CHARS: Final = 1_000
 MAX_TERMS: Final = 20
 ANYWHERE: Final[tuple[Part, ...]] = ("names", "fields", "members", "prose")
 MEMBERS: Final[tuple[Part, ...]] = ("members",)
-"""Where ``field:`` looks."""
+"""The part that ``field:`` searches."""
 _TERM: Final = re.compile(
     r'\s*(?P<not>-?)(?P<kind>(?:field|name):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<word>[^\s"]*))', re.IGNORECASE
 )
 _MIN_PREFIX_CHARS: Final = 2
-"""Letters of a word that may be the beginning of another one: fewer begin half of all words."""
+"""The least number of letters of a prefix: fewer begin half of all words."""
 
 
 class QueryError(ValueError):

@@ -23,7 +23,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
 MAX_MATCHES: Final = 1_000
-"""Matches that are looked at, sorted and counted: who has more of them asks for less."""
+"""The maximum number of matches that are sorted and counted."""
 _FACET_VALUES: Final = 50
 _EXACT, _NAMED, _FIELDS, _TEXT, _REFERRING = range(5)
 _SCORES: Final = (1.0, 0.75, 0.5, 0.25, 0.2)
@@ -330,13 +330,13 @@ class _RemainingMatches:
 
 
 _MAX_GROUPS: Final = 1_000
-"""Groups of which each is looked at."""
+"""The maximum number of Groups whose rights are checked one by one."""
 _MAX_PATTERNS: Final = 100
-"""Patterns or Groups that a query names."""
+"""The maximum number of patterns or Groups in a query."""
 _MAX_CHECKED_BY_RULES: Final = 500
-"""Entities that are checked by the rules sooner than the rules are read as words."""
+"""Up to so many entities, checking each by the rules is faster than a query with the rules as words."""
 _MAX_CONDITIONS: Final = 200
-"""That patterns may be: SQLite reads 1,000 of them in 10 ms, before it looks for anything."""
+"""The maximum number of conditions for patterns: SQLite parses 1,000 of them in 10 ms."""
 
 
 def _make_facet_condition(name: str, values: Iterable[str]) -> Condition:

@@ -23,10 +23,10 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 
 MAX_TEXT_CHARS: Final = 100_000
-"""Characters of all texts of an entity; what comes behind is not found."""
+"""The maximum number of indexed characters of all texts of an entity."""
 _MAX_INDEXED_CHARS: Final = 2_000
 MAX_PATH_AND_TEXT_CHARS: Final = 2 * _MAX_INDEXED_CHARS
-"""Characters of one text and its path."""
+"""The maximum number of characters of one text and its path."""
 _MAX_WORD_CHARS: Final = 64
 _MAX_DEPTH: Final = 12
 _RUN: Final = re.compile(r"[\w.~@-]+")
@@ -34,10 +34,10 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z0-9]+|[A-Z]", re.ASCII)
 _CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _BEYOND_ASCII: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 ANY_ENTITY: Final = "xall"
-"""What every entity has among its facets."""
+"""The word that every entity has among its facets."""
 IS_GROUP: Final = "xgroup"
 PINS: Final = "xpins"
-"""What names a Version as its schema, and not whatever is the default one."""
+"""The word of entities that name a certain Version as their schema, not the default one."""
 
 
 class Word(NamedTuple):

@@ -43,7 +43,7 @@ from signalbook.xid import Kind, Xid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Remove these rows and all beneath them."""
+    """Remove these rows and everything under them."""
 
     keys: tuple[int, ...]
 
@@ -136,7 +136,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
     """Check that no written Version has the URI of another (A-21), else raise ``UriTaken``; ``root`` as in lookups.
 
     This runs after the write, so that deletions, moves and additions of the same request count. Writers take turns, so
-    nothing changes meanwhile. Stored URIs that stay are not checked. All Versions count, but one that ``access`` hides
+    nothing else changes. Stored URIs that stay are not checked. All Versions count, but one that ``access`` hides
     is not named.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}

@@ -289,7 +289,7 @@ def _compare_pair(
 
 
 def _make_pair_key(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
-    """Return the key of a pair: by digest, so that the same two documents are compared once, whoever has them."""
+    """Return the key of a pair: by digest, so that the same two documents are compared once."""
     names = [
         (compared_version.document, str(compared_version.attributes.get("format")))
         for compared_version in (version, ancestor)

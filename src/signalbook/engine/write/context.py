@@ -29,7 +29,7 @@ from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
 
-# Enough to repair a document by; a hostile one does not get to fill memory with complaints.
+# Enough to repair a document; a hostile document must not fill memory with errors.
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
 """Stored documents loaded together for several Resources, and as many again that those refer to."""

@@ -297,7 +297,7 @@ def select_writable_rows(
 
 
 def remove(tree: WorkingTree, rows: tuple[Row, ...], beneath: Iterable[Row], context: Context) -> None:
-    """Take Groups or Resources out of ``tree``, with all beneath them listed, and touch their owner (R37, R172).
+    """Take Groups or Resources out of ``tree``, list everything under them, and touch their owner (R37, R172).
 
     Reports ``bad_request`` for each that was promised to stay, wherever the delete began (R46, GAP 28).
     """

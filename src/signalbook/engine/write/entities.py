@@ -289,7 +289,7 @@ def write_version(
         _check_may_name(resource, intent, resource_intent.type)
         xid = resource.xid / "versions" / versionid
         version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
-        # A client's number counts, too: versions of the CNCF drafts never get one again, be it deleted.
+        # A client's number counts, too: versions of the CNCF drafts never get a deleted one again.
         resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
     check_id(intent.body, resource_intent.type.singular, resource.xid.id, version.xid)
     check_id(intent.body, "version", versionid, version.xid)

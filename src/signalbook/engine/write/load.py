@@ -47,14 +47,14 @@ from signalbook.xid import ROOT, Kind, Xid
 IsPartial: TypeAlias = Callable[[Row, int], bool]
 
 MAX_WHOLE_VERSIONS: Final = 12
-"""Versions that are loaded at once: finding the right ones among them takes longer."""
+"""Up to so many Versions are all loaded: finding the right ones takes longer."""
 LARGE_GROUP_RESOURCES: Final = 1000
-"""Resources of a Group that are not read together with those of others."""
+"""Groups with more Resources are read in a query of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """Entities to delete from one collection, each with what the request says of it, and all beneath them."""
+    """Entities to delete from one collection, each with its part of the request, and everything under them."""
 
     collection: Xid
     entries: dict[str, JSONObject]
@@ -348,7 +348,7 @@ def load_entities(
 
 
 def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
-    """Give each stored Resource its Versions, in one query, but for those that ``is_partial`` says need some only."""
+    """Give each stored Resource its Versions, in one query, except those that need only some (``is_partial``)."""
     by_key = {copy.key: copy for copy in resources if copy.before is not None and copy.xref is None}
     # Counting first is one more query: it spares those with thousands of Versions the reading of them all.
     counts = reader.counts(by_key) if is_partial and by_key else {}

@@ -76,7 +76,7 @@ def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Se
     """
     if not (settings.max_group_resources or settings.max_group_bytes):
         return
-    # Whoever sets something may name the Group in another case.
+    # A setting may name the Group in another case.
     writer = transaction.entities
     root = writer.get(ROOT)
     rows = () if root is None else writer.children((root.key,), GROUPS, ids=(group.group_id.lower(),))

@@ -32,7 +32,7 @@ from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
 INDEX_VERSION: Final = 7
-"""Of what the index is made: another number has it made anew when a store is opened."""
+"""The version of the index format: with another number the index is built again when a store is opened."""
 _ROWS_PER_PAGE: Final = 500
 _DOCUMENTS_AT_ONCE: Final = 64
 _BYTES_PER_STEP: Final = 16
@@ -265,7 +265,7 @@ def is_complete(state: Mapping[str, int]) -> bool:
 def complete_index(
     store: Store, progress: Callable[[int], None] = lambda _: None, *, root: str = "", anew: bool = False
 ) -> None:
-    """Index what is stored and not indexed yet; ``anew`` whatever is. Writes go on meanwhile, and index themselves.
+    """Index stored entities that are not indexed yet, or all if ``anew``. Writes go on, and index themselves.
 
     A page of entities is one transaction. Several processes may do it at once: each goes on where the others are.
     ``progress`` gets the number of entities that this one did; ``root`` as in ``index_tree``. Raises ``StorageError``.

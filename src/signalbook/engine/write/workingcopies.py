@@ -210,7 +210,7 @@ _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
 
 @dataclass(slots=True, kw_only=True)
 class WorkingTree:
-    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too.
+    """Working copies by xid. ``deleted`` are stored entities that will be gone, with everything under them.
 
     ``numbers`` are those that Resources have had before they were deleted, where new ones go on counting.
     """
@@ -265,7 +265,7 @@ class IdClash(RegistryError):
 class UriTaken(RegistryError):
     """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API.
 
-    ``holder`` is None if whoever asks may not know of it.
+    ``holder`` is None if the caller may not know of it.
     """
 
     def __init__(self, xid: Xid, uri: str, holder: Xid | None) -> None:

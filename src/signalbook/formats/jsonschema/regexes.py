@@ -1,6 +1,6 @@
 """The cost of a schema's patterns, measured by compiling each of them within bounds of size.
 
-The validator's engine compiles all of a schema's patterns at once, and nobody else runs meanwhile; a pattern of a few
+The validator's engine compiles all of a schema's patterns at once, while no other thread runs; a pattern of a few
 characters (``\\p{L}{40}``) may take it 20 milliseconds.
 """
 

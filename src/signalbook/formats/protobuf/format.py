@@ -300,7 +300,7 @@ class ProtobufFormat:
         return ProtobufSchema(format=version, descriptors=descriptors, descriptor=descriptor, warnings=warnings)
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
-        """Return the full names of the message types of a document, but for nested ones, in order.
+        """Return the full names of the message types of a document, except nested ones, in order.
 
         Raises ``SchemaError``.
         """

@@ -482,7 +482,7 @@ class Prover:
 
     def _check_empty(self, literals: Literals) -> bool:
         """Look for a contradiction, but not for long: mostly there is none."""
-        # The rest of the steps is held back meanwhile, so that looking here cannot use up what the proof needs.
+        # The rest of the steps is reserved, so that this search cannot use up what the proof needs.
         reserved = 0 if len(self.open_empty) > 1 else max(0, self.steps - _MAX_STEPS_FOR_EMPTY)
         self.steps -= reserved + 1
         is_empty = self._has_contradiction(self.derive_facts(literals))
